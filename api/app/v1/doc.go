@@ -1,0 +1,9 @@
+// Package v1 is version v1 of the API group app.example.com: the Gateway.
+//
+// Field names, defaults and semantics are those of the Gateway API's HTTPRoute and Gateway wherever both have the
+// thing. Whatever is not supported is rejected by the CRD schema, never ignored.
+//
+// +k8s:deepcopy-gen=package
+// +k8s:openapi-gen=true
+// +groupName=app.example.com
+package v1
