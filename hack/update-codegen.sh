@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Generates deepcopy and registration beside the API types, and under generated/app the clientset, listers, informers,
+# apply configurations and OpenAPI definitions, all with the k8s.io/code-generator version in hack/tools/go.mod.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+module=$(go list -m)
+codegen=$(cd hack/tools && go mod download k8s.io/code-generator && go list -m -f '{{.Dir}}' k8s.io/code-generator)
+output=generated/app
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# kube_codegen.sh installs its generators there; the user's own stay as they are.
+export GOBIN=$scratch/bin
+# shellcheck source=/dev/null
+source "$codegen/kube_codegen.sh"
+
+rm -rf generated
+kube::codegen::gen_helpers --boilerplate hack/boilerplate.go.txt api
+kube::codegen::gen_register --boilerplate hack/boilerplate.go.txt api
+
+mkdir -p "$output/openapi"
+kube::codegen::gen_openapi \
+    --output-dir "$output/openapi" \
+    --output-pkg "$module/$output/openapi" \
+    --report-filename "$scratch/violations" --update-report \
+    --boilerplate hack/boilerplate.go.txt \
+    api
+# The report also lists upstream's own packages, which are not ours to judge.
+if grep -F ",$module/" "$scratch/violations"; then
+    echo "update-codegen.sh: the API types break the API rules named above" >&2
+    exit 1
+fi
+go run ./hack/models-schema >"$scratch/schema.json"
+
+kube::codegen::gen_client \
+    --with-watch \
+    --with-applyconfig \
+    --applyconfig-openapi-schema "$scratch/schema.json" \
+    --output-dir "$output" \
+    --output-pkg "$module/$output" \
+    --boilerplate hack/boilerplate.go.txt \
+    api
