@@ -1,0 +1,180 @@
+package routing_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
+)
+
+func parseSpec(t testing.TB, text string) *appv1.GatewaySpec {
+	t.Helper()
+	var spec appv1.GatewaySpec
+	if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
+		t.Fatalf("failed to parse the spec: %v", err)
+	}
+	return &spec
+}
+
+// format writes a table so that a test can spell it out: a line per listener, and a line per entry in order of
+// precedence.
+func format(table routing.Table) string {
+	var b strings.Builder
+	for _, listener := range table.Listeners {
+		fmt.Fprintf(&b, "%s :%d %q\n", listener.Name, listener.Port, listener.Hostname)
+		for _, entry := range listener.Entries {
+			kind := "prefix"
+			if entry.PathType == routing.Exact {
+				kind = "exact"
+			}
+			fmt.Fprintf(&b, "  %q %s %s -> %s/%d", entry.Hostname, kind, entry.Path, entry.Route, entry.Rule)
+			for _, target := range entry.Targets {
+				fmt.Fprintf(&b, " %s:%d*%d", target.Backend.Service, target.Backend.Port, target.Weight)
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
+func TestCompile(t *testing.T) {
+	tests := map[string]struct{ spec, want string }{
+		"a rule without matches matches every path, one without backends has no targets": {
+			`{listeners: [{name: http, port: 80}], routes: [{name: r, rules: [{}]}]}`, `
+http :80 ""
+  "" prefix / -> r/0
+`,
+		},
+		"weights default to one, and those of zero are left out": {
+			`{listeners: [{name: http, port: 80}], routes: [{name: r, rules: [{backendRefs: [{name: a, port: 1}, {name: b, port: 2, weight: 0}, {name: c, port: 3, weight: 7}]}]}]}`, `
+http :80 ""
+  "" prefix / -> r/0 a:1*1 c:3*7
+`,
+		},
+		"entries are ordered by hostname, then exact before prefix, then length": {
+			`
+listeners: [{name: http, port: 80}]
+routes:
+  - {name: any, rules: [{matches: [{path: {value: /long/path}}, {path: {type: Exact, value: /}}, {}]}]}
+  - {name: wild, hostnames: ["*.example.com", "*.a.example.com"], rules: [{}]}
+  - {name: exact, hostnames: [x.io], rules: [{}, {matches: [{path: {type: Exact, value: /a}}, {path: {value: /a/}}]}]}
+`, `
+http :80 ""
+  "x.io" exact /a -> exact/1
+  "x.io" prefix /a/ -> exact/1
+  "x.io" prefix / -> exact/0
+  "*.a.example.com" prefix / -> wild/0
+  "*.example.com" prefix / -> wild/0
+  "" exact / -> any/0
+  "" prefix /long/path/ -> any/0
+  "" prefix / -> any/0
+`,
+		},
+		"of equal entries the first in the object wins, with or without a trailing slash": {
+			`
+listeners: [{name: http, port: 80}]
+routes:
+  - {name: first, rules: [{matches: [{path: {value: /a/}}]}, {matches: [{path: {value: /a}}]}]}
+  - {name: second, rules: [{matches: [{path: {value: /a}}, {path: {type: Exact, value: /a}}]}]}
+`, `
+http :80 ""
+  "" exact /a -> second/0
+  "" prefix /a/ -> first/0
+`,
+		},
+		"listeners are ordered by port, then by hostname": {
+			`{listeners: [{name: a, port: 81}, {name: b, port: 80}, {name: c, port: 80, hostname: "*.io"}, {name: d, port: 80, hostname: x.io}]}`, `
+d :80 "x.io"
+c :80 "*.io"
+b :80 ""
+a :81 ""
+`,
+		},
+		"a route is in the listeners it names, with the hostnames that fit there": {
+			`
+listeners: [{name: wild, port: 80, hostname: "*.io"}, {name: exact, port: 80, hostname: a.io}, {name: other, port: 81}]
+routes: [{name: r, listeners: [wild, exact], hostnames: [a.io, "*.a.io", "*.io", io, a.com], rules: [{}]}]
+`, `
+exact :80 "a.io"
+  "a.io" prefix / -> r/0
+  "*.io" prefix / -> r/0
+wild :80 "*.io"
+  "a.io" prefix / -> r/0
+  "*.a.io" prefix / -> r/0
+  "*.io" prefix / -> r/0
+other :81 ""
+`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			table, problems := routing.Compile(parseSpec(t, test.spec))
+			if got := "\n" + format(table); got != test.want {
+				t.Errorf("got:%s\nwant:%s", got, test.want)
+			}
+			if len(problems) > 0 {
+				t.Errorf("unexpected problems: %+v", problems)
+			}
+		})
+	}
+}
+
+func TestCompileProblems(t *testing.T) {
+	const listeners = `listeners: [{name: example, port: 80, hostname: "*.example.com"}, {name: exact, port: 80, hostname: a.io}]` + "\n"
+	tests := map[string]struct {
+		routes string
+		want   []routing.Problem
+	}{
+		"a route that fits the listeners it names": {`routes: [{name: r, listeners: [example], hostnames: [a.example.com, b.io], rules: [{}]}]`, nil},
+		"a route that fits one of all listeners":   {`routes: [{name: r, hostnames: [a.io], rules: [{}]}]`, nil},
+		"a route that fits one of the two listeners it names": {
+			`routes: [{name: r, listeners: [example, exact], hostnames: [example.com, a.io], rules: [{}]}]`,
+			[]routing.Problem{{Route: "r", Listener: "example", Message: `route "r" gets no requests from listener "example": none of its hostnames is within the listener's hostname "*.example.com"`}},
+		},
+		"a route that fits no listener": {
+			`routes: [{name: r, hostnames: ["*.a.io", example.com], rules: [{}]}]`,
+			[]routing.Problem{{Route: "r", Message: `route "r" gets no requests: none of its hostnames is one of any listener`}},
+		},
+		"a listener that does not exist": {
+			`routes: [{name: r, listeners: [gone], rules: [{}]}]`,
+			[]routing.Problem{{Route: "r", Listener: "gone", Message: `route "r" names listener "gone", which does not exist`}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, got := routing.Compile(parseSpec(t, listeners+test.routes)); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestBackends(t *testing.T) {
+	table, _ := routing.Compile(parseSpec(t, `
+listeners: [{name: a, port: 80}, {name: b, port: 81}]
+routes: [{name: r, rules: [{backendRefs: [{name: v, port: 2}, {name: x, port: 3}, {name: z, port: 1, weight: 0}]}, {matches: [{path: {value: /a}}], backendRefs: [{name: x, port: 3}, {name: x, port: 2}]}]}]
+`))
+	want := []routing.Backend{{Service: "v", Port: 2}, {Service: "x", Port: 2}, {Service: "x", Port: 3}}
+	if got := table.Backends(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	spec := &appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80}}}
+	for i := range 3000 {
+		spec.Routes = append(spec.Routes, appv1.Route{
+			Name:      appv1.Name(fmt.Sprint("route-", i)),
+			Hostnames: []appv1.Hostname{appv1.Hostname(fmt.Sprintf("host-%d.example.com", i))},
+			Rules:     []appv1.RouteRule{{BackendRefs: []appv1.BackendRef{{Name: "web", Port: 80}}}},
+		})
+	}
+	for b.Loop() {
+		routing.Compile(spec)
+	}
+}
