@@ -1,0 +1,268 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/routing"
+)
+
+// gateway is a running HAProxy for a world whose Services have real servers.
+type gateway struct {
+	*haproxytest.Instance
+	in config.Input
+	// ports are where HAProxy listens, by the port in the world.
+	ports map[int32]int32
+}
+
+// startGateway runs HAProxy for a world. Listeners get free ports on loopback in place of the world's. The servers in the
+// world are replaced: a Service that has any gets one real server, named like the Service.
+func startGateway(t testing.TB, w world) *gateway {
+	t.Helper()
+	g := &gateway{ports: map[int32]int32{}}
+	for i := range w.Spec.Listeners {
+		port := w.Spec.Listeners[i].Port
+		if g.ports[port] == 0 {
+			g.ports[port] = haproxytest.FreePort(t)
+		}
+		w.Spec.Listeners[i].Port = g.ports[port]
+	}
+	g.in = w.input(t)
+	g.in.Bind = config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)}
+	g.in.Paths = haproxytest.NewPaths(t)
+	for backend, state := range g.in.Backends {
+		if len(state.Servers) > 0 {
+			g.in.Backends[backend] = config.BackendState{Exists: true, Servers: []config.Server{startServer(t, backend.Service)}}
+		}
+	}
+	g.Instance = haproxytest.Start(t, g.in.Paths, matchHeader(config.Render(g.in).Files("test")))
+	return g
+}
+
+// matchHeader adds a rule for tests to a configuration: answers say in the header Matched by which listener, route and rule
+// the request was routed.
+func matchHeader(files map[string][]byte) map[string][]byte {
+	const section, rule = "\ndefaults routing from common\n", `    http-after-response set-header Matched "%[var(txn.listener)] %[var(txn.hit),word(1,|)] %[var(txn.hit),word(2,|)]"` + "\n"
+	files[config.ConfigFile] = []byte(strings.Replace(string(files[config.ConfigFile]), section, section+rule, 1))
+	return files
+}
+
+// replaceMap makes HAProxy route by the map of another configuration.
+func (g *gateway) replaceMap(t testing.TB, entries []config.MapEntry) {
+	t.Helper()
+	path := g.in.Paths.MapPath()
+	version := strings.TrimPrefix(strings.TrimSpace(g.Worker("prepare map "+path)), "New version created: ")
+	var payload strings.Builder
+	flush := func() {
+		if payload.Len() > 0 {
+			if out := strings.TrimSpace(g.Worker(fmt.Sprintf("add map @%s %s <<\n%s", version, path, payload.String()))); out != "" {
+				t.Fatalf("failed to add to the map: %s", out)
+			}
+			payload.Reset()
+		}
+	}
+	for _, entry := range entries {
+		// A command has to fit one of HAProxy's buffers.
+		if payload.Len() > 8000 {
+			flush()
+		}
+		payload.WriteString(entry.Key + " " + entry.Value + "\n")
+	}
+	flush()
+	if out := strings.TrimSpace(g.Worker(fmt.Sprintf("commit map @%s %s", version, path))); out != "" {
+		t.Fatalf("failed to commit the map: %s", out)
+	}
+}
+
+const shopWorld = `
+namespace: demo
+name: shop
+generation: 7
+spec:
+  listeners:
+    - {name: http, port: 80, protocol: HTTP, hostname: "*.example.com"}
+    - {name: any, port: 81, protocol: HTTP}
+  routes:
+    - name: shop
+      hostnames: [shop.example.com]
+      rules:
+        - matches: [{path: {value: /api}}]
+          backendRefs: [{name: api, port: 80}]
+        - matches: [{path: {type: Exact, value: "/odd!$&'()*+,;=:@%7E-._~"}}, {path: {type: Exact, value: /}}]
+          backendRefs: [{name: exact, port: 80}]
+        - matches: [{path: {value: /empty}}]
+          backendRefs: [{name: empty, port: 80}]
+        - matches: [{path: {value: /missing}}]
+          backendRefs: [{name: missing, port: 80}]
+    - name: any
+      listeners: [any]
+      rules: [{backendRefs: [{name: any, port: 80}]}]
+backends:
+  - {service: api, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: exact, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: any, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: empty, port: 80}
+`
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	long := strings.Repeat("a", 14000)
+	tests := map[string]struct {
+		port    int32
+		request string
+		status  int
+		backend string // the Service whose server answered
+		body    string // a part of the body
+	}{
+		"an exact path":                                   {80, get("shop.example.com", "/"), 200, "exact", "GET /\n"},
+		"a prefix, with a query":                          {80, get("shop.example.com", "/api/users?q=/x"), 200, "api", "GET /api/users?q=/x\n"},
+		"a prefix ends on a segment":                      {80, get("shop.example.com", "/apis"), 404, "", "no route matches the host and path\n"},
+		"every character the schema allows in a path":     {80, get("shop.example.com", "/odd!$&'()*+,;=:@%7E-._~"), 200, "exact", ""},
+		"nothing is decoded":                              {80, get("shop.example.com", "/%61pi"), 404, "", ""},
+		"a host in upper case with port and trailing dot": {80, get("SHOP.Example.COM.:8080", "/api"), 200, "api", "Host: SHOP.Example.COM.:8080\n"},
+		"a host with an empty port":                       {80, get("shop.example.com:", "/api"), 200, "api", ""},
+		"a host without route":                            {80, get("x.example.com", "/"), 404, "", ""},
+		"a wildcard is not for the name itself":           {80, get("example.com", "/"), 404, "", ""},
+		"a listener is not for other hosts":               {80, get("example.org", "/"), 404, "", ""},
+		"a Service without endpoints":                     {80, get("shop.example.com", "/empty"), 503, "", "no endpoint of the backend is available\n"},
+		"a Service that does not exist":                   {80, get("shop.example.com", "/missing"), 500, "", "the backend of the route does not exist\n"},
+		"an absolute URI":                                 {80, "GET http://shop.example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "api", ""},
+		"an absolute URI without a path":                  {80, "GET http://shop.example.com HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "exact", ""},
+		"an absolute URI of another host":                 {80, "GET http://example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},
+		"an absolute URI without Host":                    {81, "GET http://shop.example.com/api HTTP/1.0\r\n\r\n", 400, "", "the request is malformed\n"},
+		"OPTIONS *, which Go's server answers nameless":   {80, "OPTIONS * HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "", ""},
+		"CONNECT":                          {81, "CONNECT shop.example.com:80 HTTP/1.1\r\nHost: shop.example.com:80\r\n\r\n", 405, "", ""},
+		"HTTP/1.0 without Host":            {81, "GET /api HTTP/1.0\r\n\r\n", 200, "any", ""},
+		"HTTP/1.1 without Host":            {81, "GET /api HTTP/1.1\r\n\r\n", 400, "", "the request is malformed\n"},
+		"an empty Host":                    {81, get("", "/api"), 200, "any", ""},
+		"an IPv4 host":                     {81, get("10.0.0.1:80", "/"), 200, "any", ""},
+		"an IPv6 host":                     {81, get("[::1]:80", "/"), 200, "any", ""},
+		"HTTP/2 by prior knowledge":        {81, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "", ""},
+		"two Hosts that differ":            {81, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "", ""},
+		"a list of hosts":                  {81, get("evil.example.org, shop.example.com", "/"), 400, "", ""},
+		"a slash in the host":              {80, get("shop.example.com/api", "/x"), 400, "", "the request is malformed\n"},
+		"a port that is no number":         {81, get("a:x", "/"), 400, "", ""},
+		"two ports":                        {81, get("a:80:81", "/"), 400, "", ""},
+		"two trailing dots":                {81, get("a..", "/"), 400, "", ""},
+		"a wildcard as host":               {80, get("*.example.com", "/"), 400, "", ""},
+		"a byte outside ASCII in the host": {81, get("\xe2\x84\xaa", "/"), 400, "", ""},
+		"the longest host":                 {81, get(strings.Repeat("a.", 126)+"a", "/"), 200, "any", ""},
+		"a longer host":                    {81, get(strings.Repeat("a.", 127)+"a", "/"), 400, "", ""},
+		"a very long host":                 {81, get(strings.Repeat("a.", 7000)+"a", "/"), 400, "", ""},
+		"a very long path":                 {80, get("shop.example.com", "/api/"+long), 200, "api", ""},
+		"a path that does not fit":         {80, get("shop.example.com", "/api/"+long+long), 400, "", ""},
+		"NUL in the path":                  {81, get("a", "/\x00"), 400, "", ""},
+		"an encoded NUL in the path":       {81, get("a", "/%00"), 200, "any", ""},
+		"a fragment":                       {81, get("a", "/#a"), 400, "", ""},
+		"a space in the path":              {81, get("a", "/a b"), 400, "", ""},
+		"a byte outside ASCII in the path": {81, get("a", "/\xff"), 400, "", ""},
+		"a relative path":                  {81, get("a", "api"), 400, "", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := newClient(t, g.ports[test.port]).send(test.request)
+			if got.Status != test.status || got.Header.Get("Backend") != test.backend || !strings.Contains(got.Body, test.body) {
+				t.Errorf("got %d from %q, want %d from %q with %q; body:\n%s", got.Status, got.Header.Get("Backend"), test.status, test.backend, test.body, got.Body)
+			}
+			// HAProxy 2.6 answers what its parser refuses with a page of its own, whatever the configuration says.
+			parser := got.Status == 400 && got.Header.Get("Content-Type") == "text/html"
+			if got.Status >= 400 && !parser && got.Header.Get("Content-Type") != "text/plain" {
+				t.Errorf("an error is not plain text: %v", got.Header)
+			}
+		})
+	}
+}
+
+func TestForwardedHeadersAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: example.com:81\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n" +
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\n\r\n")
+	want := fmt.Sprintf("X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: example.com:81\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: http\r\n", g.ports[81])
+	if !strings.Contains(got.Body, want) || strings.Count(got.Body, "orwarded") != 4 {
+		t.Errorf("the backend received\n%s\nwant only\n%s", got.Body, want)
+	}
+}
+
+func TestAccessLog(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	requests := []string{
+		get("Shop.example.com", "/api/x?secret"),
+		get("shop.example.com", `/api/"\`+strings.Repeat(`\`, 5000)),
+		get("\xff\x80\xe2\x84\"\\", "/"),
+		"nonsense\r\n\r\n",
+	}
+	for _, request := range requests {
+		newClient(t, g.ports[80]).send(request)
+	}
+	lines := g.accessLog(t, len(requests))
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("a line of the access log is not JSON: %q", line)
+		}
+	}
+	var entry map[string]any
+	if err := json.Unmarshal([]byte(lines[0]), &entry); err != nil {
+		t.Fatalf("failed to parse %q: %v", lines[0], err)
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000Z", fmt.Sprint(entry["time"])); err != nil {
+		t.Error(err)
+	}
+	want := map[string]any{
+		"client": "127.0.0.1", "port": fmt.Sprint(g.ports[80]), "method": "GET", "host": "shop.example.com", "path": "/api/x", "status": 200.0,
+		"listener": "http", "route": "shop", "rule": "0", "backend": "api_80", "generation": "7", "termination": "--",
+		"server": config.ServerName(g.in.Backends[routing.Backend{Service: "api", Port: 80}].Servers[0]),
+	}
+	for key, value := range want {
+		if entry[key] != value {
+			t.Errorf("%s is %v, want %v", key, entry[key], value)
+		}
+	}
+}
+
+// accessLog returns the lines of the access log, once there are as many as wanted: HAProxy writes a line after the
+// answer.
+func (g *gateway) accessLog(t *testing.T, count int) []string {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		var lines []string
+		for line := range strings.Lines(g.Log()) {
+			if strings.HasPrefix(line, "{") {
+				lines = append(lines, strings.TrimSuffix(line, "\n"))
+			}
+		}
+		if len(lines) >= count {
+			return lines
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%d lines of access log, want %d", len(lines), count)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestMetricsAndHealth(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	c := newClient(t, g.in.Bind.MetricsPort)
+	if got := c.send(get("x", "/healthz")); got.Status != 200 {
+		t.Errorf("/healthz answers %d", got.Status)
+	}
+	if got := c.send(get("x", "/metrics")); got.Status != 200 || !strings.Contains(got.Body, `haproxy_backend_status{proxy="api_80"`) {
+		t.Errorf("/metrics answers %d without the backend:\n%.2000s", got.Status, got.Body)
+	}
+	if info := g.Worker("show info"); !strings.Contains(info, "description: gateway demo/shop load=test\n") {
+		t.Errorf("show info does not show the load ID:\n%s", info)
+	}
+}

@@ -1,0 +1,72 @@
+package config_test
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// podPaths are the paths in the data-plane pod.
+var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy"}
+
+// world is an Input as it is written in YAML.
+type world struct {
+	Namespace  string            `json:"namespace"`
+	Name       string            `json:"name"`
+	Generation int64             `json:"generation"`
+	Spec       appv1.GatewaySpec `json:"spec"`
+	// Backends are the Service ports that exist, with the addresses of their endpoints.
+	Backends []worldBackend `json:"backends"`
+}
+
+type worldBackend struct {
+	Service string   `json:"service"`
+	Port    int32    `json:"port"`
+	Servers []string `json:"servers"`
+}
+
+// input returns the Input of a world in the data-plane pod.
+func (w world) input(t testing.TB) config.Input {
+	t.Helper()
+	table, _ := routing.Compile(&w.Spec)
+	in := config.Input{
+		Namespace: w.Namespace, Name: w.Name, Generation: w.Generation,
+		Table: table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,
+	}
+	for _, backend := range w.Backends {
+		state := config.BackendState{Exists: true}
+		for _, server := range backend.Servers {
+			addr, err := netip.ParseAddrPort(server)
+			if err != nil {
+				t.Fatalf("failed to parse a server: %v", err)
+			}
+			state.Servers = append(state.Servers, config.Server{Address: addr.Addr().String(), Port: int32(addr.Port())})
+		}
+		in.Backends[routing.Backend{Service: backend.Service, Port: backend.Port}] = state
+	}
+	return in
+}
+
+func readWorld(t testing.TB, path string) world {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("failed to read the world: %v", err)
+	}
+	return parseWorld(t, string(content))
+}
+
+func parseWorld(t testing.TB, text string) world {
+	t.Helper()
+	var w world
+	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {
+		t.Fatalf("failed to parse the world: %v", err)
+	}
+	return w
+}

@@ -1,0 +1,138 @@
+package config_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/routing"
+)
+
+// TestRenderIsDeterministic renders every golden input 100 times, with everything shuffled that has no order, and wants
+// equal bytes.
+func TestRenderIsDeterministic(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no inputs found (%v)", err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, path := range inputs {
+		w := readWorld(t, path)
+		want := config.Render(w.input(t)).Files("x")
+		for range 100 {
+			shuffle(r, w.Spec.Listeners)
+			shuffle(r, w.Backends)
+			for _, route := range w.Spec.Routes {
+				shuffle(r, route.Hostnames)
+				shuffle(r, route.Listeners)
+			}
+			for _, backend := range w.Backends {
+				shuffle(r, backend.Servers)
+			}
+			if got := config.Render(w.input(t)).Files("x"); !maps.EqualFunc(got, want, bytes.Equal) {
+				t.Fatalf("%s: rendered another time, it differs:\n%s", path, got[config.ConfigFile])
+			}
+		}
+	}
+}
+
+func shuffle[T any](r *rand.Rand, s []T) {
+	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+}
+
+// TestHostileStringsAreInert renders strings that no API server admits and has HAProxy check that they change nothing:
+// as many lines and sections as with harmless ones.
+func TestHostileStringsAreInert(t *testing.T) {
+	lines := func(s string) (int, int) {
+		in := config.Input{Namespace: s, Name: s, Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{"127.0.0.1"}}}
+		in.Table, _ = routing.Compile(&appv1.GatewaySpec{
+			Listeners: []appv1.Listener{{Name: appv1.Name(s), Port: 80, Hostname: appv1.Hostname(s)}},
+			Routes: []appv1.Route{{
+				Name: appv1.Name(s), Hostnames: []appv1.Hostname{appv1.Hostname(s)},
+				Rules: []appv1.RouteRule{{
+					Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Value: "/" + s}}},
+					BackendRefs: []appv1.BackendRef{{Name: "a", Port: 80}, {Name: "a", Port: 81}},
+				}},
+			}},
+		})
+		in.Backends = map[routing.Backend]config.BackendState{{Service: "a", Port: 80}: {Exists: true}}
+		files := config.Render(in).Files(s)
+		if err := haproxytest.Check(t, in.Paths, files); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+		return bytes.Count(files[config.ConfigFile], []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n"))
+	}
+	wantConfig, wantMap := lines("harmless")
+	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", strings.Repeat("a", 4000)} {
+		if gotConfig, gotMap := lines(s); gotConfig != wantConfig || gotMap != wantMap {
+			t.Errorf("%q makes %d lines of configuration and %d of map, want %d and %d", s, gotConfig, gotMap, wantConfig, wantMap)
+		}
+	}
+}
+
+// bigInput returns an Input with as many routes, each with a hostname and a Service of its own.
+func bigInput(routes int) config.Input {
+	spec := &appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80}}}
+	in := config.Input{Namespace: "big", Name: "big", Generation: 1, Paths: podPaths, Backends: map[routing.Backend]config.BackendState{}}
+	weight := int32(9)
+	for i := range routes {
+		name := fmt.Sprintf("service-%d", i)
+		spec.Routes = append(spec.Routes, appv1.Route{
+			Name:      appv1.Name(fmt.Sprint("route-", i)),
+			Hostnames: []appv1.Hostname{appv1.Hostname(fmt.Sprintf("host-%d.example.com", i))},
+			Rules: []appv1.RouteRule{
+				{BackendRefs: []appv1.BackendRef{{Name: name, Port: 80, Weight: &weight}, {Name: "canary", Port: 80}}},
+				{Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchExact, Value: "/login"}}}, BackendRefs: []appv1.BackendRef{{Name: name, Port: 80}}},
+			},
+		})
+		in.Backends[routing.Backend{Service: name, Port: 80}] = config.BackendState{
+			Exists:  true,
+			Servers: []config.Server{{Address: fmt.Sprintf("10.1.%d.%d", i/250, i%250), Port: 80}, {Address: fmt.Sprintf("10.2.%d.%d", i/250, i%250), Port: 80}},
+		}
+	}
+	in.Table, _ = routing.Compile(spec)
+	return in
+}
+
+func BenchmarkRender(b *testing.B) {
+	in := bigInput(3000)
+	for b.Loop() {
+		config.Render(in)
+	}
+}
+
+func BenchmarkFiles(b *testing.B) {
+	rendered := config.Render(bigInput(3000))
+	for b.Loop() {
+		rendered.Files("x")
+	}
+}
+
+func BenchmarkDiff(b *testing.B) {
+	in := bigInput(3000)
+	running := config.Render(in)
+	in.Generation++
+	desired := config.Render(in)
+	for b.Loop() {
+		config.Diff(desired, running)
+	}
+}
+
+// BenchmarkCheck measures how long HAProxy takes to read a configuration of 3,000 routes and as many backends.
+func BenchmarkCheck(b *testing.B) {
+	in := bigInput(3000)
+	in.Paths = haproxytest.NewPaths(b)
+	files := config.Render(in).Files("x")
+	for b.Loop() {
+		if err := haproxytest.Check(b, in.Paths, files); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package config_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// TestSplits compares the shares of weighted backends, over connections that are kept, with the weights.
+func TestSplits(t *testing.T) {
+	t.Parallel()
+	const perSplit = 5000
+	splits := map[string]map[string]int{
+		"/canary":  {"one": 90, "two": 10},
+		"/thirds":  {"one": 1, "two": 1, "three": 1},
+		"/missing": {"one": 3, "missing": 1},
+		"/small":   {"one": 1000000, "two": 10000, "empty": 30000},
+	}
+	var rules strings.Builder
+	for path, weights := range splits {
+		fmt.Fprintf(&rules, "        - {matches: [{path: {value: %s}}], backendRefs: [", path)
+		for service, weight := range weights {
+			fmt.Fprintf(&rules, "{name: %s, port: 80, weight: %d},", service, weight)
+		}
+		rules.WriteString("]}\n")
+	}
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: split
+      rules:
+`+rules.String()+`
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: two, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: three, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: empty, port: 80}
+`))
+	for path, weights := range splits {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			c, counts := newClient(t, g.ports[80]), map[string]int{}
+			for range perSplit {
+				got := c.send(get("example.com", path))
+				switch got.Status {
+				case 500:
+					counts["missing"]++
+				case 503:
+					counts["empty"]++
+				default:
+					counts[got.Header.Get("Backend")]++
+				}
+			}
+			checkShares(t, counts, weights, perSplit)
+		})
+	}
+}
+
+// checkShares allows six standard deviations: that a right split fails happens once in a hundred million runs.
+func checkShares(t *testing.T, counts, weights map[string]int, n int) {
+	t.Helper()
+	total := 0
+	for _, weight := range weights {
+		total += weight
+	}
+	sum := 0
+	for service, weight := range weights {
+		share := float64(weight) / float64(total)
+		want, deviation := share*float64(n), math.Sqrt(float64(n)*share*(1-share))
+		if math.Abs(float64(counts[service])-want) > 6*deviation {
+			t.Errorf("%s got %d of %d requests, want %.0f±%.0f", service, counts[service], n, want, deviation)
+		}
+		sum += counts[service]
+	}
+	if sum != n {
+		t.Errorf("some requests went elsewhere: %v", counts)
+	}
+}
+
+// TestMapReplacedUnderLoad replaces the map as fast as it can by one that routes the same request by another rule. A
+// request that met half of each map would find nothing.
+func TestMapReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	world := func(matchType, listener, weights string) world {
+		return parseWorld(t, fmt.Sprintf(`
+spec:
+  listeners: [{name: %[2]s, port: 80, protocol: HTTP}]
+  routes:
+    - name: %[2]s
+      rules:
+        - matches: [{path: {type: %[1]s, value: /api}}]
+          backendRefs: [{name: one, port: 80, weight: %[3]s}, {name: two, port: 80, weight: 1}]
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: two, port: 80, servers: ["127.0.0.1:1"]}
+`, matchType, listener, weights))
+	}
+	before := world("PathPrefix", "before", "2")
+	g := startGateway(t, before)
+	after := world("Exact", "after", "3")
+	after.Spec.Listeners[0].Port = g.ports[80]
+	in := g.in
+	in.Table, _ = routing.Compile(&after.Spec)
+	maps := [][]config.MapEntry{config.Render(in).Map, config.Render(g.in).Map}
+
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		c := newClient(t, g.ports[80])
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				got, err := c.try(get("example.com", "/api"))
+				if err != nil || got.Status != 200 {
+					t.Errorf("got %d by %q: %v", got.Status, got.Header.Get("Matched"), err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 1000 {
+		g.replaceMap(t, maps[i%2])
+	}
+	close(done)
+	clients.Wait()
+}
+
+// TestServersAtRunTime adds a server to a section that has none and to one that has, with the text that Files uses too.
+func TestServersAtRunTime(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	added := startServer(t, "added")
+	for _, section := range []string{"empty_80", "any_80"} {
+		server := section + "/" + config.ServerName(added)
+		if out := g.Worker("add server " + server + " " + config.ServerAddress(added)); !strings.Contains(out, "New server registered") {
+			t.Fatalf("failed to add a server: %s", out)
+		}
+		if out := strings.TrimSpace(g.Worker("enable server " + server)); out != "" {
+			t.Fatalf("failed to enable a server: %s", out)
+		}
+	}
+	v6 := config.Server{Address: "fd00::1", Port: 8080}
+	if out := g.Worker("add server empty_80/" + config.ServerName(v6) + " " + config.ServerAddress(v6)); !strings.Contains(out, "New server registered") {
+		t.Errorf("failed to add a server with an IPv6 address: %s", out)
+	}
+	if got := newClient(t, g.ports[80]).send(get("shop.example.com", "/empty")); got.Header.Get("Backend") != "added" {
+		t.Errorf("got %d from %q, want it from the added server", got.Status, got.Header.Get("Backend"))
+	}
+	seen, c := map[string]bool{}, newClient(t, g.ports[81])
+	for range 200 {
+		seen[c.send(get("example.com", "/")).Header.Get("Backend")] = true
+	}
+	if !seen["added"] || !seen["any"] || len(seen) != 2 {
+		t.Errorf("the servers of one section that got requests are %v", seen)
+	}
+}

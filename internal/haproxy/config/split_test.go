@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gateway/internal/routing"
+)
+
+func TestHexPrefixes(t *testing.T) {
+	tests := map[string]struct {
+		low, high int64
+		want      []string
+	}{
+		"everything":       {0, splitSize, []string{""}},
+		"nothing":          {5, 5, nil},
+		"a half":           {0, splitSize / 2, []string{"0", "1", "2", "3", "4", "5", "6", "7"}},
+		"one number":       {0xABCDEF, 0xABCDF0, []string{"ABCDEF"}},
+		"across a digit":   {0x00000E, 0x000012, []string{"00000E", "00000F", "000010", "000011"}},
+		"blocks of a size": {0xEF0000, splitSize, []string{"EF", "F"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := hexPrefixes(test.low, test.high); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestShares adds up how many numbers each weight got: its share to within one, and all numbers exactly once.
+func TestShares(t *testing.T) {
+	many := make([]int32, 16)
+	for i := range many {
+		many[i] = 1000000
+	}
+	many[7] = 1
+	for _, weights := range [][]int32{{1}, {1, 1}, {90, 10}, {1, 2, 3, 5, 7, 11, 13}, {1000000, 1}, {1, 1000000}, many} {
+		t.Run(fmt.Sprint(weights), func(t *testing.T) {
+			got, total := make([]int64, len(weights)), int64(0)
+			next := int64(0)
+			for _, share := range shares(weights) {
+				low, _ := strconv.ParseInt(share.Prefix+strings.Repeat("0", splitDigits-len(share.Prefix)), 16, 64)
+				size := int64(1) << (4 * (splitDigits - len(share.Prefix)))
+				if low != next {
+					t.Fatalf("prefix %q starts at %X, want %X", share.Prefix, low, next)
+				}
+				next += size
+				got[share.Index] += size
+			}
+			for _, weight := range weights {
+				total += int64(weight)
+			}
+			if next != splitSize {
+				t.Errorf("the prefixes end at %X", next)
+			}
+			for i, weight := range weights {
+				want := int64(weight) * splitSize / total
+				if got[i] < max(want-1, 1) || got[i] > want+1 {
+					t.Errorf("weight %d of %d got %d numbers, want %d", weight, total, got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestProportions(t *testing.T) {
+	targets := []routing.Target{{Weight: 90}, {Weight: 10}, {Weight: 100}}
+	if got := joinWeights(proportions(targets)); got != "9,1,10" {
+		t.Errorf("got %s, want 9,1,10", got)
+	}
+}
+
+func TestQuote(t *testing.T) {
+	tests := map[string]struct{ in, special, want string }{
+		"what the schema allows in a path":     {"/a!$&'()*+,;=:@%7E-._~", inMap, "/a!$&'()*+,;=:@%7E-._~"},
+		"what the schema allows in a name":     {"api-v2.x_1", inConfig, "api-v2.x_1"},
+		"white space and controls in a map":    {"a b\tc\nd\re\x00f\x7f", inMap, "a%20b%09c%0Ad%0De%00f%7F"},
+		"white space and controls in the file": {"a b\n", inConfig, "a%20b%0A"},
+		"quotes, escapes, comments, variables": {`"'\#$HOME`, inConfig, "%22%27%5C%23%24HOME"},
+		"what is not ASCII":                    {"é", inMap, "%C3%A9"},
+		"the empty string":                     {"", inConfig, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := quote(test.in, test.special); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

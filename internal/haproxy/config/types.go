@@ -1,0 +1,74 @@
+package config
+
+import "gateway/internal/routing"
+
+// Input is everything HAProxy's configuration is made from.
+type Input struct {
+	// Namespace and Name are the Gateway's.
+	Namespace, Name string
+	// Generation is the metadata.generation of the Gateway that Table was compiled from.
+	Generation int64
+	// Table says which requests go where.
+	Table routing.Table
+	// Backends holds what was observed of every Service port that Table refers to. One that is missing counts as a Service
+	// that does not exist.
+	Backends map[routing.Backend]BackendState
+	// Paths are where HAProxy finds its files and sockets.
+	Paths Paths
+	// Bind says where HAProxy accepts connections.
+	Bind Bind
+}
+
+// BackendState is what was observed of a Service port.
+type BackendState struct {
+	// Exists says whether the Service and its port exist (and the Service is not of type ExternalName). Requests for one
+	// that does not are answered with 500.
+	Exists bool
+	// Servers are the endpoints that take traffic, in any order. None: requests are answered with 503.
+	Servers []Server
+}
+
+// Server is one endpoint of a Service.
+type Server struct {
+	// Address is an IPv4 or IPv6 address in the form netip.Addr prints.
+	Address string
+	// Port is the port on that address, 1 to 65535.
+	Port int32
+}
+
+// MetricsPort is the port of HAProxy's own endpoint in the data-plane pod: /metrics for Prometheus and /healthz.
+const MetricsPort = 8404
+
+// Bind says where HAProxy accepts connections. The zero value is that of the data-plane pod: every IPv4 and IPv6 address,
+// and MetricsPort.
+type Bind struct {
+	// Addresses are the IP addresses that every port is bound on. Empty: all of IPv4 and IPv6. A node whose kernel has no
+	// IPv6 needs "0.0.0.0" here: HAProxy does not start if it cannot bind an address.
+	Addresses []string
+	// MetricsPort is the port of /metrics and /healthz. 0: the constant MetricsPort.
+	MetricsPort int32
+}
+
+// Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's expressions
+// cannot quote anything else.
+type Paths struct {
+	// ConfigDir holds haproxy.cfg and routes.map.
+	ConfigDir string
+	// RunDir holds the sockets.
+	RunDir string
+}
+
+// Config is what HAProxy runs by, split by how a change of it is brought about.
+type Config struct {
+	// Skeleton is haproxy.cfg without its server lines. Adding to it takes a reload.
+	Skeleton string
+	// Map is the content of routes.map, sorted by key; keys are unique. It is replaced as a whole, atomically, at run time.
+	Map []MapEntry
+	// Servers are the servers by backend section, sorted. They are added and removed at run time.
+	Servers map[string][]Server
+}
+
+// MapEntry is one line of a HAProxy map file.
+type MapEntry struct {
+	Key, Value string
+}

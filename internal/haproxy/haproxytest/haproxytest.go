@@ -1,0 +1,276 @@
+package haproxytest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+)
+
+// startTimeout bounds how long HAProxy may take to open its sockets, on a machine that is busy with other tests.
+const startTimeout = 20 * time.Second
+
+// Instance is one running HAProxy. Its methods may be called from several goroutines.
+type Instance struct {
+	// Paths are where HAProxy finds its files and sockets: what the files have to be rendered with.
+	Paths config.Paths
+	// MasterSocket and WorkerSocket are the sockets of the master's and of the worker's command line.
+	MasterSocket, WorkerSocket string
+	// PID is the master's process id.
+	PID int
+
+	t      testing.TB
+	cmd    *exec.Cmd
+	log    lockedBuffer
+	exited chan struct{}
+	loads  int
+}
+
+// NewPaths returns the paths of a HAProxy of this test's own, in a new directory that is removed with the test. The
+// directory is not in t.TempDir because a socket's path has at most 97 characters.
+func NewPaths(t testing.TB) config.Paths {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "hap")
+	if err != nil {
+		t.Fatalf("failed to make a directory for HAProxy: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	run := filepath.Join(dir, "run")
+	if err := os.Mkdir(run, 0o700); err != nil {
+		t.Fatalf("failed to make a directory for HAProxy's sockets: %v", err)
+	}
+	return config.Paths{ConfigDir: filepath.Join(dir, "current"), RunDir: run}
+}
+
+// Start writes the files, starts HAProxy on them and returns when both of its sockets answer. HAProxy is stopped with
+// the test. The files have to be rendered with the same paths; nil stands for those that are there already.
+func Start(t testing.TB, paths config.Paths, files map[string][]byte) *Instance {
+	t.Helper()
+	h := &Instance{
+		Paths:        paths,
+		MasterSocket: filepath.Join(paths.RunDir, "master.sock"),
+		WorkerSocket: filepath.Join(paths.RunDir, "worker.sock"),
+		t:            t,
+		exited:       make(chan struct{}),
+	}
+	if files != nil {
+		h.WriteFiles(files)
+	}
+	h.cmd = exec.Command(binary(t), "-W", "-db", "-S", h.MasterSocket, "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+	h.cmd.Stdout, h.cmd.Stderr = &h.log, &h.log
+	// A process group of its own, so that Stop reaches the workers too.
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatalf("failed to start HAProxy: %v", err)
+	}
+	h.PID = h.cmd.Process.Pid
+	go func() {
+		_ = h.cmd.Wait()
+		close(h.exited)
+	}()
+	t.Cleanup(h.cleanup)
+	h.waitFor(h.WorkerSocket, "show info\n")
+	h.waitFor(h.MasterSocket, "show proc\n")
+	return h
+}
+
+// WriteFiles writes a new directory of files and points the symlink current at it. It does not make HAProxy load them.
+func (h *Instance) WriteFiles(files map[string][]byte) {
+	h.t.Helper()
+	h.loads++
+	name := fmt.Sprintf("load-%06d", h.loads)
+	writeDir(h.t, filepath.Join(filepath.Dir(h.Paths.ConfigDir), name), files)
+	next := h.Paths.ConfigDir + ".next"
+	if err := os.Symlink(name, next); err != nil {
+		h.t.Fatalf("failed to write the symlink: %v", err)
+	}
+	if err := os.Rename(next, h.Paths.ConfigDir); err != nil {
+		h.t.Fatalf("failed to swap the symlink: %v", err)
+	}
+}
+
+// Worker sends a command to the worker's socket and returns the whole answer.
+func (h *Instance) Worker(command string) string { return h.must(h.WorkerSocket, command) }
+
+// Master sends a command to the master's socket and returns the whole answer.
+func (h *Instance) Master(command string) string { return h.must(h.MasterSocket, command) }
+
+// Log returns what HAProxy wrote to its standard output and standard error so far: messages and access log.
+func (h *Instance) Log() string { return h.log.String() }
+
+// Stop ends HAProxy, as SIGTERM does, and returns when the master and all workers have exited. It may be called twice.
+func (h *Instance) Stop() {
+	select {
+	case <-h.exited:
+		return
+	default:
+	}
+	_ = syscall.Kill(h.PID, syscall.SIGTERM)
+	select {
+	case <-h.exited:
+	case <-time.After(5 * time.Second):
+		h.t.Errorf("HAProxy did not stop within 5 s of SIGTERM")
+	}
+	// The master waits for its workers; this is for those it lost sight of.
+	_ = syscall.Kill(-h.PID, syscall.SIGKILL)
+	<-h.exited
+}
+
+func (h *Instance) cleanup() {
+	h.Stop()
+	if h.t.Failed() {
+		h.t.Logf("HAProxy wrote:\n%s", tail(h.Log(), 16<<10))
+	}
+}
+
+func (h *Instance) must(socket, command string) string {
+	h.t.Helper()
+	answer, err := ask(socket, command+"\n")
+	if err != nil {
+		h.t.Fatalf("failed to send %q to HAProxy: %v", command, err)
+	}
+	return answer
+}
+
+// waitFor returns when the socket answers the command. The worker opens its socket before it has read the whole
+// configuration, but answers only when it runs.
+func (h *Instance) waitFor(socket, command string) {
+	h.t.Helper()
+	deadline := time.After(startTimeout)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if answer, err := ask(socket, command); err == nil && strings.TrimSpace(answer) != "" {
+			return
+		}
+		select {
+		case <-h.exited:
+			h.t.Fatalf("HAProxy exited before %s answered", filepath.Base(socket))
+		case <-deadline:
+			h.t.Fatalf("HAProxy's %s did not answer within %s", filepath.Base(socket), startTimeout)
+		case <-tick.C:
+		}
+	}
+}
+
+// Check lets HAProxy check the files, which have to be rendered with the given paths, and returns what it says: an error
+// if HAProxy refuses them or has a warning.
+func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
+	t.Helper()
+	writeDir(t, paths.ConfigDir, files)
+	out, err := exec.Command(binary(t), "-c", "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("haproxy -c: %w:\n%s", err, out)
+	}
+	if bytes.Contains(out, []byte("WARNING")) {
+		return fmt.Errorf("haproxy -c has warnings:\n%s", out)
+	}
+	return nil
+}
+
+// FreePort returns a port that nothing listened on a moment ago, and that this process was not given before. HAProxy
+// binds with SO_REUSEPORT and would share a port with another HAProxy without a word, so tests take every port from
+// here.
+func FreePort(t testing.TB) int32 {
+	t.Helper()
+	taken.Lock()
+	defer taken.Unlock()
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatalf("failed to find a free port: %v", err)
+		}
+		port := int32(listener.Addr().(*net.TCPAddr).Port)
+		_ = listener.Close()
+		if !taken.ports[port] {
+			taken.ports[port] = true
+			return port
+		}
+	}
+}
+
+var taken = struct {
+	sync.Mutex
+	ports map[int32]bool
+}{ports: map[int32]bool{}}
+
+func writeDir(t testing.TB, dir string, files map[string][]byte) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatalf("failed to make a directory for the configuration: %v", err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatalf("failed to write %s: %v", name, err)
+		}
+	}
+}
+
+func binary(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("haproxy")
+	if err != nil {
+		path = "/usr/sbin/haproxy"
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("this test needs HAProxy 2.6 or newer (apt-get install haproxy): %v", err)
+	}
+	return path
+}
+
+// ask sends one request to a command line of HAProxy, which closes the connection after its answer; the master does so
+// only if we close our side.
+func ask(socket, request string) (string, error) {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		return "", err
+	}
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// tail returns the end of s, at most size bytes of it.
+func tail(s string, size int) string {
+	if len(s) <= size {
+		return s
+	}
+	return "...\n" + s[len(s)-size:]
+}
+
+// lockedBuffer is a buffer that HAProxy's output is copied to while a test reads it.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
