@@ -1,0 +1,422 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang/glog"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	clientset "gateway/generated/app/clientset/versioned"
+	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
+	"gateway/internal/children"
+	"gateway/internal/health"
+	"gateway/internal/resources"
+	"gateway/internal/routing"
+	"gateway/internal/status"
+)
+
+// What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
+// Gateways, Services and EndpointSlices, and patching gateways/status. It can read no Secret and no pod.
+//
+// +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=get;list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gateway-system,resources=leases,verbs=get;create;update
+
+const (
+	// queueName names the queue in the metrics workqueue_*.
+	queueName = "Gateways"
+
+	// eventSynced is the reason of the Normal event for a sync that changed something or was the first of a generation.
+	eventSynced = "Synced"
+	// eventStatusFailed is the reason of the Warning event for a status that could not be written. Warnings for what the
+	// status says carry the reason of the condition.
+	eventStatusFailed = "StatusFailed"
+
+	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// Controller keeps the children and the status of every Gateway as they should be.
+type Controller struct {
+	// gatewayClient writes the status of Gateways.
+	gatewayClient clientset.Interface
+	// children creates and updates what belongs to a Gateway.
+	children *children.Set
+	// gateways is the informer's cache of Gateways, overlaid with the statuses just written. Never modify what is in it.
+	gateways cache.MutationCache
+	// gatewayIndexer is that cache without the overlay; it has children.IndexBackends.
+	gatewayIndexer cache.Indexer
+	// services lists all Services, those of others stripped to what children.KeepServices leaves.
+	services corelisters.ServiceLister
+	// endpointSlices holds the EndpointSlices of the Gateways' own Services, with
+	// children.IndexOwner.
+	endpointSlices cache.Indexer
+	// synced say that the caches above, and those of the children, have been filled.
+	synced []cache.InformerSynced
+	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// recorder writes events.
+	recorder record.EventRecorder
+	// now is the clock that condition transitions are dated by.
+	now func() time.Time
+}
+
+// Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to them.
+type Inputs struct {
+	// Gateways is the informer of Gateways.
+	Gateways gatewayinformers.GatewayInformer
+	// Labelled makes the informers of everything that carries resources.LabelGateway.
+	Labelled informers.SharedInformerFactory
+	// Services makes the informer of all Services.
+	Services informers.SharedInformerFactory
+}
+
+// NewController returns a Controller that is fed by inputs and writes through the two clients. Start the informers
+// afterwards, then call Run.
+func NewController(
+	kubeClient kubernetes.Interface, gatewayClient clientset.Interface, inputs Inputs,
+	recorder record.EventRecorder, options resources.Options, now func() time.Time,
+) (*Controller, error) {
+	gateways := inputs.Gateways.Informer()
+	if err := gateways.AddIndexers(cache.Indexers{children.IndexBackends: children.BackendKeys}); err != nil {
+		return nil, fmt.Errorf("failed to index Gateways by Service: %w", err)
+	}
+	endpointSlices := inputs.Labelled.Discovery().V1().EndpointSlices().Informer()
+	if err := endpointSlices.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
+		return nil, fmt.Errorf("failed to index EndpointSlices by Gateway: %w", err)
+	}
+	c := &Controller{
+		gatewayClient:  gatewayClient,
+		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
+		gateways:       children.Overlay(gateways.GetIndexer()),
+		gatewayIndexer: gateways.GetIndexer(),
+		services:       inputs.Services.Core().V1().Services().Lister(),
+		endpointSlices: endpointSlices.GetIndexer(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: queueName}),
+		recorder: recorder,
+		now:      now,
+	}
+	return c, c.watch(inputs)
+}
+
+// watch makes every change that may matter to a Gateway put its name into the queue.
+func (c *Controller) watch(inputs Inputs) error {
+	labelled := inputs.Labelled
+	for _, source := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{inputs.Gateways.Informer(), cache.ResourceEventHandlerFuncs{
+			AddFunc:    c.enqueueGateway,
+			UpdateFunc: func(_, updated any) { c.enqueueGateway(updated) }, // resyncs too
+			// A deleted Gateway's children are the garbage collector's.
+		}},
+		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any) {
+			c.enqueueOwner(obj)
+			c.enqueueUsers(obj)
+		})},
+		{labelled.Discovery().V1().EndpointSlices().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Apps().V1().Deployments().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Core().V1().ServiceAccounts().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Rbac().V1().Roles().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Rbac().V1().RoleBindings().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Policy().V1().PodDisruptionBudgets().Informer(), onChange(c.enqueueOwner)},
+	} {
+		registration, err := source.informer.AddEventHandler(source.handler)
+		if err != nil {
+			return fmt.Errorf("failed to watch for changes: %w", err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return nil
+}
+
+// Run waits for the caches and then works with the given number of workers until ctx is cancelled. It returns only after
+// the last worker has: from then on the Controller writes nothing. It can be called once.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer c.queue.ShutDown() // before Wait: it is what ends the workers
+
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return // cancelled
+	}
+	glog.Infof("Looking after Gateways with %d workers", workers)
+	for range workers {
+		running.Go(func() { wait.UntilWithContext(ctx, c.runWorker, time.Second) })
+	}
+	<-ctx.Done()
+	glog.Info("Stopping: waiting for the workers")
+}
+
+// Ready returns an error until the caches have been filled.
+func (c *Controller) Ready(*http.Request) error {
+	for _, synced := range c.synced {
+		if !synced() {
+			return errors.New("the caches are not filled yet")
+		}
+	}
+	return nil
+}
+
+// runWorker syncs one Gateway after the other until the queue is shut down.
+func (c *Controller) runWorker(ctx context.Context) {
+	for c.processNextWorkItem(ctx) {
+	}
+}
+
+// processNextWorkItem waits for a Gateway and syncs it. It returns false once the queue is shut down.
+func (c *Controller) processNextWorkItem(ctx context.Context) bool {
+	name, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(name)
+
+	start := time.Now()
+	err := c.syncHandler(ctx, name)
+	health.ObserveSync(time.Since(start), err)
+	switch {
+	case err == nil:
+		c.queue.Forget(name)
+		glog.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
+	case ctx.Err() != nil:
+		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
+	default:
+		glog.Errorf("Trying again later: failed to sync Gateway %s: %s", name, oneLine(err))
+		c.queue.AddRateLimited(name)
+	}
+	return true
+}
+
+// syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly when it has
+// to be called again for that, though nothing that is watched may change.
+func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) error {
+	gateway, err := c.get(name)
+	if err != nil {
+		return err
+	}
+	if gateway == nil || gateway.DeletionTimestamp != nil {
+		return nil // gone or going, and its children with it
+	}
+	made, childErr := c.children.Ensure(ctx, gateway)
+	if errors.Is(childErr, children.ErrNamespaceGone) {
+		return nil // the Gateway is about to go, too
+	}
+	observed, err := c.observe(gateway, made)
+	if err != nil {
+		return errors.Join(childErr, err)
+	}
+	observed.Failure = failureOf(childErr)
+
+	computed := status.Compute(gateway, observed, c.now())
+	statusErr := c.updateStatus(ctx, gateway, computed)
+	c.recordEvents(gateway, computed, made, childErr, statusErr)
+	pruneErr := c.pruneProxies(ctx, gateway, observed)
+	return errors.Join(childErr, statusErr, pruneErr)
+}
+
+// get returns a Gateway, to be only read, or nil if there is none.
+func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
+	obj, exists, err := c.gateways.GetByKey(name.String())
+	if err != nil {
+		return nil, fmt.Errorf("failed to look up Gateway %s: %w", name, err)
+	}
+	if !exists {
+		return nil, nil
+	}
+	return obj.(*appv1.Gateway), nil
+}
+
+// observe collects what the status of a Gateway depends on.
+func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
+	_, problems := routing.Compile(&gateway.Spec)
+	observed := status.Observed{
+		Problems:   problems,
+		Backends:   map[string]*corev1.Service{},
+		Service:    made.Service,
+		Deployment: made.Deployment,
+	}
+	for _, name := range children.BackendNames(gateway) {
+		service, err := c.services.Services(gateway.Namespace).Get(name)
+		switch {
+		case err == nil:
+			observed.Backends[name] = service
+		case !apierrors.IsNotFound(err):
+			return observed, fmt.Errorf("failed to look up Service %s/%s: %w", gateway.Namespace, name, err)
+		}
+	}
+	found, err := c.endpointSlices.ByIndex(children.IndexOwner, cache.MetaObjectToName(gateway).String())
+	if err != nil {
+		return observed, fmt.Errorf("failed to look up EndpointSlices of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	for _, slice := range found {
+		observed.Slices = append(observed.Slices, slice.(*discoveryv1.EndpointSlice))
+	}
+	return observed, nil
+}
+
+// failureOf returns what the status should say about an error from the children, or nil: an object in the way and a
+// refusal of the API server last until someone does something, everything else is over with one of the next tries.
+func failureOf(err error) *status.ChildFailure {
+	var notOwned *children.NotOwnedError
+	var refusal apierrors.APIStatus
+	switch {
+	case errors.As(err, &notOwned):
+		return &status.ChildFailure{Reason: status.ReasonChildNotOwned, Message: oneLine(err)}
+	case errors.As(err, &refusal):
+		switch code := refusal.Status().Code; code {
+		case http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		default:
+			if code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+				return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: oneLine(err)}
+			}
+		}
+	}
+	return nil
+}
+
+// oneLine is the message of an error that may be several joined ones.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// updateStatus writes the operator's part of the status if it is not what it should be.
+func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) error {
+	if !status.Changed(gateway, computed) {
+		return nil
+	}
+	return c.applyStatus(ctx, gateway, status.ApplyConfiguration(gateway, computed), resources.FieldManager)
+}
+
+// pruneProxies removes the reports of pods that do not exist any more. Each was applied under the name of its pod, and
+// goes when that name applies a status without it.
+func (c *Controller) pruneProxies(ctx context.Context, gateway *appv1.Gateway, observed status.Observed) error {
+	var errs []error
+	for _, pod := range status.GoneProxies(gateway, observed) {
+		nothing := applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(applyappv1.GatewayStatus())
+		errs = append(errs, c.applyStatus(ctx, gateway, nothing, pod))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Controller) applyStatus(
+	ctx context.Context, gateway *appv1.Gateway, applied *applyappv1.GatewayApplyConfiguration, fieldManager string,
+) error {
+	updated, err := c.gatewayClient.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, applied,
+		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted meanwhile: it has no status any more
+	}
+	if err != nil {
+		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	c.gateways.Mutation(updated)
+	return nil
+}
+
+// recordEvents tells what a sync did that the status did not tell before. A sync that found nothing to do says nothing.
+func (c *Controller) recordEvents(
+	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, childErr, statusErr error,
+) {
+	if statusErr != nil {
+		// What else there is to tell is told by the try that succeeds: until then the status does not know it.
+		c.recorder.Event(gateway, corev1.EventTypeWarning, eventStatusFailed, statusErr.Error())
+		return
+	}
+	for _, warning := range status.Warnings(gateway, computed) {
+		c.recorder.Event(gateway, corev1.EventTypeWarning, warning.Reason, warning.Message)
+	}
+	switch {
+	case childErr == nil:
+		if len(made.Written) > 0 {
+			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
+				"generation %d: applied %s", gateway.Generation, strings.Join(made.Written, ", "))
+		} else if gateway.Status.ObservedGeneration != gateway.Generation {
+			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
+				"generation %d: nothing to apply but the status", gateway.Generation)
+		}
+	case failureOf(childErr) == nil && !errors.Is(childErr, children.ErrLeftOver):
+		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(childErr))
+	}
+}
+
+// onChange calls handle with every object that is added, changed or deleted, in the form it had before and in the one it
+// has now: either may name a Gateway. Resyncs are left out; those of the Gateways are enough.
+func onChange(handle func(obj any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: handle,
+		UpdateFunc: func(old, updated any) {
+			if old.(metav1.Object).GetResourceVersion() == updated.(metav1.Object).GetResourceVersion() {
+				return
+			}
+			handle(old)
+			handle(updated)
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			handle(obj)
+		},
+	}
+}
+
+// enqueueGateway puts a Gateway into the queue.
+func (c *Controller) enqueueGateway(obj any) {
+	c.queue.Add(cache.MetaObjectToName(obj.(metav1.Object)))
+}
+
+// enqueueOwner puts the Gateway that an object belongs to into the queue, whether it is its child or labelled as such.
+func (c *Controller) enqueueOwner(obj any) {
+	object := obj.(metav1.Object)
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Gateway" {
+		c.queue.Add(cache.NewObjectName(object.GetNamespace(), owner.Name))
+	}
+	if name := object.GetLabels()[resources.LabelGateway]; name != "" {
+		c.queue.Add(cache.NewObjectName(object.GetNamespace(), name))
+	}
+}
+
+// enqueueUsers puts every Gateway with a route to the Service into the queue.
+func (c *Controller) enqueueUsers(obj any) {
+	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
+	if err != nil {
+		utilruntime.HandleError(fmt.Errorf("failed to look up Gateways by Service: %w", err)) // no such index: a bug
+		return
+	}
+	for _, key := range keys {
+		if name, err := cache.ParseObjectName(key); err == nil { // the keys of a cache are object names
+			c.queue.Add(name)
+		}
+	}
+}

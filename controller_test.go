@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+)
+
+var ctx = context.Background()
+
+// newGateway returns Gateway web/shop, with a listener on port 80 and a route to port 8080 of the Service api.
+func newGateway(mods ...func(*appv1.Gateway)) *appv1.Gateway {
+	gateway := &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop", UID: "shop-uid", Generation: 1},
+		Spec: appv1.GatewaySpec{
+			Replicas:  new(int32(2)),
+			Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
+			Routes: []appv1.Route{{Name: "shop", Rules: []appv1.RouteRule{{
+				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 8080, Weight: new(int32(1))}},
+			}}}},
+			Service: appv1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Annotations: map[string]string{"pool": "blue"}},
+		},
+	}
+	for _, mod := range mods {
+		mod(gateway)
+	}
+	return gateway
+}
+
+// newService returns the Service web/NAME with a TCP port.
+func newService(name string, port int32) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: port, Protocol: corev1.ProtocolTCP}},
+		},
+	}
+}
+
+// edit changes the Gateway as a user would: the generation goes up.
+func (f *fixture) edit(mod func(*appv1.Gateway)) {
+	f.t.Helper()
+	gateway := f.gateway()
+	mod(gateway)
+	gateway.Generation++
+	_, err := f.gateways.AppV1().Gateways("web").Update(ctx, gateway, metav1.UpdateOptions{FieldManager: "kubectl"})
+	must(f.t, err)
+}
+
+var allChildren = []string{
+	"patch serviceaccounts shop-gateway",
+	"patch roles shop-gateway",
+	"patch rolebindings shop-gateway",
+	"patch services shop-gateway",
+	"patch poddisruptionbudgets shop-gateway",
+	"patch deployments shop-gateway",
+}
+
+func TestCreatesEveryChild(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.expectWrites(f.mustSync(), append(allChildren, "patch gateways/status shop")...)
+	f.expectEvents("Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, PodDisruptionBudget, Deployment")
+	f.expectCondition("Accepted=True Accepted: every route is served")
+	f.expectCondition("ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists")
+	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
+	if got := f.gateway().Status.ObservedGeneration; got != 1 {
+		t.Errorf("the status is of generation %d, want 1", got)
+	}
+	deployment, err := f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
+	must(t, err)
+	if owner := metav1.GetControllerOf(deployment); owner == nil || owner.UID != "shop-uid" || owner.Kind != "Gateway" {
+		t.Errorf("the Deployment is controlled by %+v, want the Gateway", owner)
+	}
+}
+
+func TestSteadyStateWritesNothing(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.settle()
+	for range 3 { // resyncs
+		f.now = f.now.Add(1000)
+		f.expectWrites(f.mustSync())
+	}
+	f.expectEvents()
+}
+
+func TestStaleCachesCauseNoSecondWrite(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.settle()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Replicas = new(int32(3)) })
+	f.expectWrites(f.mustSync(), "patch deployments shop-gateway", "patch gateways/status shop")
+	f.expectEvents("Normal Synced generation 2: applied Deployment")
+
+	writes, err := f.sync() // before the informers have seen what was just written
+	must(t, err)
+	f.expectWrites(writes)
+	f.expectEvents()
+}
+
+func TestFirstSyncOfAGeneration(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.settle()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Routes[0].Hostnames = []appv1.Hostname{"shop.example.com"} })
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectEvents("Normal Synced generation 2: nothing to apply but the status")
+}
+
+func TestSpecReachesTheService(t *testing.T) {
+	f := newFixture(t, newGateway(func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners, appv1.Listener{Name: "alt", Port: 8080, Protocol: appv1.ProtocolHTTP})
+	}), newService("api", 8080))
+	f.settle()
+	f.edit(func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = gateway.Spec.Listeners[:1]
+		gateway.Spec.Service = appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}
+	})
+	f.expectWrites(f.mustSync(), "patch services shop-gateway", "patch gateways/status shop")
+	service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
+	must(t, err)
+	if len(service.Annotations) != 0 || len(service.Spec.Ports) != 1 || service.Spec.Type != corev1.ServiceTypeClusterIP {
+		t.Errorf("annotations %v, ports %v, type %s are not what the spec says now",
+			service.Annotations, service.Spec.Ports, service.Spec.Type)
+	}
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	kubectl := metav1.PatchOptions{FieldManager: "kubectl"}
+	drifts := map[string]struct {
+		drift func(f *fixture) error
+		want  []string
+	}{
+		"a field is changed": {func(f *fixture) error {
+			_, err := f.kube.AppsV1().Deployments("web").Patch(ctx, "shop-gateway", types.MergePatchType,
+				[]byte(`{"spec":{"replicas":9}}`), kubectl)
+			return err
+		}, []string{"patch deployments shop-gateway"}},
+		"our label is taken off": {func(f *fixture) error {
+			_, err := f.kube.CoreV1().Services("web").Patch(ctx, "shop-gateway", types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"app.example.com/gateway":null}}}`), kubectl)
+			return err
+		}, []string{"patch services shop-gateway"}},
+		"permissions are added": {func(f *fixture) error {
+			_, err := f.kube.RbacV1().Roles("web").Patch(ctx, "shop-gateway", types.JSONPatchType,
+				[]byte(`[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["secrets"],"verbs":["get"]}}]`), kubectl)
+			return err
+		}, []string{"patch roles shop-gateway"}},
+		"a child is deleted": {func(f *fixture) error {
+			return f.kube.PolicyV1().PodDisruptionBudgets("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{})
+		}, []string{"patch poddisruptionbudgets shop-gateway"}},
+		"someone adds a field of their own": {func(f *fixture) error {
+			_, err := f.kube.AppsV1().Deployments("web").Patch(ctx, "shop-gateway", types.MergePatchType,
+				[]byte(`{"metadata":{"annotations":{"note":"theirs"}},"spec":{"template":{"metadata":{"annotations":{"restarted":"now"}}}}}`),
+				kubectl)
+			return err
+		}, nil},
+	}
+	for name, test := range drifts {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newGateway(), newService("api", 8080))
+			f.settle()
+			must(t, test.drift(f))
+			f.expectWrites(f.mustSync(), test.want...)
+			f.expectWrites(f.mustSync())
+		})
+	}
+}
+
+func TestForeignObjectsAreNeverTouched(t *testing.T) {
+	foreign := metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway", Annotations: map[string]string{"of": "someone else"}}
+	kinds := map[string]struct {
+		object  runtime.Object
+		missing string
+	}{
+		"ServiceAccount":      {&corev1.ServiceAccount{ObjectMeta: foreign}, "patch serviceaccounts shop-gateway"},
+		"Role":                {&rbacv1.Role{ObjectMeta: foreign}, "patch roles shop-gateway"},
+		"RoleBinding":         {&rbacv1.RoleBinding{ObjectMeta: foreign}, "patch rolebindings shop-gateway"},
+		"Service":             {&corev1.Service{ObjectMeta: foreign}, "patch services shop-gateway"},
+		"PodDisruptionBudget": {&policyv1.PodDisruptionBudget{ObjectMeta: foreign}, "patch poddisruptionbudgets shop-gateway"},
+		"Deployment":          {&k8sappsv1.Deployment{ObjectMeta: foreign}, "patch deployments shop-gateway"},
+	}
+	for kind, test := range kinds {
+		for variant, mod := range map[string]func(metav1.Object){
+			"": func(metav1.Object) {},
+			" that carries our label": func(object metav1.Object) {
+				object.SetLabels(map[string]string{"app.example.com/gateway": "shop"})
+			},
+			" of another Gateway": func(object metav1.Object) {
+				object.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Gateway", Name: "other", UID: "other", Controller: new(true)}})
+			},
+		} {
+			t.Run(kind+variant, func(t *testing.T) {
+				object := test.object.DeepCopyObject()
+				accessor, err := meta.Accessor(object)
+				must(t, err)
+				mod(accessor)
+				f := newFixture(t, newGateway(), newService("api", 8080), object)
+				expectForeign(f, kind, test.missing)
+			})
+		}
+	}
+}
+
+// expectForeign syncs twice while an object of the kind is in the way, and then once without it.
+func expectForeign(f *fixture, kind, missing string) {
+	f.t.Helper()
+	var others []string
+	for _, write := range allChildren {
+		if write != missing {
+			others = append(others, write)
+		}
+	}
+	message := kind + " web/shop-gateway exists and does not belong to Gateway shop: delete or rename one of them"
+	writes, err := f.sync()
+	if err == nil || err.Error() != message {
+		f.t.Errorf("got the error %v, want %s", err, message)
+	}
+	f.expectWrites(writes, append(others, "patch gateways/status shop")...)
+	f.expectEvents("Warning ChildNotOwned " + message)
+	f.expectCondition("Programmed=False ChildNotOwned: " + message)
+
+	f.catchUp()
+	writes, err = f.sync()
+	if err == nil {
+		f.t.Error("there is no error, so nothing would try again")
+	}
+	f.expectWrites(writes)
+	f.expectEvents()
+
+	resource := strings.Fields(missing)[1]
+	must(f.t, deleteChild(f, resource))
+	f.expectWrites(f.mustSync(), missing, "patch gateways/status shop")
+	f.expectEvents("Normal Synced generation 1: applied " + kind)
+}
+
+func deleteChild(f *fixture, resource string) error {
+	const name = "shop-gateway"
+	switch resource {
+	case "serviceaccounts":
+		return f.kube.CoreV1().ServiceAccounts("web").Delete(ctx, name, metav1.DeleteOptions{})
+	case "roles":
+		return f.kube.RbacV1().Roles("web").Delete(ctx, name, metav1.DeleteOptions{})
+	case "rolebindings":
+		return f.kube.RbacV1().RoleBindings("web").Delete(ctx, name, metav1.DeleteOptions{})
+	case "services":
+		return f.kube.CoreV1().Services("web").Delete(ctx, name, metav1.DeleteOptions{})
+	case "poddisruptionbudgets":
+		return f.kube.PolicyV1().PodDisruptionBudgets("web").Delete(ctx, name, metav1.DeleteOptions{})
+	default:
+		return f.kube.AppsV1().Deployments("web").Delete(ctx, name, metav1.DeleteOptions{})
+	}
+}

@@ -1,0 +1,57 @@
+package children
+
+import (
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
+)
+
+const (
+	// IndexBackends finds Gateways by "namespace/name" of a Service that their routes name.
+	IndexBackends = "backends"
+	// IndexOwner finds EndpointSlices by "namespace/name" of the Gateway whose Service they are of.
+	IndexOwner = "owner"
+)
+
+// BackendKeys is the function of IndexBackends.
+func BackendKeys(obj any) ([]string, error) {
+	gateway, ok := obj.(*appv1.Gateway)
+	if !ok {
+		return nil, nil
+	}
+	keys := BackendNames(gateway)
+	for i, name := range keys {
+		keys[i] = gateway.Namespace + "/" + name
+	}
+	return keys, nil
+}
+
+// BackendNames are the names of all Services in a Gateway's routes, sorted and unique.
+func BackendNames(gateway *appv1.Gateway) []string {
+	var names []string
+	for _, route := range gateway.Spec.Routes {
+		for _, rule := range route.Rules {
+			for _, backend := range rule.BackendRefs {
+				names = append(names, backend.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// OwnerKeys is the function of IndexOwner. Only slices of the Gateway's own Service count: anybody may use the label.
+func OwnerKeys(obj any) ([]string, error) {
+	slice, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return nil, nil
+	}
+	gateway := slice.Labels[resources.LabelGateway]
+	if gateway == "" || slice.Labels[discoveryv1.LabelServiceName] != resources.ChildName(gateway) {
+		return nil, nil
+	}
+	return []string{slice.Namespace + "/" + gateway}, nil
+}

@@ -1,0 +1,133 @@
+package children
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
+)
+
+// object is a typed Kubernetes object, such as *corev1.Service.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// configuration is a typed apply configuration, such as *corev1ac.ServiceApplyConfiguration.
+type configuration interface {
+	GetName() *string
+	GetNamespace() *string
+}
+
+// client is what is used of a typed client for one namespace, such as corev1.ServiceInterface.
+type client[T object, A configuration] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Apply(ctx context.Context, desired A, options metav1.ApplyOptions) (T, error)
+}
+
+// kind keeps the children of one kind.
+type kind[T object, A configuration] struct {
+	// name is the kind's name in errors and events.
+	name string
+	// cache is the informer's, overlaid with what was applied and has not come back through the watch. Without the
+	// overlay, a sync right after an apply would see the old object and apply again. Objects in it are only read.
+	cache cache.MutationCache
+	// client returns the typed client for a namespace.
+	client func(namespace string) client[T, A]
+	// extract returns the fields of an object that a field manager owns by server-side apply.
+	extract func(object T, fieldManager string) (A, error)
+}
+
+func newKind[T object, A configuration](
+	name string, indexer cache.Indexer, client func(string) client[T, A], extract func(T, string) (A, error),
+) kind[T, A] {
+	return kind[T, A]{name: name, cache: Overlay(indexer), client: client, extract: extract}
+}
+
+// Overlay returns a view of an informer's cache that shows objects handed to its Mutation method until the informer has
+// seen them too. An object that the informer does not hold is never shown: it may have been deleted meanwhile.
+func Overlay(indexer cache.Indexer) cache.MutationCache {
+	return cache.NewIntegerResourceVersionMutationCacheWithOptions(klog.Background(), indexer, cache.MutationCacheOptions{
+		// One entry for each write that is on its way back. If there are more, the worst is an apply that changes nothing.
+		MaxCacheSize: 1024,
+	})
+}
+
+// ensure makes the child as desired and returns it, and whether it had to be written for that. An object of that name
+// that the Gateway does not control is left alone, and the error is a *NotOwnedError.
+func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired A) (child T, written bool, err error) {
+	var none T
+	namespace, name := *desired.GetNamespace(), *desired.GetName()
+	current, exists, err := k.get(ctx, namespace, name)
+	if err != nil {
+		return none, false, err
+	}
+	if exists {
+		if err := k.checkOwner(gateway, current); err != nil {
+			return none, false, err
+		}
+		owned, err := k.extract(current, resources.FieldManager)
+		if err != nil {
+			return none, false, fmt.Errorf("failed to read the managed fields of %s %s/%s: %w", k.name, namespace, name, err)
+		}
+		if equality.Semantic.DeepEqual(owned, desired) {
+			return current, false, nil
+		}
+	}
+	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
+		FieldManager: resources.FieldManager,
+		Force:        true, // a field we want is ours, whoever set it last
+	})
+	switch {
+	case err == nil:
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		// An apply creates what is not there: what is not found is the namespace.
+		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrNamespaceGone)
+	default:
+		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
+	}
+	k.cache.Mutation(applied)
+	return applied, true, nil
+}
+
+// get returns the object from the cache or, if it is not there, from the API server: the caches hold only what carries
+// our label, and an object that does not may be someone else's, or ours with the label taken off.
+func (k *kind[T, A]) get(ctx context.Context, namespace, name string) (found T, exists bool, err error) {
+	var none T
+	cached, exists, err := k.cache.GetByKey(namespace + "/" + name)
+	if err != nil {
+		return none, false, fmt.Errorf("failed to look up %s %s/%s: %w", k.name, namespace, name, err)
+	}
+	if exists {
+		return cached.(T), true, nil
+	}
+	live, err := k.client(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return none, false, nil
+	}
+	if err != nil {
+		return none, false, fmt.Errorf("failed to get %s %s/%s: %w", k.name, namespace, name, err)
+	}
+	return live, true, nil
+}
+
+// checkOwner returns nil if the Gateway controls the object.
+func (k *kind[T, A]) checkOwner(gateway *appv1.Gateway, found T) error {
+	if metav1.IsControlledBy(found, gateway) {
+		return nil
+	}
+	ref := metav1.GetControllerOf(found)
+	if ref != nil && ref.Kind == "Gateway" && ref.Name == gateway.Name {
+		return fmt.Errorf("failed to apply %s %s/%s: %w", k.name, found.GetNamespace(), found.GetName(), ErrLeftOver)
+	}
+	return &NotOwnedError{Kind: k.name, Namespace: found.GetNamespace(), Name: found.GetName(), Gateway: gateway.Name}
+}

@@ -1,0 +1,106 @@
+package children
+
+import (
+	"context"
+	"errors"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
+)
+
+// Set keeps the children of all kinds. It may be used by several goroutines, for different Gateways.
+type Set struct {
+	serviceAccounts kind[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration]
+	roles           kind[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration]
+	roleBindings    kind[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration]
+	services        kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
+	budgets         kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	deployments     kind[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	// options are the operator's settings that the children depend on.
+	options resources.Options
+}
+
+// NewSet returns a Set that reads from the informers of labelled (all kinds but Services) and services, and writes
+// through kube.
+func NewSet(
+	kube kubernetes.Interface, labelled, services informers.SharedInformerFactory, options resources.Options,
+) *Set {
+	return &Set{
+		options: options,
+		serviceAccounts: newKind("ServiceAccount", labelled.Core().V1().ServiceAccounts().Informer().GetIndexer(),
+			func(namespace string) client[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration] {
+				return kube.CoreV1().ServiceAccounts(namespace)
+			}, corev1ac.ExtractServiceAccount),
+		roles: newKind("Role", labelled.Rbac().V1().Roles().Informer().GetIndexer(),
+			func(namespace string) client[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration] {
+				return kube.RbacV1().Roles(namespace)
+			}, rbacv1ac.ExtractRole),
+		roleBindings: newKind("RoleBinding", labelled.Rbac().V1().RoleBindings().Informer().GetIndexer(),
+			func(namespace string) client[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration] {
+				return kube.RbacV1().RoleBindings(namespace)
+			}, rbacv1ac.ExtractRoleBinding),
+		services: newKind("Service", services.Core().V1().Services().Informer().GetIndexer(),
+			func(namespace string) client[*corev1.Service, *corev1ac.ServiceApplyConfiguration] {
+				return kube.CoreV1().Services(namespace)
+			}, corev1ac.ExtractService),
+		budgets: newKind("PodDisruptionBudget", labelled.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(),
+			func(namespace string) client[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration] {
+				return kube.PolicyV1().PodDisruptionBudgets(namespace)
+			}, policyv1ac.ExtractPodDisruptionBudget),
+		deployments: newKind("Deployment", labelled.Apps().V1().Deployments().Informer().GetIndexer(),
+			func(namespace string) client[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration] {
+				return kube.AppsV1().Deployments(namespace)
+			}, appsv1ac.ExtractDeployment),
+	}
+}
+
+// Result is what Ensure found or made.
+type Result struct {
+	// Written are the kinds of the children that had to be written.
+	Written []string
+	// Service and Deployment are those of the Gateway; nil if they could not be made. They are only read.
+	Service    *corev1.Service
+	Deployment *k8sappsv1.Deployment
+}
+
+// Ensure makes every child of the Gateway as desired. What goes wrong with one does not keep the others from being made;
+// the errors are joined, and those for objects that belong to someone else are *NotOwnedErrors. The Deployment comes
+// last: its pods need the others.
+func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
+	var result Result
+	var errs []error
+	note := func(kind string, written bool, err error) {
+		if written {
+			result.Written = append(result.Written, kind)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+
+	_, written, err := s.serviceAccounts.ensure(ctx, gateway, resources.DesiredServiceAccount(gateway))
+	note(s.serviceAccounts.name, written, err)
+	_, written, err = s.roles.ensure(ctx, gateway, resources.DesiredRole(gateway))
+	note(s.roles.name, written, err)
+	_, written, err = s.roleBindings.ensure(ctx, gateway, resources.DesiredRoleBinding(gateway))
+	note(s.roleBindings.name, written, err)
+	result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway))
+	note(s.services.name, written, err)
+	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
+	note(s.budgets.name, written, err)
+	result.Deployment, written, err = s.deployments.ensure(ctx, gateway, resources.DesiredDeployment(gateway, s.options))
+	note(s.deployments.name, written, err)
+
+	return result, errors.Join(errs...)
+}

@@ -1,0 +1,155 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	appv1 "gateway/api/app/v1"
+	clientset "gateway/generated/app/clientset/versioned"
+)
+
+// timeout bounds all checks together: a server that takes longer cannot be worked with.
+const timeout = 15 * time.Second
+
+// maxListed is how many missing permissions the message lists.
+const maxListed = 4
+
+// Permission is something the operator has to be allowed to do.
+type Permission struct {
+	// Group and Resource are the API's; a subresource follows the resource after a slash.
+	Group, Resource string
+	// Verbs are all that is done with it.
+	Verbs []string
+}
+
+var (
+	read  = []string{"get", "list", "watch"}
+	write = []string{"get", "list", "watch", "create", "patch"}
+)
+
+// Permissions are what the operator needs in every namespace it works in: the same as in its ClusterRole.
+var Permissions = []Permission{
+	{appv1.GroupName, "gateways", read},
+	{appv1.GroupName, "gateways/status", []string{"patch"}},
+	{"", "services", write},
+	{"", "serviceaccounts", write},
+	{"apps", "deployments", write},
+	{"policy", "poddisruptionbudgets", write},
+	{"rbac.authorization.k8s.io", "roles", write},
+	{"rbac.authorization.k8s.io", "rolebindings", write},
+	{"discovery.k8s.io", "endpointslices", read},
+	{"", "events", []string{"create", "patch"}},
+}
+
+// LeasePermissions are what leader election needs in the namespace of the lease.
+var LeasePermissions = []Permission{
+	{"coordination.k8s.io", "leases", []string{"get", "create", "update"}},
+}
+
+// Options say where the operator is going to work.
+type Options struct {
+	// Server is the URL of the API server, for messages.
+	Server string
+	// Namespace is the one to work in; "" is all of them.
+	Namespace string
+	// LeaseNamespace is where the lease is; "" if there is no leader election.
+	LeaseNamespace string
+}
+
+// Check returns what keeps the operator from working, if anything does.
+func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	missing, err := denied(ctx, kube, options.Namespace, Permissions)
+	if err != nil {
+		return explain(err, options)
+	}
+	if options.LeaseNamespace != "" {
+		more, err := denied(ctx, kube, options.LeaseNamespace, LeasePermissions)
+		if err != nil {
+			return explain(err, options)
+		}
+		missing = append(missing, more...)
+	}
+	if len(missing) > 0 {
+		if more := len(missing) - maxListed; more > 0 {
+			missing = append(missing[:maxListed], fmt.Sprintf("and %d more", more))
+		}
+		return fmt.Errorf("missing permissions: %s: apply artifacts/rbac and run as the ServiceAccount in it, or use a "+
+			"kubeconfig of someone who may do all this", strings.Join(missing, ", "))
+	}
+	_, err = gateways.AppV1().Gateways(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	return explain(err, options)
+}
+
+// denied returns those of the permissions that the operator does not have in a namespace, for people to read.
+func denied(
+	ctx context.Context, kube kubernetes.Interface, namespace string, permissions []Permission,
+) ([]string, error) {
+	var missing []string
+	for _, permission := range permissions {
+		var verbs []string
+		resource, subresource, _ := strings.Cut(permission.Resource, "/")
+		for _, verb := range permission.Verbs {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: verb, Group: permission.Group, Resource: resource, Subresource: subresource,
+				},
+			}}
+			answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("failed to ask whether the operator may %s %s: %w", verb, permission.Resource, err)
+			}
+			if !answer.Status.Allowed {
+				verbs = append(verbs, verb)
+			}
+		}
+		if len(verbs) > 0 {
+			missing = append(missing, describe(verbs, permission, namespace))
+		}
+	}
+	return missing, nil
+}
+
+func describe(verbs []string, permission Permission, namespace string) string {
+	resource, subresource, _ := strings.Cut(permission.Resource, "/")
+	if permission.Group != "" {
+		resource += "." + permission.Group
+	}
+	if subresource != "" {
+		resource += "/" + subresource
+	}
+	where := "in all namespaces"
+	if namespace != "" {
+		where = "in namespace " + namespace
+	}
+	return fmt.Sprintf("%s %s %s", strings.Join(verbs, "/"), resource, where)
+}
+
+// explain turns what a client returned into what to do about it.
+func explain(err error, options Options) error {
+	var network *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &network):
+		return fmt.Errorf("cannot reach the API server at %s (%w): check that it runs, and that -kubeconfig or -master "+
+			"means this one", options.Server, network.Err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server at %s does not know who is asking (%w): check the credentials in the kubeconfig",
+			options.Server, err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf(`the API server at %s does not know Gateways: install the CRD with "make install" or `+
+			`"kubectl apply -f artifacts/crd"`, options.Server)
+	}
+	return fmt.Errorf("the API server at %s does not work: %w", options.Server, err)
+}

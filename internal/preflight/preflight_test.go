@@ -1,0 +1,163 @@
+package preflight
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+)
+
+// newKube returns a fake that allows all but what denied says, or answers with an error.
+func newKube(denied func(authorizationv1.ResourceAttributes) bool, err error) *kubefake.Clientset {
+	kube := kubefake.NewClientset()
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		review.Status.Allowed = !denied(*review.Spec.ResourceAttributes)
+		return true, review, err
+	})
+	return kube
+}
+
+func nothing(authorizationv1.ResourceAttributes) bool { return false }
+
+var (
+	everywhere = Options{Server: "https://api:6443", LeaseNamespace: "system"}
+	within     = Options{Server: "https://api:6443", Namespace: "web"}
+
+	refused      = &url.Error{Op: "Post", URL: "https://api:6443/apis", Err: syscall.ECONNREFUSED}
+	notInstalled = apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, "")
+)
+
+// checkTests are keyed by what is the case on the cluster. want is part of the error; "" is no error.
+var checkTests = map[string]struct {
+	options          Options
+	denied           func(authorizationv1.ResourceAttributes) bool
+	kubeErr, listErr error
+	want             string
+}{
+	"all is well": {everywhere, nothing, nil, nil, ""},
+	"nobody answers": {
+		everywhere, nothing, refused, nil,
+		"cannot reach the API server at https://api:6443 (connection refused): check that it runs",
+	},
+	"the credentials are wrong": {
+		everywhere, nothing, apierrors.NewUnauthorized("Unauthorized"), nil,
+		"the API server at https://api:6443 does not know who is asking",
+	},
+	"the CRD is missing": {
+		everywhere, nothing, nil, notInstalled,
+		`the API server at https://api:6443 does not know Gateways: install the CRD with "make install"`,
+	},
+	"the API server has trouble": {
+		everywhere, nothing, nil, apierrors.NewServiceUnavailable("etcd is down"),
+		"the API server at https://api:6443 does not work: etcd is down",
+	},
+	"a verb is denied": {
+		everywhere, func(a authorizationv1.ResourceAttributes) bool {
+			return a.Resource == "deployments" && a.Verb == "patch"
+		}, nil, nil,
+		"missing permissions: patch deployments.apps in all namespaces: apply artifacts/rbac",
+	},
+	"a subresource is denied": {
+		within, func(a authorizationv1.ResourceAttributes) bool { return a.Subresource == "status" }, nil, nil,
+		"missing permissions: patch gateways.app.example.com/status in namespace web: apply artifacts/rbac",
+	},
+	"the lease is denied, in its namespace only": {
+		everywhere, func(a authorizationv1.ResourceAttributes) bool { return a.Namespace == "system" }, nil, nil,
+		"missing permissions: get/create/update leases.coordination.k8s.io in namespace system: apply artifacts/rbac",
+	},
+	"without leader election it is not needed": {
+		within, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "leases" }, nil, nil, "",
+	},
+	"all is denied": {
+		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
+		"get/list/watch/create/patch serviceaccounts in all namespaces, and 7 more: apply artifacts/rbac",
+	},
+}
+
+func TestCheck(t *testing.T) {
+	for name, test := range checkTests {
+		t.Run(name, func(t *testing.T) {
+			gateways := gatewayfake.NewClientset()
+			if test.listErr != nil {
+				gateways.PrependReactor("list", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, test.listErr
+				})
+			}
+			err := Check(t.Context(), newKube(test.denied, test.kubeErr), gateways, test.options)
+			switch {
+			case test.want == "" && err != nil:
+				t.Errorf("got the error %v, want none", err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got the error\n  %v\nwant one with\n  %s", err, test.want)
+			case err != nil && strings.Contains(err.Error(), "\n"):
+				t.Errorf("the error has more than one line: %q", err)
+			}
+			if errors.Is(test.kubeErr, refused) && !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v does not wrap its cause", err)
+			}
+		})
+	}
+}
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://from-file:6443"}}]
+contexts: [{name: c, context: {cluster: c}}]
+current-context: c
+`
+
+func TestConfig(t *testing.T) {
+	good, broken := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "broken")
+	for path, content := range map[string]string{good: kubeconfig, broken: "\t"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		master, kubeconfig, env string
+		wantHost, wantErr       string
+	}{
+		"a kubeconfig":                        {"", good, "", "https://from-file:6443", ""},
+		"$KUBECONFIG":                         {"", "", good, "https://from-file:6443", ""},
+		"the flag wins over $KUBECONFIG":      {"", good, "/no/such/file", "https://from-file:6443", ""},
+		"the master wins over the kubeconfig": {"https://master:6443", good, "", "https://master:6443", ""},
+		"the master alone is enough":          {"http://localhost:8080", "", "", "http://localhost:8080", ""},
+		"the file does not exist":             {"", "/no/such/file", "", "", "the kubeconfig file /no/such/file does not exist"},
+		"$KUBECONFIG does not exist":          {"", "", "/no/such/file", "", "$KUBECONFIG is /no/such/file, which does not exist"},
+		"nothing at all":                      {"", "", "", "", "there is no cluster to work on: pass -kubeconfig, or set $KUBECONFIG"},
+		"the file is broken":                  {"", broken, "", "", "the kubeconfig cannot be used: "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", test.env)
+			t.Setenv("HOME", t.TempDir())
+			t.Setenv("KUBERNETES_SERVICE_HOST", "")
+			config, err := Config(test.master, test.kubeconfig)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("got the error %v, want one with %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Host != test.wantHost {
+				t.Errorf("got the server %s, want %s", config.Host, test.wantHost)
+			}
+		})
+	}
+}

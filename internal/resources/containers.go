@@ -1,0 +1,103 @@
+package resources
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	configDir = "/etc/haproxy"
+	runDir    = "/run/haproxy"
+	tokenDir  = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, no credential
+
+	// startupSeconds is how long the agent may take until the first configuration is on disk: it has to read its Gateway
+	// and everything behind it from the API server.
+	startupSeconds = 120
+)
+
+// agent is the native sidecar that writes HAProxy's configuration. It starts first, and HAProxy only once /startupz
+// says that there is a configuration; it stops last. It holds the API token, which HAProxy's container does not.
+func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
+	return corev1ac.Container().
+		WithName(agentContainer).
+		WithImage(image).
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithCommand("/gateway-agent").
+		WithArgs("-gateway="+gateway.Name, "-logtostderr").
+		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
+		WithPorts(containerPort("agent", healthPort)).
+		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi"),
+		})).
+		WithStartupProbe(probe("/startupz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
+		WithReadinessProbe(probe("/readyz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
+		WithLivenessProbe(probe("/healthz", healthPort).WithPeriodSeconds(10).WithFailureThreshold(3)).
+		WithSecurityContext(restricted()).
+		WithVolumeMounts(
+			mount(configVolume, configDir),
+			mount(runVolume, runDir),
+			mount(tokenVolume, tokenDir).WithReadOnly(true),
+		)
+}
+
+// haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod.
+func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
+	container := corev1ac.Container().
+		WithName(haproxyContainer).
+		WithImage(image).
+		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock", "-f", configDir+"/current/haproxy.cfg").
+		WithPorts(containerPort("metrics", metricsPort)).
+		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3)).
+		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
+			WithSleep(corev1ac.SleepAction().WithSeconds(endpointsGoneSeconds)))).
+		WithSecurityContext(restricted()).
+		WithVolumeMounts(
+			mount(configVolume, configDir).WithReadOnly(true),
+			mount(runVolume, runDir),
+		)
+	if resources := gateway.Spec.Pods.Resources; len(resources.Limits)+len(resources.Requests) > 0 {
+		container.WithResources(resourceRequirements(resources))
+	}
+	return container
+}
+
+func resourceRequirements(resources appv1.PodResources) *corev1ac.ResourceRequirementsApplyConfiguration {
+	requirements := corev1ac.ResourceRequirements()
+	if len(resources.Limits) > 0 {
+		requirements.WithLimits(resources.Limits)
+	}
+	if len(resources.Requests) > 0 {
+		requirements.WithRequests(resources.Requests)
+	}
+	return requirements
+}
+
+// restricted is what the "restricted" Pod Security Standard asks of a container, and a read-only root on top.
+func restricted() *corev1ac.SecurityContextApplyConfiguration {
+	return corev1ac.SecurityContext().
+		WithReadOnlyRootFilesystem(true).
+		WithAllowPrivilegeEscalation(false).
+		WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
+}
+
+func fromPod(name, fieldPath string) *corev1ac.EnvVarApplyConfiguration {
+	return corev1ac.EnvVar().WithName(name).WithValueFrom(corev1ac.EnvVarSource().
+		WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(fieldPath)))
+}
+
+func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfiguration {
+	return corev1ac.ContainerPort().WithName(name).WithProtocol(corev1.ProtocolTCP).WithContainerPort(port)
+}
+
+func probe(path string, port int32) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromInt32(port)))
+}
+
+func mount(volume, path string) *corev1ac.VolumeMountApplyConfiguration {
+	return corev1ac.VolumeMount().WithName(volume).WithMountPath(path)
+}

@@ -1,0 +1,106 @@
+package resources
+
+import (
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	// proxyUser is the user and group of both containers: haproxy's in its official image. The same fsGroup lets the agent
+	// write what HAProxy reads, and both use the sockets.
+	proxyUser = 99
+
+	// terminationGraceSeconds covers endpointsGoneSeconds and then HAProxy's own hard-stop-after of 30 s.
+	terminationGraceSeconds = 60
+
+	// endpointsGoneSeconds is how long a stopping pod goes on accepting connections, until every node knows that it is no
+	// endpoint any more.
+	endpointsGoneSeconds = 10
+
+	// oldReplicaSets is how many rollouts can be inspected afterwards. Nothing rolls back to them: the operator would undo
+	// it.
+	oldReplicaSets = 2
+)
+
+// Options are the operator's own settings that children depend on.
+type Options struct {
+	// AgentImage is the image that holds /gateway-agent.
+	AgentImage string
+	// HAProxyImage is the image whose PATH holds haproxy.
+	HAProxyImage string
+}
+
+// DesiredDeployment is the Deployment of the proxy pods. A change of it other than in the number of replicas replaces
+// every pod, so only what cannot be changed in a running pod may be in its template.
+func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.DeploymentApplyConfiguration {
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))).
+		WithRevisionHistoryLimit(oldReplicaSets).
+		// A rollout first adds pods and waits until they are ready: there are never fewer than asked for.
+		WithStrategy(appsv1ac.DeploymentStrategy().
+			WithType(k8sappsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxUnavailable(intstr.FromInt32(0)).
+				WithMaxSurge(intstr.FromString("25%")))).
+		WithTemplate(corev1ac.PodTemplateSpec().
+			WithLabels(childLabels(gateway.Name)).
+			WithSpec(podSpec(gateway, options)))
+	if gateway.Spec.Replicas != nil {
+		spec.WithReplicas(*gateway.Spec.Replicas)
+	}
+	return appsv1ac.Deployment(ChildName(gateway.Name), gateway.Namespace).
+		WithLabels(childLabels(gateway.Name)).
+		WithOwnerReferences(ownerReference(gateway)).
+		WithSpec(spec)
+}
+
+func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
+	return corev1ac.PodSpec().
+		WithServiceAccountName(ChildName(gateway.Name)).
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithTerminationGracePeriodSeconds(terminationGraceSeconds).
+		WithSecurityContext(corev1ac.PodSecurityContext().
+			WithRunAsNonRoot(true).
+			WithRunAsUser(proxyUser).
+			WithRunAsGroup(proxyUser).
+			WithFSGroup(proxyUser).
+			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault)).
+			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
+			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
+		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
+			WithMaxSkew(1).
+			WithTopologyKey(corev1.LabelHostname).
+			WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name)))).
+		WithInitContainers(agent(gateway, options.AgentImage)).
+		WithContainers(haproxy(gateway, options.HAProxyImage)).
+		WithVolumes(
+			corev1ac.Volume().WithName(configVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
+			corev1ac.Volume().WithName(runVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource().
+				WithMedium(corev1.StorageMediumMemory)),
+			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
+		)
+}
+
+// tokenSources is what kubelet would mount by itself into every container, had it been asked to.
+func tokenSources() *corev1ac.ProjectedVolumeSourceApplyConfiguration {
+	return corev1ac.ProjectedVolumeSource().WithSources(
+		corev1ac.VolumeProjection().WithServiceAccountToken(corev1ac.ServiceAccountTokenProjection().
+			WithPath("token").
+			WithExpirationSeconds(3607)),
+		corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
+			WithName("kube-root-ca.crt").
+			WithItems(corev1ac.KeyToPath().WithKey("ca.crt").WithPath("ca.crt"))),
+		corev1ac.VolumeProjection().WithDownwardAPI(corev1ac.DownwardAPIProjection().
+			WithItems(corev1ac.DownwardAPIVolumeFile().
+				WithPath("namespace").
+				WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace")))),
+	)
+}

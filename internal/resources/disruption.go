@@ -1,0 +1,20 @@
+package resources
+
+import (
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// DesiredPodDisruptionBudget lets node drains evict one proxy at a time. A single proxy may be evicted: a budget that
+// protects it would only make the drain hang.
+func DesiredPodDisruptionBudget(gateway *appv1.Gateway) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+	return policyv1ac.PodDisruptionBudget(ChildName(gateway.Name), gateway.Namespace).
+		WithLabels(childLabels(gateway.Name)).
+		WithOwnerReferences(ownerReference(gateway)).
+		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
+			WithMaxUnavailable(intstr.FromInt32(1)).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))))
+}

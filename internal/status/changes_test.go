@@ -1,0 +1,165 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+func TestChanged(t *testing.T) {
+	observed := slicesOf(ready("a"))
+	foreign := metav1.Condition{Type: "example.com/Audited", Status: "True"}
+	tests := map[string]struct {
+		change func(live *appv1.GatewayStatus)
+		want   bool
+	}{
+		"nothing": {func(*appv1.GatewayStatus) {}, false},
+		"someone else's condition": {func(live *appv1.GatewayStatus) {
+			live.Conditions = append([]metav1.Condition{foreign}, live.Conditions...)
+		}, false},
+		"the order of conditions": {func(live *appv1.GatewayStatus) { slices.Reverse(live.Conditions) }, false},
+		"a proxy's report": {func(live *appv1.GatewayStatus) {
+			live.Proxies = append(live.Proxies, appv1.ProxyStatus{Pod: "b"})
+		}, false},
+		"a missing condition":   {func(live *appv1.GatewayStatus) { live.Conditions = live.Conditions[1:] }, true},
+		"a message":             {func(live *appv1.GatewayStatus) { live.Conditions[0].Message = "" }, true},
+		"the selector":          {func(live *appv1.GatewayStatus) { live.Selector = "" }, true},
+		"an address":            {func(live *appv1.GatewayStatus) { live.Addresses = []appv1.GatewayAddress{{}} }, true},
+		"the generation":        {func(live *appv1.GatewayStatus) { live.ObservedGeneration-- }, true},
+		"the number of pods":    {func(live *appv1.GatewayStatus) { live.Replicas++ }, true},
+		"the number of proxies": {func(live *appv1.GatewayStatus) { live.ReadyReplicas++ }, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			gateway := newGateway(reporting("a", 7, ""))
+			proxies := gateway.Status.Proxies
+			gateway.Status = Compute(gateway, observed, before)
+			gateway.Status.Proxies = proxies
+			test.change(&gateway.Status)
+			if got := Changed(gateway, Compute(gateway, observed, now)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	missing := newGateway(withRoute("shop", to("api", 80)))
+	told := newGateway(withRoute("shop", to("api", 80)))
+	told.Status = Compute(told, Observed{}, before)
+	tests := map[string]struct {
+		gateway  *appv1.Gateway
+		observed Observed
+		want     []string
+	}{
+		"on the way to being programmed, nothing is wrong": {newGateway(), Observed{}, nil},
+		"a missing Service is":                             {missing, Observed{}, []string{"BackendNotFound"}},
+		"but it is told once":                              {told, Observed{}, nil},
+		"until it is another problem": {
+			told, Observed{Backends: map[string]*corev1.Service{"api": newService(corev1.ServiceTypeClusterIP)}}, []string{"PortNotFound"},
+		},
+		"several are told in order": {
+			missing, Observed{Failure: &ChildFailure{Reason: ReasonApplyFailed, Message: "quota"}},
+			[]string{"BackendNotFound", "ApplyFailed"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, warning := range Warnings(test.gateway, Compute(test.gateway, test.observed, now)) {
+				got = append(got, warning.Reason)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	balanced := func(ingress ...corev1.LoadBalancerIngress) *corev1.Service {
+		service := newService(corev1.ServiceTypeLoadBalancer)
+		service.Spec.ClusterIPs = []string{"10.96.0.7"}
+		service.Status.LoadBalancer.Ingress = ingress
+		return service
+	}
+	headless := newService(corev1.ServiceTypeClusterIP)
+	headless.Spec.ClusterIPs = []string{corev1.ClusterIPNone}
+	leftOver := balanced(corev1.LoadBalancerIngress{IP: "192.0.2.1"})
+	leftOver.Spec.Type = corev1.ServiceTypeClusterIP
+	tests := map[string]struct {
+		service *corev1.Service
+		want    string
+	}{
+		"no Service":                {nil, "[]"},
+		"a load balancer to come":   {balanced(), "[{IPAddress 10.96.0.7}]"},
+		"a load balancer's address": {balanced(corev1.LoadBalancerIngress{IP: "192.0.2.1"}), "[{IPAddress 192.0.2.1}]"},
+		"a load balancer's name":    {balanced(corev1.LoadBalancerIngress{Hostname: "lb.example.com"}), "[{Hostname lb.example.com}]"},
+		"no load balancer any more": {leftOver, "[{IPAddress 10.96.0.7}]"},
+		"a Service made headless":   {headless, "[]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := fmt.Sprint(addresses(test.service)); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+	many := balanced(make([]corev1.LoadBalancerIngress, 40)...)
+	for i := range many.Status.LoadBalancer.Ingress {
+		many.Status.LoadBalancer.Ingress[i].IP = fmt.Sprintf("192.0.2.%d", i)
+	}
+	if got := len(addresses(many)); got != maxAddresses {
+		t.Errorf("got %d addresses, want the %d that the schema allows", got, maxAddresses)
+	}
+}
+
+func TestGoneProxies(t *testing.T) {
+	gateway := newGateway(reporting("a", 7, ""), reporting("b", 7, ""))
+	pods := func(count int32) *k8sappsv1.Deployment {
+		return &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: count}}
+	}
+	tests := map[string]struct {
+		deployment *k8sappsv1.Deployment
+		endpoints  []discoveryv1.Endpoint
+		want       []string
+	}{
+		"every pod is there":                           {pods(2), []discoveryv1.Endpoint{ready("a"), ready("b")}, nil},
+		"one has no endpoint, and none is unaccounted": {pods(1), []discoveryv1.Endpoint{ready("a")}, []string{"b"}},
+		"one has no endpoint yet":                      {pods(2), []discoveryv1.Endpoint{ready("a")}, nil},
+		"one is not ready":                             {pods(2), []discoveryv1.Endpoint{ready("a"), notReady("b")}, nil},
+		"one is on its way out":                        {pods(1), []discoveryv1.Endpoint{ready("a"), leaving("b")}, nil},
+		"scaled to nothing":                            {pods(0), nil, []string{"a", "b"}},
+		"without a Deployment nothing is known":        {nil, nil, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			observed := slicesOf(test.endpoints...)
+			observed.Deployment = test.deployment
+			if got := GoneProxies(gateway, observed); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	if got := truncate("short"); got != "short" {
+		t.Errorf("a short message became %q", got)
+	}
+	for _, message := range []string{strings.Repeat("x", 2000), strings.Repeat("é", 1000), "x" + strings.Repeat("é", 1000)} {
+		got := truncate(message)
+		if len(got) > maxMessage || len(got) < maxMessage-2 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
+			t.Errorf("got %d bytes, valid UTF-8: %v, ending in %q", len(got), utf8.ValidString(got), got[len(got)-5:])
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package status
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// The reasons of the condition Accepted.
+const (
+	// ReasonAccepted: every route in the spec is served.
+	ReasonAccepted = "Accepted"
+	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
+	// served.
+	ReasonNoMatchingListenerHostname = "NoMatchingListenerHostname"
+)
+
+// The reasons of the condition ResolvedRefs. With several problems, the reason is the first one's.
+const (
+	// ReasonResolvedRefs: every Service and port that a route names exists.
+	ReasonResolvedRefs = "ResolvedRefs"
+	// ReasonBackendNotFound: a Service does not exist. Its share of the requests is answered with 500.
+	ReasonBackendNotFound = "BackendNotFound"
+	// ReasonPortNotFound: a Service exists, but has no such TCP port. Its share of the requests is answered with 500.
+	ReasonPortNotFound = "PortNotFound"
+	// ReasonUnsupportedBackend: a Service is of type ExternalName, which would make the proxies reach what its author may
+	// not. Its share of the requests is answered with 500.
+	ReasonUnsupportedBackend = "UnsupportedBackend"
+)
+
+// The reasons of the condition Programmed.
+const (
+	// ReasonProgrammed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
+	ReasonProgrammed = "Programmed"
+	// ReasonPending: a proxy that receives traffic does not run this generation yet.
+	ReasonPending = "Pending"
+	// ReasonNoReadyProxies: no proxy receives traffic.
+	ReasonNoReadyProxies = "NoReadyProxies"
+	// ReasonLoadFailed: a proxy that receives traffic could not load this generation; it goes on with an older one.
+	ReasonLoadFailed = "LoadFailed"
+	// ReasonChildNotOwned: an object has the name of one of the Gateway's children and belongs to someone else. It is left
+	// alone, and what it stands in the way of is missing.
+	ReasonChildNotOwned = "ChildNotOwned"
+	// ReasonApplyFailed: the API server refused one of the Gateway's children.
+	ReasonApplyFailed = "ApplyFailed"
+)
+
+// awaited are the reasons for which a condition is false on the way to being true: nobody has to do anything.
+var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
+
+// condition is what is to be said; setCondition adds since when.
+type condition struct {
+	kind    string
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+func accepted() condition {
+	return condition{appv1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "every route is served"}
+}
+
+func noMatchingListenerHostname(message string) condition {
+	return condition{appv1.ConditionAccepted, metav1.ConditionFalse, ReasonNoMatchingListenerHostname, message}
+}
+
+func resolvedRefs() condition {
+	return condition{
+		appv1.ConditionResolvedRefs, metav1.ConditionTrue, ReasonResolvedRefs, "every Service and port named by a route exists",
+	}
+}
+
+func unresolvedRefs(reason, message string) condition {
+	return condition{appv1.ConditionResolvedRefs, metav1.ConditionFalse, reason, message}
+}
+
+func programmed(message string) condition {
+	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
+}
+
+func pending(message string) condition {
+	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonPending, message}
+}
+
+func noReadyProxies(message string) condition {
+	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonNoReadyProxies, message}
+}
+
+func loadFailed(message string) condition {
+	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonLoadFailed, message}
+}
+
+func childFailed(failure ChildFailure) condition {
+	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, failure.Reason, failure.Message}
+}
+
+// setCondition returns what to write for c, given the conditions there are:
+//   - a condition of that type is missing: the transition is now;
+//   - its status differs: the transition is now;
+//   - its status is the same: the time of the last transition stays, whatever else changes.
+//
+// The observed generation is always that of the Gateway.
+func setCondition(gateway *appv1.Gateway, c condition, now metav1.Time) metav1.Condition {
+	written := metav1.Condition{
+		Type:               c.kind,
+		Status:             c.status,
+		ObservedGeneration: gateway.Generation,
+		LastTransitionTime: now,
+		Reason:             c.reason,
+		Message:            truncate(c.message),
+	}
+	if old := find(gateway.Status.Conditions, c.kind); old != nil && old.Status == c.status {
+		written.LastTransitionTime = old.LastTransitionTime
+	}
+	return written
+}
+
+func find(conditions []metav1.Condition, kind string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// maxMessage is well below what the CRD takes (32,768): a message is read by people, in a terminal and in an event, which
+// takes 1,024.
+const maxMessage = 1000
+
+func truncate(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	cut := maxMessage - len("...")
+	for cut > 0 && message[cut]&0xC0 == 0x80 { // not within a UTF-8 sequence
+		cut--
+	}
+	return message[:cut] + "..."
+}

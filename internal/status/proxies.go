@@ -1,0 +1,130 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// endpoints are the proxies of a Gateway as its Service sees them, by the names of their pods, sorted and unique.
+type endpoints struct {
+	// all have an address, whether they are ready, not ready, or terminating.
+	all []string
+	// ready receive traffic.
+	ready []string
+	// alive are not terminating.
+	alive []string
+}
+
+func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice) endpoints {
+	var found endpoints
+	for _, slice := range endpointSlices {
+		for _, endpoint := range slice.Endpoints {
+			name := endpointName(endpoint)
+			if name == "" {
+				continue
+			}
+			found.all = append(found.all, name)
+			// "A nil value should be interpreted as true" for ready, and as false for terminating.
+			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+				found.ready = append(found.ready, name)
+			}
+			if endpoint.Conditions.Terminating == nil || !*endpoint.Conditions.Terminating {
+				found.alive = append(found.alive, name)
+			}
+		}
+	}
+	// A pod is in several slices when the Service has several address families.
+	found.all = sortedUnique(found.all)
+	found.ready = sortedUnique(found.ready)
+	found.alive = sortedUnique(found.alive)
+	return found
+}
+
+// endpointName is the pod's name. Endpoints that someone made by hand have none; they count by their address, because they
+// receive traffic, and will never report.
+func endpointName(endpoint discoveryv1.Endpoint) string {
+	if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" {
+		return endpoint.TargetRef.Name
+	}
+	if len(endpoint.Addresses) > 0 {
+		return endpoint.Addresses[0]
+	}
+	return ""
+}
+
+func sortedUnique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// checkProgrammed compares what the ready proxies report with the generation of the Gateway. A failed child comes first:
+// it may be the reason for everything else.
+func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFailure) condition {
+	if failure != nil {
+		return childFailed(*failure)
+	}
+	ready := len(proxies.ready)
+	if ready == 0 {
+		return noReadyProxies(whyNoneReady(gateway, proxies))
+	}
+	reports := map[string]appv1.ProxyStatus{}
+	for _, report := range gateway.Status.Proxies {
+		reports[report.Pod] = report
+	}
+	current, failed := 0, ""
+	for _, pod := range proxies.ready {
+		report := reports[pod]
+		switch {
+		case report.ObservedGeneration == gateway.Generation:
+			current++
+		case report.Message != "" && failed == "":
+			failed = fmt.Sprintf("; pod %s: %s", pod, report.Message)
+		}
+	}
+	message := fmt.Sprintf("%d of %d ready proxies run generation %d", current, ready, gateway.Generation)
+	switch {
+	case current == ready:
+		return programmed(message)
+	case failed != "":
+		return loadFailed(message + failed)
+	}
+	return pending(message)
+}
+
+func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {
+	wanted := len(proxies.alive)
+	if gateway.Spec.Replicas != nil {
+		wanted = int(*gateway.Spec.Replicas)
+	}
+	if wanted == 0 {
+		return "spec.replicas is 0: no proxy is wanted"
+	}
+	message := fmt.Sprintf("0 of %d proxies are ready", wanted)
+	for _, report := range gateway.Status.Proxies {
+		if report.Message != "" && slices.Contains(proxies.alive, report.Pod) {
+			return fmt.Sprintf("%s; pod %s: %s", message, report.Pod, report.Message)
+		}
+	}
+	return message
+}
+
+// GoneProxies returns the pods in status.proxies that do not exist any more, whose entries should be removed. A pod that
+// has just started may report before its endpoint is seen. So nothing counts as gone until as many endpoints are alive
+// as the Deployment has pods: then every pod is accounted for.
+func GoneProxies(gateway *appv1.Gateway, observed Observed) []string {
+	proxies := endpointsOf(observed.Slices)
+	if observed.Deployment == nil || int(observed.Deployment.Status.Replicas) != len(proxies.alive) {
+		return nil
+	}
+	var gone []string
+	for _, report := range gateway.Status.Proxies {
+		if !slices.Contains(proxies.all, report.Pod) {
+			gone = append(gone, report.Pod)
+		}
+	}
+	return gone
+}

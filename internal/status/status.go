@@ -1,0 +1,149 @@
+package status
+
+import (
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/resources"
+	"gateway/internal/routing"
+)
+
+// Observed is what is known about the world around a Gateway. Everything in it is only read.
+type Observed struct {
+	// Problems are what keeps routes from being served, from compiling the spec.
+	Problems []routing.Problem
+	// Backends are the Services named by routes that exist, by name.
+	Backends map[string]*corev1.Service
+	// Service is the Gateway's own Service; nil if it does not exist.
+	Service *corev1.Service
+	// Deployment is the Gateway's own Deployment; nil if it does not exist.
+	Deployment *k8sappsv1.Deployment
+	// Slices are the EndpointSlices of the Gateway's own Service.
+	Slices []*discoveryv1.EndpointSlice
+	// Failure is what keeps the children from being as they should; nil if they are.
+	Failure *ChildFailure
+}
+
+// ChildFailure says why a child is not as it should be.
+type ChildFailure struct {
+	// Reason is ReasonChildNotOwned or ReasonApplyFailed.
+	Reason string
+	// Message names the child and says what to do.
+	Message string
+}
+
+// maxAddresses is the most that the CRD allows in status.addresses.
+const maxAddresses = 16
+
+// Compute returns the status that the Gateway should have, without proxies. Its conditions are Accepted, ResolvedRefs and
+// Programmed, in this order; now is the time of those that change their status. The Gateway's own status is read for what
+// the proxies report and for the time of conditions that do not change.
+func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
+	proxies := endpointsOf(observed.Slices)
+	// The API keeps whole seconds: finer ones would look like a change at the next comparison.
+	transition := metav1.NewTime(now.Truncate(time.Second))
+	status := appv1.GatewayStatus{
+		ObservedGeneration: gateway.Generation,
+		Addresses:          addresses(observed.Service),
+		ReadyReplicas:      int32(len(proxies.ready)), //nolint:gosec // the CRD allows 100 replicas
+		Selector:           resources.PodSelector(gateway.Name).String(),
+	}
+	if observed.Deployment != nil {
+		status.Replicas = observed.Deployment.Status.Replicas
+	}
+	for _, c := range []condition{
+		checkAccepted(observed.Problems),
+		checkRefs(gateway, observed.Backends),
+		checkProgrammed(gateway, proxies, observed.Failure),
+	} {
+		status.Conditions = append(status.Conditions, setCondition(gateway, c, transition))
+	}
+	return status
+}
+
+// Changed says whether the Gateway's status differs from computed in what the operator owns. Conditions of other types and
+// the proxies are other people's.
+func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
+	live := gateway.Status
+	live.Proxies = nil
+	live.Conditions = nil
+	for _, c := range computed.Conditions {
+		if old := find(gateway.Status.Conditions, c.Type); old != nil {
+			live.Conditions = append(live.Conditions, *old)
+		}
+	}
+	return !equality.Semantic.DeepEqual(live, computed)
+}
+
+// Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not
+// tell yet: the ones that are false, not merely on their way, and new in reason or message.
+func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Condition {
+	var warnings []metav1.Condition
+	for _, c := range computed.Conditions {
+		if c.Status == metav1.ConditionTrue || awaited[c.Reason] {
+			continue
+		}
+		old := find(gateway.Status.Conditions, c.Type)
+		if old == nil || old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message {
+			warnings = append(warnings, c)
+		}
+	}
+	return warnings
+}
+
+// ApplyConfiguration turns a computed status into what is applied under resources.FieldManager. The UID makes the API
+// server refuse it for another Gateway of the same name.
+func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *applyappv1.GatewayApplyConfiguration {
+	status := applyappv1.GatewayStatus().
+		WithObservedGeneration(computed.ObservedGeneration).
+		WithReplicas(computed.Replicas).
+		WithReadyReplicas(computed.ReadyReplicas).
+		WithSelector(computed.Selector)
+	for _, c := range computed.Conditions {
+		status.WithConditions(metav1ac.Condition().
+			WithType(c.Type).
+			WithStatus(c.Status).
+			WithObservedGeneration(c.ObservedGeneration).
+			WithLastTransitionTime(c.LastTransitionTime).
+			WithReason(c.Reason).
+			WithMessage(c.Message))
+	}
+	for _, address := range computed.Addresses {
+		status.WithAddresses(applyappv1.GatewayAddress().WithType(address.Type).WithValue(address.Value))
+	}
+	return applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status)
+}
+
+// addresses are those of the Service's load balancer, or else its cluster IPs.
+func addresses(service *corev1.Service) []appv1.GatewayAddress {
+	if service == nil {
+		return nil
+	}
+	var found []appv1.GatewayAddress
+	if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			if ingress.IP != "" {
+				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ingress.IP})
+			}
+			if ingress.Hostname != "" {
+				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeHostname, Value: ingress.Hostname})
+			}
+		}
+	}
+	if len(found) == 0 {
+		for _, ip := range service.Spec.ClusterIPs {
+			if ip != corev1.ClusterIPNone {
+				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ip})
+			}
+		}
+	}
+	return found[:min(len(found), maxAddresses)]
+}

@@ -1,0 +1,311 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
+)
+
+var (
+	before = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	now    = time.Date(2026, 1, 1, 12, 5, 0, 987, time.UTC)
+)
+
+// newGateway returns generation 7 of Gateway web/shop, two replicas of which are wanted.
+func newGateway(mods ...func(*appv1.Gateway)) *appv1.Gateway {
+	gateway := &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop", UID: "uid", Generation: 7},
+		Spec:       appv1.GatewaySpec{Replicas: new(int32(2))},
+	}
+	for _, mod := range mods {
+		mod(gateway)
+	}
+	return gateway
+}
+
+func withReplicas(replicas int32) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) { gateway.Spec.Replicas = &replicas }
+}
+
+// withRoute adds a route with one rule to the backends.
+func withRoute(name string, backends ...appv1.BackendRef) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{
+			Name: appv1.Name(name), Rules: []appv1.RouteRule{{BackendRefs: backends}},
+		})
+	}
+}
+
+func to(service string, port int32) appv1.BackendRef {
+	return appv1.BackendRef{Name: service, Port: port}
+}
+
+// reporting adds what a pod says about itself.
+func reporting(pod string, generation int64, message string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		gateway.Status.Proxies = append(gateway.Status.Proxies,
+			appv1.ProxyStatus{Pod: pod, ObservedGeneration: generation, Message: message})
+	}
+}
+
+func withConditions(conditions ...metav1.Condition) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) { gateway.Status.Conditions = conditions }
+}
+
+func newService(kind corev1.ServiceType, ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{Spec: corev1.ServiceSpec{Type: kind, Ports: ports}}
+}
+
+func newSlice(endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{Endpoints: endpoints}
+}
+
+func newEndpoint(pod string, ready, terminating *bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{
+		Addresses:  []string{"10.0.0.1"},
+		TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: pod},
+		Conditions: discoveryv1.EndpointConditions{Ready: ready, Terminating: terminating},
+	}
+}
+
+func ready(pod string) discoveryv1.Endpoint    { return newEndpoint(pod, new(true), new(false)) }
+func notReady(pod string) discoveryv1.Endpoint { return newEndpoint(pod, new(false), new(false)) }
+func leaving(pod string) discoveryv1.Endpoint  { return newEndpoint(pod, new(false), new(true)) }
+
+func slicesOf(endpoints ...discoveryv1.Endpoint) Observed {
+	return Observed{Slices: []*discoveryv1.EndpointSlice{newSlice(endpoints...)}}
+}
+
+// TestComputeWhole writes a whole status out; the other tests look at parts of it.
+func TestComputeWhole(t *testing.T) {
+	service := newService(corev1.ServiceTypeClusterIP)
+	service.Spec.ClusterIPs = []string{"10.96.0.7", "fd00::7"}
+	observed := Observed{
+		Service:    service,
+		Deployment: &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: 3}},
+		Slices: []*discoveryv1.EndpointSlice{
+			newSlice(ready("b"), ready("a"), notReady("c")),
+			newSlice(ready("a"), ready("b")), // the other address family
+		},
+	}
+	gateway := newGateway(reporting("a", 7, ""), reporting("b", 7, ""))
+	transition := metav1.NewTime(time.Date(2026, 1, 1, 12, 5, 0, 0, time.UTC))
+	want := appv1.GatewayStatus{
+		ObservedGeneration: 7,
+		Conditions: []metav1.Condition{
+			{
+				Type: "Accepted", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
+				Reason: "Accepted", Message: "every route is served",
+			},
+			{
+				Type: "ResolvedRefs", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
+				Reason: "ResolvedRefs", Message: "every Service and port named by a route exists",
+			},
+			{
+				Type: "Programmed", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
+				Reason: "Programmed", Message: "2 of 2 ready proxies run generation 7",
+			},
+		},
+		Addresses: []appv1.GatewayAddress{
+			{Type: appv1.AddressTypeIPAddress, Value: "10.96.0.7"}, {Type: appv1.AddressTypeIPAddress, Value: "fd00::7"},
+		},
+		Replicas:      3,
+		ReadyReplicas: 2,
+		Selector:      "app.example.com/gateway=shop",
+	}
+	if got := Compute(gateway, observed, now); !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	problem := func(message string) routing.Problem { return routing.Problem{Message: message} }
+	expectCondition(t, map[string]conditionTest{
+		"without problems it is accepted": {
+			gateway: newGateway(),
+			want:    "Accepted=True Accepted: every route is served",
+		},
+		"every problem is listed": {
+			gateway:  newGateway(),
+			observed: Observed{Problems: []routing.Problem{problem("one"), problem("two")}},
+			want:     "Accepted=False NoMatchingListenerHostname: one; two",
+		},
+		"of many problems, the first are listed": {
+			gateway: newGateway(),
+			observed: Observed{Problems: []routing.Problem{
+				problem("1"), problem("2"), problem("3"), problem("4"), problem("5"), problem("6"), problem("7"),
+			}},
+			want: "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5; and 2 more",
+		},
+	})
+}
+
+func TestResolvedRefs(t *testing.T) {
+	backends := map[string]*corev1.Service{
+		"api": newService(corev1.ServiceTypeClusterIP,
+			corev1.ServicePort{Port: 8080}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}),
+		"elsewhere": newService(corev1.ServiceTypeExternalName, corev1.ServicePort{Port: 8080}),
+	}
+	all := newService(corev1.ServiceTypeLoadBalancer, corev1.ServicePort{Port: 80, Protocol: corev1.ProtocolTCP})
+	expectCondition(t, map[string]conditionTest{
+		"nothing is named, so nothing is missing": {
+			gateway: newGateway(withRoute("empty")),
+			want:    "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+		},
+		"a port without a protocol is TCP": {
+			gateway: newGateway(withRoute("shop", to("api", 8080))), observed: Observed{Backends: backends},
+			want: "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+		},
+		"any type of Service with endpoints will do": {
+			gateway:  newGateway(withRoute("shop", to("all", 80))),
+			observed: Observed{Backends: map[string]*corev1.Service{"all": all}},
+			want:     "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+		},
+		"a Service is missing": {
+			gateway: newGateway(withRoute("shop", to("cart", 80))), observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route`,
+		},
+		"a port is missing": {
+			gateway: newGateway(withRoute("shop", to("api", 80))), observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False PortNotFound: route "shop": Service web/api has no TCP port 80: add it or change the route`,
+		},
+		"a UDP port is none": {
+			gateway: newGateway(withRoute("shop", to("api", 53))), observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False PortNotFound: route "shop": Service web/api has no TCP port 53: add it or change the route`,
+		},
+		"an ExternalName is refused, whatever its ports": {
+			gateway: newGateway(withRoute("shop", to("elsewhere", 8080))), observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False UnsupportedBackend: route "shop": Service web/elsewhere is of type ExternalName, ` +
+				`which is refused: use a Service with endpoints`,
+		},
+		"each problem of a route is told once, and the reason is the first one's": {
+			gateway: newGateway(
+				withRoute("shop", to("api", 8080), to("api", 80), to("api", 80)), withRoute("cart", to("cart", 80))),
+			observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False PortNotFound: route "shop": Service web/api has no TCP port 80: add it or change the route; ` +
+				`route "cart": Service web/cart does not exist: create it or change the route`,
+		},
+		"weight zero is no excuse": {
+			gateway: newGateway(withRoute("shop", appv1.BackendRef{Name: "cart", Port: 80, Weight: new(int32(0))})),
+			want:    `ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route`,
+		},
+	})
+}
+
+func TestProgrammed(t *testing.T) {
+	expectCondition(t, map[string]conditionTest{
+		"no endpoint at all": {
+			gateway: newGateway(),
+			want:    "Programmed=False NoReadyProxies: 0 of 2 proxies are ready",
+		},
+		"none is ready, and one says why": {
+			gateway:  newGateway(reporting("a", 0, "no such file"), reporting("old", 3, "irrelevant")),
+			observed: slicesOf(notReady("a"), leaving("old")),
+			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod a: no such file",
+		},
+		"none is wanted": {
+			gateway: newGateway(withReplicas(0)),
+			want:    "Programmed=False NoReadyProxies: spec.replicas is 0: no proxy is wanted",
+		},
+		"a ready proxy has not reported": {
+			gateway:  newGateway(reporting("a", 7, "")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
+		},
+		"a ready proxy runs an older generation": {
+			gateway:  newGateway(reporting("a", 6, ""), reporting("b", 7, "")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
+		},
+		"a ready proxy could not load it": {
+			gateway:  newGateway(reporting("a", 6, "too big"), reporting("b", 7, "")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False LoadFailed: 1 of 2 ready proxies run generation 7; pod a: too big",
+		},
+		"what a proxy said before it loaded this generation does not matter": {
+			gateway:  newGateway(reporting("a", 7, "old news")),
+			observed: slicesOf(ready("a")),
+			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
+		},
+		"proxies that receive no traffic do not count": {
+			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 6, "starting"), reporting("c", 5, "")),
+			observed: slicesOf(ready("a"), notReady("b"), leaving("c")),
+			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
+		},
+		"an endpoint that does not say counts as ready": {
+			gateway:  newGateway(reporting("a", 6, "")),
+			observed: slicesOf(newEndpoint("a", nil, nil)),
+			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
+		},
+		"an endpoint that is no pod receives traffic too": {
+			gateway:  newGateway(),
+			observed: slicesOf(discoveryv1.Endpoint{Addresses: []string{"10.9.9.9"}}),
+			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
+		},
+		"a child that cannot be made comes first": {
+			gateway: newGateway(reporting("a", 7, "")),
+			observed: Observed{
+				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))},
+				Failure: &ChildFailure{Reason: ReasonChildNotOwned, Message: "Service web/shop-gateway exists"},
+			},
+			want: "Programmed=False ChildNotOwned: Service web/shop-gateway exists",
+		},
+	})
+}
+
+type conditionTest struct {
+	gateway  *appv1.Gateway
+	observed Observed
+	// want is the condition, as "Type=Status Reason: Message".
+	want string
+}
+
+func expectCondition(t *testing.T, tests map[string]conditionTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			kind, _, _ := strings.Cut(test.want, "=")
+			c := find(Compute(test.gateway, test.observed, now).Conditions, kind)
+			if got := c.Type + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message; got != test.want {
+				t.Errorf("\ngot  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTransitionTimes(t *testing.T) {
+	accepted := func(status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{
+			Type: "Accepted", Status: status, ObservedGeneration: 6, Reason: "Before", Message: "before",
+			LastTransitionTime: metav1.NewTime(before),
+		}
+	}
+	tests := map[string]struct {
+		gateway *appv1.Gateway
+		want    time.Time
+	}{
+		"a new condition dates from now, in whole seconds": {newGateway(), now.Truncate(time.Second)},
+		"a changed status dates from now":                  {newGateway(withConditions(accepted("False"))), now.Truncate(time.Second)},
+		"a new reason and message do not change the date":  {newGateway(withConditions(accepted("True"))), before},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := find(Compute(test.gateway, Observed{}, now).Conditions, "Accepted")
+			if !c.LastTransitionTime.Time.Equal(test.want) {
+				t.Errorf("last transition at %v, want %v", c.LastTransitionTime, test.want)
+			}
+			if c.ObservedGeneration != 7 || c.Reason != "Accepted" {
+				t.Errorf("got generation %d and reason %s, want 7 and Accepted", c.ObservedGeneration, c.Reason)
+			}
+		})
+	}
+}

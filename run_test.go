@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/record"
+)
+
+// expectQueue takes everything out of the Controller's queue.
+func expectQueue(t *testing.T, controller *Controller, want []string) {
+	t.Helper()
+	var got []string
+	for controller.queue.Len() > 0 {
+		name, _ := controller.queue.Get()
+		controller.queue.Done(name)
+		got = append(got, name.String())
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOnChange(t *testing.T) {
+	var got []string
+	handler := onChange(func(obj any) { got = append(got, obj.(metav1.Object).GetName()) })
+	version := func(name, version string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Name: name, ResourceVersion: version}
+	}
+	handler.OnAdd(version("added", "1"), false)
+	handler.OnUpdate(version("resynced", "1"), version("resynced", "1"))
+	handler.OnUpdate(version("before", "1"), version("after", "2"))
+	handler.OnDelete(version("deleted", "1"))
+	handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: version("missed", "1")})
+	if want := []string{"added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// startController runs a Controller with live informers on the two fakes, in a bubble of synctest. What the returned
+// channel closes is the return of Run.
+func startController(ctx context.Context, t *testing.T, kube *kubefake.Clientset, objects ...runtime.Object) <-chan struct{} {
+	t.Helper()
+	_, gatewayClient := newClients(objects...)
+	factory, inputs := caches(kube, gatewayClient, options{})
+	controller, err := NewController(kube, gatewayClient, inputs, record.NewFakeRecorder(100), testOptions, time.Now)
+	must(t, err)
+	if controller.Ready(nil) == nil {
+		t.Error("it is ready before its caches are filled")
+	}
+	factory.StartWithContext(ctx)
+	inputs.Labelled.StartWithContext(ctx)
+	inputs.Services.StartWithContext(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		controller.Run(ctx, 2)
+	}()
+	time.Sleep(time.Second) // the bubble's clock: the wait for the caches polls
+	if err := controller.Ready(nil); ctx.Err() == nil && err != nil {
+		t.Errorf("it is not ready: %v", err)
+	}
+	return stopped
+}
+
+func isClosed(channel <-chan struct{}) bool {
+	select {
+	case <-channel:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestRunReturnsOnlyAfterItsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, _ := newClients(newService("api", 8080))
+		var applying atomic.Bool
+		release := make(chan struct{})
+		kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			applying.Store(true)
+			<-release
+			return false, nil, nil
+		})
+		stopped := startController(ctx, t, kube, newGateway())
+		if !applying.Load() {
+			t.Fatal("no worker has got to the Deployment")
+		}
+
+		cancel()
+		synctest.Wait()
+		if isClosed(stopped) {
+			t.Error("Run has returned while a worker is still at work")
+		}
+		close(release)
+		synctest.Wait()
+		if !isClosed(stopped) {
+			t.Error("Run has not returned after its last worker")
+		}
+	})
+}
+
+func TestRunTriesAgainAndHeals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, _ := newClients(newService("api", 8080))
+		failures := 3
+		kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			failures--
+			return failures >= 0, nil, errors.New("not now")
+		})
+		stopped := startController(ctx, t, kube, newGateway())
+		time.Sleep(firstRetry * 8)
+		synctest.Wait()
+		if _, err := kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}); err != nil {
+			t.Errorf("after %d failures there is no Deployment: %v", 3, err)
+		}
+
+		// A child that is deleted comes back without anyone asking.
+		must(t, kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+		synctest.Wait()
+		if _, err := kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{}); err != nil {
+			t.Errorf("the deleted Service is not back: %v", err)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
+// newLeader starts lead with a lease on kube, and work that runs until its context is cancelled and then for as long as
+// takes says. The channels tell that work has begun, and what lead returned.
+func newLeader(ctx context.Context, kube *kubefake.Clientset, takes time.Duration) (begun chan struct{}, ended chan error) {
+	begun, ended = make(chan struct{}), make(chan error, 1)
+	options := options{leaderElect: true, leaderElectName: "test", leaderElectNamespace: "system"}
+	go func() {
+		ended <- lead(ctx, kube, options, leaderelection.NewLeaderHealthzAdaptor(0), func(ctx context.Context) {
+			close(begun)
+			<-ctx.Done()
+			time.Sleep(takes)
+		})
+	}()
+	return begun, ended
+}
+
+func TestLeaseIsGivenUpAfterTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := kubefake.NewClientset()
+		first, stopFirst := context.WithCancel(t.Context())
+		begun, ended := newLeader(first, kube, 5*time.Second)
+		<-begun
+		second, stopSecond := context.WithCancel(t.Context())
+		begunToo, endedToo := newLeader(second, kube, 0)
+
+		stopFirst()
+		time.Sleep(4 * time.Second)
+		if isClosed(begunToo) {
+			t.Error("the second has begun while the first was still at work")
+		}
+		start := time.Now()
+		<-begunToo
+		if took := time.Since(start); took > 2*retryPeriod+time.Second {
+			t.Errorf("the second has begun %v after the first, want at most two tries: the lease was not given up", took)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the first ended with %v, want no error", err)
+		}
+		stopSecond()
+		if err := <-endedToo; err != nil {
+			t.Errorf("the second ended with %v, want no error", err)
+		}
+	})
+}
+
+func TestWaitingForTheLeaseCanBeStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := kubefake.NewClientset()
+		first, stopFirst := context.WithCancel(t.Context())
+		begun, ended := newLeader(first, kube, 0)
+		<-begun
+		second, stopSecond := context.WithCancel(t.Context())
+		begunToo, endedToo := newLeader(second, kube, 0)
+		synctest.Wait()
+		stopSecond()
+		if err := <-endedToo; err != nil || isClosed(begunToo) {
+			t.Errorf("the second ended with %v, having begun: %v; want no error and no work", err, isClosed(begunToo))
+		}
+		stopFirst()
+		must(t, <-ended)
+	})
+}
+
+func TestLostLeaseEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := kubefake.NewClientset()
+		begun, ended := newLeader(t.Context(), kube, time.Hour)
+		<-begun
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("no connection")
+		})
+		if err := <-ended; !errors.Is(err, errLeaseLost) {
+			t.Errorf("it ended with %v, want %v, though the work is not done", err, errLeaseLost)
+		}
+		time.Sleep(time.Hour) // for the work, which a process would not wait for
+	})
+}

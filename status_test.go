@@ -1,0 +1,251 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+)
+
+// newSlice returns what the EndpointSlice controller makes for the Service of Gateway web/shop, with the pods ready.
+func newSlice(pods ...string) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "web", Name: "shop-gateway-abcde",
+		Labels: map[string]string{"app.example.com/gateway": "shop", "kubernetes.io/service-name": "shop-gateway"},
+	}}
+	for _, pod := range pods {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{"10.0.0.1"},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: pod},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
+		})
+	}
+	return slice
+}
+
+// report applies what an agent says about its pod.
+func (f *fixture) report(pod string, generation int64, message string) {
+	f.t.Helper()
+	status := applyappv1.GatewayStatus().WithProxies(applyappv1.ProxyStatus().
+		WithPod(pod).WithObservedGeneration(generation).WithMessage(message))
+	_, err := f.gateways.AppV1().Gateways("web").ApplyStatus(ctx, applyappv1.Gateway("shop", "web").WithStatus(status),
+		metav1.ApplyOptions{FieldManager: pod})
+	must(f.t, err)
+}
+
+// setPods makes the Deployment say how many pods it has.
+func (f *fixture) setPods(count int32) {
+	f.t.Helper()
+	deployment, err := f.kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
+	must(f.t, err)
+	deployment.Status.Replicas = count
+	_, err = f.kube.AppsV1().Deployments("web").UpdateStatus(ctx, deployment, metav1.UpdateOptions{FieldManager: "controller-manager"})
+	must(f.t, err)
+}
+
+func TestMissingServiceIsToldAndHeals(t *testing.T) {
+	f := newFixture(t, newGateway())
+	f.mustSync()
+	f.expectCondition(`ResolvedRefs=False BackendNotFound: route "shop": Service web/api does not exist: create it or change the route`)
+	f.expectEvents(
+		`Warning BackendNotFound route "shop": Service web/api does not exist: create it or change the route`,
+		"Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, PodDisruptionBudget, Deployment",
+	)
+	f.expectWrites(f.mustSync())
+	f.expectEvents() // told once
+
+	_, err := f.kube.CoreV1().Services("web").Create(ctx, newService("api", 80), metav1.CreateOptions{})
+	must(t, err)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectEvents(`Warning PortNotFound route "shop": Service web/api has no TCP port 8080: add it or change the route`)
+
+	_, err = f.kube.CoreV1().Services("web").Update(ctx, newService("api", 8080), metav1.UpdateOptions{})
+	must(t, err)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists")
+	f.expectEvents()
+}
+
+func TestProgrammedFollowsTheReports(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a", "b"))
+	f.settle()
+	f.setPods(2)
+	f.report("a", 1, "")
+	f.mustSync()
+	f.expectCondition("Programmed=False Pending: 1 of 2 ready proxies run generation 1")
+
+	f.report("b", 1, "")
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("Programmed=True Programmed: 2 of 2 ready proxies run generation 1")
+	f.expectWrites(f.mustSync())
+	f.expectEvents()
+
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Routes[0].Hostnames = []appv1.Hostname{"shop.example.com"} })
+	f.report("a", 1, "map file too big")
+	f.mustSync()
+	f.expectCondition("Programmed=False LoadFailed: 0 of 2 ready proxies run generation 2; pod a: map file too big")
+	f.expectEvents("Warning LoadFailed 0 of 2 ready proxies run generation 2; pod a: map file too big",
+		"Normal Synced generation 2: nothing to apply but the status")
+	if got := f.gateway().Status; got.Replicas != 2 || got.ReadyReplicas != 2 || len(got.Proxies) != 2 {
+		t.Errorf("%d replicas, %d ready, proxies %v; want 2, 2 and those that reported", got.Replicas, got.ReadyReplicas, got.Proxies)
+	}
+}
+
+func TestReportsOfGonePodsArePruned(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.setPods(2)
+	f.report("a", 1, "")
+	f.report("gone", 1, "")
+	f.mustSync()
+	if got := len(f.gateway().Status.Proxies); got != 2 {
+		t.Fatalf("%d proxies are left, want both: the second pod may be about to get its endpoint", got)
+	}
+	f.setPods(1)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop", "patch gateways/status shop")
+	proxies := f.gateway().Status.Proxies
+	if len(proxies) != 1 || proxies[0].Pod != "a" {
+		t.Errorf("the proxies are %v, want a only", proxies)
+	}
+	f.expectWrites(f.mustSync())
+}
+
+func TestDeletedGatewaysAreLeftAlone(t *testing.T) {
+	deleted := metav1.Now()
+	f := newFixture(t, newGateway(func(gateway *appv1.Gateway) {
+		gateway.DeletionTimestamp, gateway.Finalizers = &deleted, []string{"example.com/theirs"}
+	}))
+	f.expectWrites(f.mustSync())
+	must(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
+	f.expectWrites(f.mustSync())
+	f.expectEvents()
+}
+
+func TestChildrenOfADeletedGatewayAreWaitedFor(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.settle()
+	must(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
+	again := newGateway(func(gateway *appv1.Gateway) { gateway.UID = "another-uid" })
+	must(t, f.gateways.Tracker().Add(again))
+	f.catchUp()
+	writes, err := f.sync()
+	if err == nil {
+		t.Error("there is no error, so nothing would try again")
+	}
+	f.expectWrites(writes, "patch gateways/status shop")
+	f.expectEvents() // it is nobody's fault
+	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
+}
+
+func TestRefusedChildIsInTheStatus(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "shop-gateway", errors.New("quota exceeded"))
+	f.failOn("patch", "services", quota)
+	f.catchUp()
+	_, err := f.sync()
+	const message = `failed to apply Service web/shop-gateway: services "shop-gateway" is forbidden: quota exceeded`
+	if !errors.Is(err, quota) || err.Error() != message {
+		t.Errorf("got the error %v, want %s", err, message)
+	}
+	f.expectEvents("Warning ApplyFailed " + message)
+	f.expectCondition("Programmed=False ApplyFailed: " + message)
+}
+
+func TestNamespaceThatIsBeingDeleted(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "shop-gateway", errors.New("terminating"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, failure := range map[string]error{
+		"it is on its way out": terminating,
+		"it is gone":           apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "web"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newGateway(), newService("api", 8080))
+			f.settle()
+			must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+			f.failOn("patch", "services", failure)
+			f.expectWrites(f.mustSync(), "patch services shop-gateway")
+			f.expectEvents()
+		})
+	}
+}
+
+func TestPassingFailureIsNotInTheStatus(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.report("a", 1, "")
+	f.mustSync()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Replicas = new(int32(3)) })
+	f.report("a", 2, "")
+	f.failOn("patch", "deployments", apierrors.NewServiceUnavailable("try later"))
+	f.catchUp()
+	if _, err := f.sync(); err == nil {
+		t.Error("there is no error, so nothing would try again")
+	}
+	f.expectEvents("Warning ApplyFailed failed to apply Deployment web/shop-gateway: try later")
+	f.expectCondition("Programmed=True Programmed: 1 of 1 ready proxies run generation 2")
+}
+
+func TestStatusThatCannotBeWritten(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.failOn("patch", "gateways", apierrors.NewInternalError(errors.New("disk full")))
+	f.catchUp()
+	if _, err := f.sync(); err == nil {
+		t.Error("there is no error, so nothing would try again")
+	}
+	f.expectEvents("Warning StatusFailed failed to apply the status of Gateway web/shop: Internal error occurred: disk full")
+
+	f = newFixture(t, newGateway(), newService("api", 8080))
+	f.failOn("patch", "gateways", apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, "shop"))
+	f.catchUp()
+	if _, err := f.sync(); err != nil {
+		t.Errorf("a Gateway that was deleted meanwhile is an error: %v", err)
+	}
+}
+
+// failOn makes the API servers answer a kind of request with an error.
+func (f *fixture) failOn(verb, resource string, err error) {
+	reaction := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	f.kube.PrependReactor(verb, resource, reaction)
+	f.gateways.PrependReactor(verb, resource, reaction)
+}
+
+// TestWhoIsLookedAtAgain feeds the event handlers and compares what they put into the queue.
+func TestWhoIsLookedAtAgain(t *testing.T) {
+	other := newGateway(func(gateway *appv1.Gateway) { gateway.Name, gateway.UID = "other", types.UID("other-uid") })
+	unrelated := newGateway(func(gateway *appv1.Gateway) {
+		gateway.Name, gateway.UID, gateway.Spec.Routes = "unrelated", types.UID("unrelated-uid"), nil
+	})
+	f := newFixture(t, newGateway(), other, unrelated)
+	owned := newService("shop-gateway", 80)
+	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Gateway", Name: "shop", Controller: new(true)}}
+	elsewhere := newService("api", 8080)
+	elsewhere.Namespace = "elsewhere"
+	tests := map[string]struct {
+		handle func(obj any)
+		object any
+		want   []string
+	}{
+		"a Service enqueues the Gateways that name it":   {f.controller.enqueueUsers, newService("api", 8080), []string{"web/other", "web/shop"}},
+		"but not those of another namespace":             {f.controller.enqueueUsers, elsewhere, nil},
+		"a Service that nobody names enqueues nobody":    {f.controller.enqueueUsers, newService("db", 5432), nil},
+		"a child enqueues its owner":                     {f.controller.enqueueOwner, owned, []string{"web/shop"}},
+		"an EndpointSlice enqueues the Gateway it is of": {f.controller.enqueueOwner, newSlice("a"), []string{"web/shop"}},
+		"a Gateway enqueues itself":                      {f.controller.enqueueGateway, newGateway(), []string{"web/shop"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.handle(test.object)
+			expectQueue(t, f.controller, test.want)
+		})
+	}
+}
