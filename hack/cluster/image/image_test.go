@@ -1,0 +1,104 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// writeProgram makes a small file to put into images.
+func writeProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("content"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+func TestSameFilesMakeSameArchive(t *testing.T) {
+	program := writeProgram(t)
+	args := []string{program + ":/usr/bin/a", program + ":/b", program + ":/usr/c"}
+	config := v1.Config{Entrypoint: []string{"/b"}, User: "99", StopSignal: "SIGUSR1"}
+	var first []byte
+	for range 20 {
+		output := filepath.Join(t.TempDir(), "image.tar")
+		if err := writeImage(output, "test:dev", config, 99, args, false); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = got
+		}
+		if !bytes.Equal(first, got) {
+			t.Fatal("two archives of the same files differ")
+		}
+	}
+}
+
+func TestImageHasConfigurationItWasGiven(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "image.tar")
+	config := v1.Config{Entrypoint: []string{"/b"}, User: "99", StopSignal: "SIGUSR1"}
+	if err := writeImage(output, "test:dev", config, 99, []string{writeProgram(t) + ":/b"}, false); err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(output, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := file.Config
+	if !slices.Equal(got.Entrypoint, config.Entrypoint) || got.User != "99" || got.StopSignal != "SIGUSR1" {
+		t.Errorf("got configuration %+v, want %+v", got, config)
+	}
+}
+
+func TestDirectoriesComeBeforeTheirFiles(t *testing.T) {
+	program := writeProgram(t)
+	content, err := archive(map[string]string{"/usr/bin/a": program, "/b": program}, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r := tar.NewReader(bytes.NewReader(content)); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, header.Name)
+	}
+	want := []string{"b", "usr/", "usr/bin/", "usr/bin/a", "etc/", "etc/group", "etc/passwd"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got entries %q, want %q", got, want)
+	}
+}
+
+func TestParseLdd(t *testing.T) {
+	got, err := parseLdd("\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/libc.so.6 (0x2)\n\t/lib64/ld-linux.so.2 (0x3)\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/lib/libc.so.6", "/lib64/ld-linux.so.2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, err := parseLdd("\tlibgone.so.1 => not found\n"); err == nil {
+		t.Error("got no error for a library that is not there")
+	}
+}

@@ -1,0 +1,120 @@
+// Program image makes a container image of files of this machine, as an archive
+// that `docker load` and `ctr images import` accept, without Docker and without
+// a base image.
+//
+// The image is one layer with the given files, what a program expects to find
+// in /etc/passwd and /etc/group, and nothing else. The same files make the same
+// image, byte for byte.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const usage = `usage: image -o ARCHIVE -t NAME[:TAG] [OPTION...] SOURCE:PATH...
+
+Each file SOURCE of this machine is in the image at the absolute PATH, with its
+permission bits. For example:
+
+  image -o gateway.tar -t gateway:dev -user 65532 -entrypoint /gateway \
+      bin/gateway:/gateway bin/gateway-agent:/gateway-agent
+
+  image -o haproxy.tar -t gateway-haproxy:dev -libs -user 99 -stop-signal SIGUSR1 \
+      -entrypoint haproxy /usr/sbin/haproxy:/usr/local/sbin/haproxy
+
+Options:
+`
+
+func main() {
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	output := flag.String("o", "", "write the archive to this `file`")
+	tag := flag.String("t", "", "`name` of the image")
+	entrypoint := flag.String("entrypoint", "", "the program to run: a `command` and its arguments, separated by spaces")
+	cmd := flag.String("cmd", "", "the default `arguments` of the entrypoint, separated by spaces")
+	user := flag.Uint("user", 0, "numeric `id` of the user and group to run as")
+	stopSignal := flag.String("stop-signal", "", "the `signal` that asks the program to stop")
+	libs := flag.Bool("libs", false, "add the shared libraries the files are linked to, where they are on this machine")
+	flag.Parse()
+
+	if *output == "" || *tag == "" || flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	config := v1.Config{
+		Entrypoint: strings.Fields(*entrypoint),
+		Cmd:        strings.Fields(*cmd),
+		User:       fmt.Sprint(*user),
+		StopSignal: *stopSignal,
+		WorkingDir: "/",
+		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	}
+	if err := writeImage(*output, *tag, config, *user, flag.Args(), *libs); err != nil {
+		fmt.Fprintf(os.Stderr, "image: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// writeImage writes the archive, whole or not at all.
+func writeImage(output, tag string, config v1.Config, user uint, args []string, libs bool) error {
+	ref, err := name.NewTag(tag)
+	if err != nil {
+		return fmt.Errorf("failed to parse image name: %w", err)
+	}
+	files, err := collect(args, libs)
+	if err != nil {
+		return err
+	}
+	img, err := build(files, user, config)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(output), ".image-")
+	if err != nil {
+		return fmt.Errorf("failed to write archive: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	unfinished := filepath.Join(dir, "archive")
+	if err := tarball.WriteToFile(unfinished, ref, img); err != nil {
+		return fmt.Errorf("failed to write archive: %w", err)
+	}
+	if err := os.Rename(unfinished, output); err != nil {
+		return fmt.Errorf("failed to write archive: %w", err)
+	}
+	return nil
+}
+
+// collect turns SOURCE:PATH arguments into a map from the path in the image to
+// the file on this machine, with the libraries of each if asked.
+func collect(args []string, libs bool) (map[string]string, error) {
+	files := map[string]string{}
+	for _, arg := range args {
+		source, target, ok := strings.Cut(arg, ":")
+		if !ok || source == "" || !path.IsAbs(target) {
+			return nil, fmt.Errorf("failed to parse %q: want SOURCE:PATH with an absolute PATH", arg)
+		}
+		files[path.Clean(target)] = source
+		if !libs {
+			continue
+		}
+		linked, err := libraries(source)
+		if err != nil {
+			return nil, err
+		}
+		for _, library := range linked {
+			files[library] = library
+		}
+	}
+	return files, nil
+}
