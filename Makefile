@@ -1,0 +1,110 @@
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The images to build and deploy. HAPROXY_IMG is what the proxy pods run.
+IMG ?= gateway:dev
+ECHO_IMG ?= gateway-echo:dev
+HAPROXY_IMG ?= haproxy:3.2-alpine
+
+# The tools have modules of their own, so that users of the generated clients do not inherit them.
+TOOL = go tool -modfile=hack/tools/go.mod
+LINT = go tool -modfile=hack/lint/go.mod golangci-lint
+# With no KUBECONFIG, kubectl and the programs use the one-node cluster of hack/cluster.
+KUBECTL ?= hack/kubectl.sh
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Show a Gateway at work: on $KUBECONFIG's cluster, or else on a one-node Kubernetes started here
+	hack/demo.sh
+
+.PHONY: test
+test: ## Run all tests: unit, real API server, one-node Kubernetes
+	hack/test.sh
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## Build gateway and gateway-agent into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent
+
+.PHONY: generate
+generate: ## Generate deepcopy, clientset, listers, informers and apply configurations from api/
+	hack/update-codegen.sh
+
+.PHONY: manifests
+manifests: ## Generate the CRD and the operator's RBAC into artifacts/
+	rm -rf artifacts/crd
+	$(TOOL) controller-gen crd:headerFile=/dev/null paths=./api/... output:crd:dir=artifacts/crd
+	$(TOOL) controller-gen rbac:roleName=gateway-operator,headerFile=/dev/null paths=. output:rbac:dir=artifacts/rbac
+
+.PHONY: api-docs
+api-docs: ## Generate the API reference, docs/api.md
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --output-path=docs/api.md
+
+.PHONY: run
+run: build install ## Run the operator from here, against the cluster
+	KUBECONFIG=$$(hack/kubeconfig.sh) bin/gateway -alsologtostderr -agent-image=$(IMG) -haproxy-image=$(HAPROXY_IMG)
+
+.PHONY: docker-build
+docker-build: ## Build the images with docker (IMG=, ECHO_IMG=)
+	docker build -t $(IMG) .
+	docker build -t $(ECHO_IMG) --target echo .
+
+.PHONY: docker-push
+docker-push: ## Push the images with docker (IMG=, ECHO_IMG=)
+	docker push $(IMG)
+	docker push $(ECHO_IMG)
+
+##@ Check
+
+.PHONY: fmt
+fmt: ## Format the Go code
+	gofmt -w $$(git ls-files '*.go' | grep -vE '^generated/|zz_generated')
+
+.PHONY: vet
+vet: ## Run go vet
+	go vet ./...
+	cd test && go vet ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint and check which packages are pure
+	$(LINT) run ./...
+	cd test && go tool -modfile=../hack/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: verify
+verify: ## Check that generated files are current
+	hack/verify-codegen.sh
+
+.PHONY: bench
+bench: ## Run the Go benchmarks
+	go test -run='^$$' -bench=. -benchmem ./...
+
+##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)
+
+.PHONY: install
+install: ## Install the CRD
+	$(KUBECTL) apply --server-side -f artifacts/crd
+
+.PHONY: uninstall
+uninstall: ## Remove the CRD, and with it every Gateway
+	$(KUBECTL) delete --ignore-not-found -f artifacts/crd
+
+.PHONY: deploy
+deploy: install ## Install the CRD and run the operator in the cluster (IMG=, HAPROXY_IMG=)
+	$(KUBECTL) apply --server-side -f artifacts/rbac
+	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.2-alpine|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
+	$(KUBECTL) -n gateway-system rollout status deployment/gateway-operator --timeout=120s
+
+.PHONY: undeploy
+undeploy: ## Remove the operator from the cluster; Gateways and their proxies stay
+	$(KUBECTL) delete --ignore-not-found -f artifacts/operator -f artifacts/rbac
+
+.PHONY: images
+images: ## Build the images without docker and load them into the one-node cluster
+	hack/images.sh

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its split.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib.sh
+source hack/lib.sh
+
+example=artifacts/examples/shop.yaml
+host=shop.example.com
+
+main() {
+    prepare_cluster
+    deploy
+    reach_gateway
+    send_requests
+    report
+    change_split
+    how_to_go_on
+}
+
+# prepare_cluster sets KUBECONFIG and, on the one-node cluster, builds and loads the images.
+prepare_cluster() {
+    need curl curl
+    own_cluster=
+    if [[ -n ${KUBECONFIG:-} ]]; then
+        say "Using the cluster of KUBECONFIG=$KUBECONFIG"
+        hack/kubectl.sh version >/dev/null || fail "the cluster of KUBECONFIG=$KUBECONFIG does not answer"
+        return
+    fi
+    own_cluster=yes
+    need_go
+    need make make
+    say "Starting a one-node Kubernetes (the first time, this compiles it: about 5 minutes on two cores)"
+    hack/cluster/cluster.sh up || fail "no node can run here, see above. To use a cluster you have: export KUBECONFIG=FILE, push the images there (make docker-build docker-push IMG=... ECHO_IMG=...) and run make demo IMG=... ECHO_IMG=..."
+    KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig)
+    export KUBECONFIG
+    say "Building the images"
+    local images
+    images=$(hack/images.sh)
+    eval "$images"
+}
+
+kubectl() { hack/kubectl.sh "$@"; }
+
+deploy() {
+    say "Deploying the operator from artifacts/"
+    make --no-print-directory -s deploy
+    say "Applying $example"
+    sed "s|gateway-echo:dev|${ECHO_IMG:-gateway-echo:dev}|" "$example" | kubectl apply --server-side --force-conflicts -f -
+    say "Waiting until the Gateway is Programmed: every ready proxy runs its latest generation"
+    local applied=$EPOCHREALTIME
+    for deployment in echo-v1 echo-v2; do
+        kubectl -n shop rollout status "deployment/$deployment" --timeout=120s
+    done
+    kubectl -n shop wait gateways.app.example.com/shop --for=condition=Programmed --timeout=120s
+    kubectl -n shop rollout status deployment/shop-gateway --timeout=120s
+    echo "Ready $(seconds_since "$applied") s after kubectl apply returned."
+}
+
+# reach_gateway sets $address: the Gateway's own where the node is this machine, else a forwarded port.
+reach_gateway() {
+    if [[ -n $own_cluster ]]; then
+        address=$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.status.addresses[0].value}')
+        return
+    fi
+    kubectl -n shop port-forward service/shop-gateway 18080:80 >/dev/null &
+    trap 'kill %1 2>/dev/null || true' EXIT
+    address=127.0.0.1:18080
+    curl -sS -o /dev/null --retry 20 --retry-connrefused --retry-delay 1 "http://$address/"
+}
+
+send_requests() {
+    say "Sending requests through the Gateway at http://$address"
+    show shop.example.com /
+    show shop.example.com /beta/checkout
+    show status.example.com /status
+    show status.example.com /nothing-here
+    show elsewhere.example.com /
+    local answers
+    answers=$(curl -s -H "Host: $host" "http://$address/?request=[1-500]")
+    echo
+    echo "500 requests to http://$host/, which is split 90 to 10:"
+    for version in v1 v2; do
+        printf '  %s answered %s\n' "$version" "$(grep -o "\"version\":\"$version\"" <<<"$answers" | wc -l)"
+    done
+}
+
+# show HOST PATH: one request and who answered it.
+show() {
+    local body status
+    body=$(curl -s -w '\n%{http_code}' -H "Host: $1" "http://$address$2")
+    status=${body##*$'\n'}
+    body=${body%$'\n'*}
+    body=${body%$'\n'}
+    if [[ $status == 200 ]]; then
+        body="from $(sed -E 's/.*"version":"([^"]*)".*/\1/' <<<"$body"), pod $(sed -E 's/.*"pod":"([^"]*)".*/\1/' <<<"$body")"
+    fi
+    printf '  GET http://%-40s %s  %s\n' "$1$2" "$status" "$body"
+}
+
+report() {
+    say "The Gateway, its events, status and pods"
+    kubectl -n shop get gateways.app.example.com shop
+    echo
+    kubectl -n shop get events --field-selector involvedObject.kind=Gateway \
+        -o 'custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message'
+    echo
+    kubectl -n shop get gateways.app.example.com shop \
+        -o 'go-template={{range .status.conditions}}{{printf "%-14s %-6s %s\n" .type .status .message}}{{end}}{{range .status.proxies}}{{printf "proxy %s runs generation %v\n" .pod .observedGeneration}}{{end}}'
+    echo
+    kubectl -n shop get pods -o wide
+}
+
+# change_split sends everything to v2 and prints how long v1 still answered.
+change_split() {
+    say "Changing the split to 0 to 100 with kubectl patch, while asking who answers"
+    local answers begin patched last
+    answers=$(mktemp)
+    (
+        while [[ -e $answers ]]; do
+            version=$(curl -s -H "Host: $host" "http://$address/" | sed -E 's/.*"version":"([^"]*)".*/\1/')
+            [[ ! -e $answers ]] || echo "$EPOCHREALTIME $version" >>"$answers"
+        done
+    ) &
+    begin=$EPOCHREALTIME
+    kubectl -n shop patch gateways.app.example.com shop --type=json -p '[
+        {"op": "replace", "path": "/spec/routes/0/rules/0/backendRefs/0/weight", "value": 0},
+        {"op": "replace", "path": "/spec/routes/0/rules/0/backendRefs/1/weight", "value": 100}]'
+    patched=$EPOCHREALTIME
+    kubectl -n shop wait gateways.app.example.com/shop --timeout=30s \
+        --for=jsonpath='{.status.conditions[?(@.type=="Programmed")].observedGeneration}'="$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.metadata.generation}')"
+    last=$(awk '$2 == "v1" {t = $1} END {printf "%.6f", t}' "$answers")
+    echo "Requests sent meanwhile: $(wc -l <"$answers"), not answered by v1 or v2: $(grep -cv ' v[12]$' "$answers" || true)"
+    if awk "BEGIN {exit !($last > $patched)}"; then
+        echo "The last answer by v1 came $(awk "BEGIN {printf \"%.3f\", $last - $patched}") s after kubectl patch returned."
+    else
+        echo "The new split was live before kubectl patch returned ($(awk "BEGIN {printf \"%.3f\", $patched - $begin}") s)."
+    fi
+    rm -f "$answers"
+    wait %% 2>/dev/null || true
+}
+
+seconds_since() { awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $1}"; }
+
+how_to_go_on() {
+    say "Done. To play on:"
+    [[ -z $own_cluster ]] || echo "  export KUBECONFIG=$KUBECONFIG"
+    cat <<TEXT
+  hack/kubectl.sh -n shop edit gateways.app.example.com shop
+  hack/kubectl.sh -n shop logs deployment/shop-gateway -c haproxy -f
+  curl -H 'Host: $host' http://$address/
+To remove everything:
+TEXT
+    if [[ -n $own_cluster ]]; then
+        echo "  hack/cluster/cluster.sh down"
+    else
+        echo "  hack/kubectl.sh delete -f $example && make undeploy uninstall"
+    fi
+}
+
+main "$@"

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Prints the path of the kubeconfig to use: $KUBECONFIG, or else that of the one-node cluster.
+set -euo pipefail
+if [[ -n ${KUBECONFIG:-} ]]; then
+    echo "$KUBECONFIG"
+else
+    "$(dirname "${BASH_SOURCE[0]}")/cluster/cluster.sh" kubeconfig
+fi

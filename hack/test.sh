@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Runs all tests. Where no node can run, the end-to-end tests are left out and the last lines say so; with CI=true that fails.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib.sh
+source hack/lib.sh
+
+failed=()
+left_out=
+
+# suite NAME COMMAND...: runs a suite and remembers how it ended, so that one failure does not hide another.
+suite() {
+    local name=$1 begin=$SECONDS
+    shift
+    say "$name"
+    if "$@"; then
+        results+=("passed  $name ($((SECONDS - begin)) s)")
+    else
+        results+=("FAILED  $name ($((SECONDS - begin)) s)")
+        failed+=("$name")
+    fi
+}
+
+# end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster.
+end_to_end() {
+    if [[ -z ${KUBECONFIG:-} ]]; then
+        hack/cluster/cluster.sh up || return 1
+        local images
+        images=$(hack/images.sh) || return 1
+        eval "$images"
+        KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return 1
+        export KUBECONFIG
+    fi
+    make --no-print-directory -s deploy || return 1
+    (cd test && go test -v -count=1 -timeout=15m ./e2e/...)
+}
+
+api_server() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
+    export KUBEBUILDER_ASSETS
+    (cd test && go test -count=1 -timeout=15m ./apiserver/... ./codegen/... ./echo/...)
+}
+
+need_go
+need haproxy haproxy
+results=()
+if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
+    left_out="the end-to-end tests were left out: $reason"
+    say "Note: $left_out"
+fi
+
+suite "Unit tests, with real HAProxy" go test ./...
+suite "Tests of the built programs on a real API server" api_server
+[[ -n $left_out ]] || suite "End-to-end tests on a node" end_to_end
+
+say "Summary"
+printf '  %s\n' "${results[@]}"
+if [[ -n $left_out ]]; then
+    echo "  $left_out"
+    [[ ${CI:-} != true ]] || exit 1
+fi
+echo "$((${#results[@]} - ${#failed[@]})) passed, ${#failed[@]} failed"
+((${#failed[@]} == 0))
