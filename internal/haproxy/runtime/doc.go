@@ -1,0 +1,7 @@
+// Package runtime talks to a running HAProxy through its two command-line sockets: the master's, which loads a new
+// configuration, and the worker's, which changes maps and servers without one.
+//
+// In: what to do, as typed calls. Out: whether HAProxy said it was done; any other answer, silence or a lost connection
+// is an error. Every call opens a connection of its own, ends by a deadline or with its context, and may be made from
+// several goroutines. The package keeps no state: what should run is the caller's knowledge.
+package runtime

@@ -1,0 +1,211 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+)
+
+// proxy is a real HAProxy with one backend, "b", which starts empty, and a map.
+type proxy struct {
+	*haproxytest.Instance
+	worker *Worker
+	master *Master
+	url    string
+	port   int32
+}
+
+func (p *proxy) files(loadID, extra string) map[string][]byte {
+	cfg := fmt.Sprintf(`global
+    description "test load=%[1]s"
+    stats socket %[2]s/worker.sock mode 600 level admin expose-fd listeners
+    hard-stop-after 5s
+defaults
+    mode http
+    timeout client 5s
+    timeout server 5s
+    timeout connect 1s
+frontend f
+    bind 127.0.0.1:%[3]d
+    http-request return status 200 content-type text/plain lf-string "%%[path,map_str(%[4]s,none)]" if { path_beg /map/ }
+    default_backend b
+backend b
+    balance random(2)
+%[5]s`, loadID, p.Paths.RunDir, p.port, p.Paths.MapPath(), extra)
+	return map[string][]byte{config.ConfigFile: []byte(cfg), config.MapFile: []byte("/map/a first\n")}
+}
+
+func startProxy(t *testing.T) *proxy {
+	t.Helper()
+	port := haproxytest.FreePort(t)
+	p := &proxy{port: port, url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	p.Instance = &haproxytest.Instance{Paths: haproxytest.NewPaths(t)}
+	p.Instance = haproxytest.Start(t, p.Paths, p.files("one", ""))
+	p.worker, p.master = NewWorker(p.WorkerSocket), NewMaster(filepath.Join(p.Paths.RunDir, "master.sock"))
+	return p
+}
+
+// get returns the status and body of one request on a connection of its own.
+func (p *proxy) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(p.url + path)
+	if err != nil {
+		t.Fatalf("failed to get %s: %v", path, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("failed to read %s: %v", path, err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func (p *proxy) expectStatus(t *testing.T, want int) {
+	t.Helper()
+	if got, body := p.get(t, "/"); got != want {
+		t.Errorf("got status %d (%q), want %d", got, body, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newEndpoint is a server whose handler is called for every request.
+func newEndpoint(t *testing.T, handle http.HandlerFunc) config.Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: handle}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return config.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)}
+}
+
+func TestServersComeAndGo(t *testing.T) {
+	p := startProxy(t)
+	endpoint := newEndpoint(t, func(http.ResponseWriter, *http.Request) {})
+	p.expectStatus(t, http.StatusServiceUnavailable)
+	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	p.expectStatus(t, http.StatusOK)
+	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	p.expectStatus(t, http.StatusOK)
+	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
+	p.expectStatus(t, http.StatusServiceUnavailable)
+	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), "b", config.Server{Address: "fd00::1", Port: 80}))
+	if state := p.Worker("show servers state b"); !strings.Contains(state, " fd00::1_80 fd00::1 ") {
+		t.Errorf("the IPv6 server is not there: %s", state)
+	}
+	if err := p.worker.AddServer(t.Context(), "none", endpoint); err == nil {
+		t.Error("a backend that does not exist got a server")
+	}
+}
+
+func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
+	p := startProxy(t)
+	entered, release := make(chan struct{}), make(chan struct{})
+	endpoint := newEndpoint(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(entered)
+			<-release
+		}
+	})
+	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	slow := make(chan int, 1)
+	go func() {
+		status, _ := p.get(t, "/slow")
+		slow <- status
+	}()
+	<-entered
+	for range 2 {
+		if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
+			t.Errorf("removing a busy server: %v, want ErrServerBusy", err)
+		}
+		p.expectStatus(t, http.StatusServiceUnavailable)
+	}
+	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	p.expectStatus(t, http.StatusOK)
+	if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
+		t.Errorf("removing it again: %v, want ErrServerBusy", err)
+	}
+	close(release)
+	if status := <-slow; status != http.StatusOK {
+		t.Errorf("the request on the removed server got status %d", status)
+	}
+	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	p.expectStatus(t, http.StatusOK)
+}
+
+func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
+	p := startProxy(t)
+	var entries []config.MapEntry
+	for i := range 10000 {
+		entries = append(entries, config.MapEntry{
+			Key:   fmt.Sprintf("/map/host-%05d.example.com/some/path", i),
+			Value: fmt.Sprintf(`route;%d|with "quotes", \ and #`, i),
+		})
+	}
+	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.MapPath(), entries))
+	for _, i := range []int{0, 4999, 9999} {
+		if _, body := p.get(t, entries[i].Key); body != entries[i].Value {
+			t.Errorf("%s is %q, want %q", entries[i].Key, body, entries[i].Value)
+		}
+	}
+	if _, body := p.get(t, "/map/a"); body != "none" {
+		t.Errorf("an entry of the old map is still there: %q", body)
+	}
+	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.MapPath(), nil))
+	if got := strings.TrimSpace(p.Worker("show map " + p.Paths.MapPath())); got != "" {
+		t.Errorf("the map is not empty: %s", got)
+	}
+}
+
+func TestReload(t *testing.T) {
+	p := startProxy(t)
+	before, err := p.worker.Process(t.Context())
+	must(t, err)
+	if before.LoadID != "one" {
+		t.Errorf("the load id is %q", before.LoadID)
+	}
+
+	p.WriteFiles(p.files("two", ""))
+	must(t, p.master.Reload(t.Context()))
+	after, err := p.worker.Process(t.Context())
+	must(t, err)
+	if after.LoadID != "two" || after.PID == before.PID {
+		t.Errorf("right after a reload %+v answers", after)
+	}
+
+	p.WriteFiles(p.files("three", "    no-such-keyword\n"))
+	for range 3 {
+		if err := p.master.Reload(t.Context()); !errors.As(err, new(*RejectedError)) {
+			t.Errorf("a bad configuration was loaded: %v", err)
+		}
+	}
+	if still, err := p.worker.Process(t.Context()); err != nil || still != after {
+		t.Errorf("after rejected loads %+v answers (%v), want %+v", still, err, after)
+	}
+
+	p.WriteFiles(p.files("four", ""))
+	must(t, p.master.Reload(t.Context()))
+	p.Stop()
+	if err := p.master.Reload(t.Context()); err == nil {
+		t.Error("a master that is gone reloaded")
+	}
+	if _, err := p.worker.Process(t.Context()); err == nil {
+		t.Error("a worker that is gone answered")
+	}
+}

@@ -1,0 +1,93 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gateway/internal/haproxy/config"
+)
+
+// ReplaceMap gives the map that HAProxy knows by the file's path these entries in place of those it has. No request sees
+// a mixture. The file itself is not touched. On an error the map is as it was.
+//
+// HAProxy's management guide: "prepare map" allocates "a new version number in map <map>", entries "may be added with a
+// specific version number [and] will not match until a commit map operation", which makes "all changes made to version
+// <ver> of map <map>" at once and deletes "all past versions".
+func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.MapEntry) error {
+	if !isWord(file) {
+		return fmt.Errorf("failed to replace map: %q is not a path HAProxy can be told", file)
+	}
+	version, err := w.prepareMap(ctx, file)
+	if err != nil {
+		return fmt.Errorf("failed to prepare map %s: %w", file, err)
+	}
+	payloads, err := payloads(entries, maxCommand-len(addMap(version, file, "")))
+	if err != nil {
+		return fmt.Errorf("failed to replace map %s: %w", file, err)
+	}
+	for _, payload := range payloads {
+		if err := w.expectSilence(ctx, addMap(version, file, payload)); err != nil {
+			return fmt.Errorf("failed to add to map %s: %w", file, err)
+		}
+	}
+	if err := w.expectSilence(ctx, "commit map @"+version+" "+file+"\n"); err != nil {
+		return fmt.Errorf("failed to commit map %s: %w", file, err)
+	}
+	return nil
+}
+
+// prepareMap returns the version of the map that entries can be added to. The answer is "New version created: 7".
+func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
+	reply, err := exchange(ctx, w.socket, "prepare map "+file+"\n")
+	if err != nil {
+		return "", err
+	}
+	version, ok := strings.CutPrefix(reply, "New version created: ")
+	if !ok || !isWord(version) {
+		return "", errors.New(firstLine(reply))
+	}
+	return version, nil
+}
+
+// addMap is the command that adds entries. The guide: "the first line needs to end with the "<<\n" pattern. The next lines
+// will be treated as the payload [...]. To validate a command with a payload, it needs to end with an empty line." Nothing
+// is escaped in a payload: an empty line in the middle of it would make commands of the rest.
+func addMap(version, file, payload string) string {
+	return "add map @" + version + " " + file + " <<\n" + payload + "\n"
+}
+
+// payloads splits the entries into payloads of at most limit bytes, one "key value" a line.
+func payloads(entries []config.MapEntry, limit int) ([]string, error) {
+	var all []string
+	var payload strings.Builder
+	for _, entry := range entries {
+		if !isKey(entry.Key) || !isValue(entry.Value) {
+			return nil, fmt.Errorf("a map cannot hold the entry %q %q", entry.Key, entry.Value)
+		}
+		line := entry.Key + " " + entry.Value + "\n"
+		if len(line) > limit {
+			return nil, fmt.Errorf("entry of %d bytes is longer than HAProxy's buffer", len(line))
+		}
+		if payload.Len()+len(line) > limit {
+			all = append(all, payload.String())
+			payload.Reset()
+		}
+		payload.WriteString(line)
+	}
+	if payload.Len() > 0 {
+		all = append(all, payload.String())
+	}
+	return all, nil
+}
+
+// isKey says whether s means the same key in a payload as in a map file, where a line with "#" is a comment.
+func isKey(s string) bool {
+	return s != "" && s[0] != '#' && !strings.ContainsAny(s, " \t\r\n\x00")
+}
+
+// isValue says whether s means the same value in a payload as in a map file, which strips the spaces around it.
+func isValue(s string) bool {
+	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsAny(s, "\r\n\x00")
+}

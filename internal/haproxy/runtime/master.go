@@ -1,0 +1,112 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// reloadTimeout bounds a reload: 2.6 takes 35 ms for a small configuration, 2 s for 10,000 backends.
+	reloadTimeout = 30 * time.Second
+	// reloadPoll is how often a master that is starting anew is asked whether it is back.
+	reloadPoll = 2 * time.Millisecond
+)
+
+// RejectedError says that HAProxy did not accept a configuration. The workers it had go on with the one before.
+type RejectedError struct {
+	// Log is what HAProxy said about it; empty for HAProxy 2.6, which says it on its standard error only.
+	Log string
+}
+
+func (e *RejectedError) Error() string {
+	if e.Log == "" {
+		return "HAProxy rejected the configuration; its log says why"
+	}
+	return "HAProxy rejected the configuration: " + e.Log
+}
+
+// Master is the command line of HAProxy's master process.
+type Master struct {
+	socket string
+}
+
+// NewMaster returns the master that listens on the socket, a path. Nothing is opened yet.
+func NewMaster(socket string) *Master { return &Master{socket: socket} }
+
+// Reload makes HAProxy load its configuration file anew and returns when the master has either started a worker with it
+// or refused it, with a *RejectedError. That the new worker answers is for the caller to see, by its load id.
+//
+// HAProxy 2.6 starts the master program anew in the middle of the command, so the connection ends without an answer, and
+// until the configuration is read the socket refuses connections. Then "show proc" counts the failures since the last
+// success. From 2.7 on the master loads first and answers "Success=1" or "Success=0", a line of two dashes, and its
+// messages.
+func (m *Master) Reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	defer cancel()
+	reply, err := roundTrip(ctx, m.socket, "reload\n")
+	if err != nil && !isHangUp(err) {
+		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
+	}
+	switch status, log, _ := strings.Cut(reply, "\n"); status {
+	case "", "Success=1":
+	case "Success=0":
+		return &RejectedError{Log: strings.TrimSpace(strings.TrimPrefix(log, "--\n"))}
+	default:
+		return fmt.Errorf("failed to ask HAProxy's master for a reload: it answered %q", firstLine(reply))
+	}
+	failures, err := m.awaitFailures(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to learn the outcome of a reload from HAProxy's master: %w", err)
+	}
+	if failures != "0" {
+		return &RejectedError{}
+	}
+	return nil
+}
+
+// isHangUp says whether the other side closed the connection while we were still sending or reading.
+func isHangUp(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENOTCONN)
+}
+
+// awaitFailures asks until the master answers how many loads in a row have failed.
+func (m *Master) awaitFailures(ctx context.Context) (string, error) {
+	tick := time.NewTicker(reloadPoll)
+	defer tick.Stop()
+	for {
+		reply, err := exchange(ctx, m.socket, "show proc\n")
+		if err == nil {
+			return parseFailures(reply)
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("%w; last: %w", ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// The first lines of the answer to "show proc", here after two failed reloads:
+//
+//	#<PID>          <type>          <reloads>       <uptime>        <version>
+//	12991           master          9 [failed: 2]   0d00h00m51s     2.6.12-1+deb12u4
+var failuresPattern = regexp.MustCompile(`(?m)^\d+\s+master\s+\d+ \[failed: (\d+)\]`)
+
+func parseFailures(reply string) (string, error) {
+	match := failuresPattern.FindStringSubmatch(reply)
+	if match == nil {
+		return "", fmt.Errorf("unexpected answer to show proc: %q", firstLine(reply))
+	}
+	return match[1], nil
+}
+
+// firstLine is the part of an answer that an error message shows.
+func firstLine(reply string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(reply), "\n")
+	return line
+}

@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// exchangeTimeout bounds one command and its answer. HAProxy answers in under a millisecond; the largest map swap seen
+	// took 28 ms.
+	exchangeTimeout = 5 * time.Second
+	// maxReply bounds what is read of an answer, so that a confused peer cannot fill the memory.
+	maxReply = 1 << 20
+	// maxCommand is how long a command may be, payload included. HAProxy has to hold it in one buffer (tune.bufsize, 16384
+	// by default) and does not say so when it cannot: 2.6 hangs at exactly that size and closes without an answer above.
+	maxCommand = 15 << 10
+)
+
+// errNoAnswer says that HAProxy took a command and closed the connection without a word.
+var errNoAnswer = errors.New("closed the connection without an answer")
+
+// exchange sends one command and returns the whole answer, without the line breaks around it.
+//
+// HAProxy's management guide, section 9.3: "The non-interactive mode is the default when socat connects to the socket. In
+// this mode, a single line may be sent. It is processed as a whole, responses are sent back, and the connection closes
+// after the end of the response." A command that has nothing to say answers with an empty line, so no byte at all means
+// that it was not carried out. The master keeps the connection open for more commands until our side of it is closed.
+func exchange(ctx context.Context, socket, command string) (string, error) {
+	if len(command) > maxCommand {
+		return "", fmt.Errorf("command of %d bytes is longer than HAProxy's buffer", len(command))
+	}
+	reply, err := roundTrip(ctx, socket, command)
+	if err != nil {
+		return "", err
+	}
+	if reply == "" {
+		return "", errNoAnswer
+	}
+	return strings.Trim(reply, "\n"), nil
+}
+
+// roundTrip sends the command, closes the sending side and returns every byte until the other side closes too.
+func roundTrip(ctx context.Context, socket, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is lost with a connection that was read to its end or given up
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", withCause(ctx, err)
+	}
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", withCause(ctx, err)
+	}
+	reply, err := io.ReadAll(io.LimitReader(conn, maxReply))
+	if err != nil {
+		return string(reply), withCause(ctx, err)
+	}
+	return string(reply), nil
+}
+
+// withCause prefers the reason the context ended to the I/O error that this led to.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// isWord says whether s can stand in a command as one argument: the command line splits at spaces and semicolons, and
+// takes backslashes and quotes for its own.
+func isWord(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune(`;\"'#`, r)
+	})
+}

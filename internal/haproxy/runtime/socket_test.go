@@ -1,0 +1,200 @@
+package runtime
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+)
+
+// newSocket listens on a Unix socket of the test's own and hands every connection to serve, which need not close it.
+func newSocket(t *testing.T, serve func(conn net.Conn)) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close() //nolint:errcheck // the test looks at what the client saw
+				serve(conn)
+			}()
+		}
+	}()
+	return path
+}
+
+// answering is a socket that answers each command, by its first line, with what the map says for its longest prefix.
+func answering(t *testing.T, answers map[string]string) string {
+	t.Helper()
+	return newSocket(t, func(conn net.Conn) {
+		command, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil {
+			return
+		}
+		best := ""
+		for prefix := range answers {
+			if strings.HasPrefix(command, prefix) && len(prefix) > len(best) {
+				best = prefix
+			}
+		}
+		_, _ = io.WriteString(conn, answers[best])
+	})
+}
+
+var server = config.Server{Address: "10.0.0.1", Port: 8080}
+
+func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat table
+	tests := map[string]struct {
+		answers map[string]string
+		call    func(ctx context.Context, w *Worker) error
+		want    string
+	}{
+		"adding to a backend that does not exist": {
+			map[string]string{"add server": "No such backend.\n"},
+			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			"failed to add server b/10.0.0.1_8080: No such backend.",
+		},
+		"adding without an answer": {
+			map[string]string{},
+			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			"without an answer",
+		},
+		"enabling fails": {
+			map[string]string{"add server": "New server registered.\n\n", "set server": "Require 'backend/server'.\n"},
+			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			"failed to enable server b/10.0.0.1_8080: Require",
+		},
+		"deleting fails": {
+			map[string]string{"set server": "\n", "del server": "Permission denied\n"},
+			func(ctx context.Context, w *Worker) error { return w.RemoveServer(ctx, "b", server) },
+			"failed to delete server b/10.0.0.1_8080: Permission denied",
+		},
+		"a backend name that would be two words": {
+			map[string]string{},
+			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b c", server) },
+			"cannot be the name of a server",
+		},
+		"a map that does not exist": {
+			map[string]string{"prepare map": "Unknown map identifier. Please use #<id> or <file>.\n\n"},
+			func(ctx context.Context, w *Worker) error { return w.ReplaceMap(ctx, "/m", nil) },
+			"failed to prepare map /m: Unknown map",
+		},
+		"a lost map version": {
+			map[string]string{"prepare map": "New version created: 3\n\n", "commit map": "Version number out of range.\n\n"},
+			func(ctx context.Context, w *Worker) error { return w.ReplaceMap(ctx, "/m", nil) },
+			"failed to commit map /m: Version number out of range.",
+		},
+		"an entry that would be two lines": {
+			map[string]string{"prepare map": "New version created: 3\n\n"},
+			func(ctx context.Context, w *Worker) error {
+				return w.ReplaceMap(ctx, "/m", []config.MapEntry{{Key: "k", Value: "v\n\nshow env"}})
+			},
+			"a map cannot hold the entry",
+		},
+		"info without a description": {
+			map[string]string{"show info": "Pid: 7\nStart_time_sec: 8\n\n"},
+			func(ctx context.Context, w *Worker) error { _, err := w.Process(ctx); return err },
+			`description is ""`,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := test.call(t.Context(), NewWorker(answering(t, test.answers)))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestMasterAnswers(t *testing.T) {
+	const header = "#<PID> <type> <reloads> <uptime> <version>\n12991           master          "
+	tests := map[string]struct {
+		reload, proc string
+		want         string
+	}{
+		"2.6 accepts":               {"", header + "9 [failed: 0]   0d00h00m51s     2.6.12\n", ""},
+		"2.6 rejects":               {"", header + "9 [failed: 2]   0d00h00m51s     2.6.12\n", "its log says why"},
+		"2.7 and newer accept":      {"Success=1\n--\nwarnings\n", header + "9 [failed: 0]   0d00h00m51s     3.2.1\n", ""},
+		"2.7 and newer reject":      {"Success=0\n--\n[ALERT] unknown keyword\n", "", "rejected the configuration: [ALERT] unknown keyword"},
+		"an answer of another kind": {"Permission denied\n", "", `it answered "Permission denied"`},
+		"no processes":              {"", "Unknown command\n", "unexpected answer to show proc"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := NewMaster(answering(t, map[string]string{"reload": test.reload, "show proc": test.proc})).Reload(t.Context())
+			if test.want == "" && err != nil {
+				t.Errorf("got error %v", err)
+			}
+			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestEveryCallEndsWithItsContext(t *testing.T) {
+	hanging := newSocket(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn); select {} })
+	worker, master := NewWorker(hanging), NewMaster(hanging)
+	calls := map[string]func(ctx context.Context) error{
+		"Process":      func(ctx context.Context) error { _, err := worker.Process(ctx); return err },
+		"AddServer":    func(ctx context.Context) error { return worker.AddServer(ctx, "b", server) },
+		"RemoveServer": func(ctx context.Context) error { return worker.RemoveServer(ctx, "b", server) },
+		"ReplaceMap":   func(ctx context.Context) error { return worker.ReplaceMap(ctx, "/m", nil) },
+		"Reload":       master.Reload,
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got error %v, want the context's", err)
+			}
+		})
+	}
+}
+
+func TestPayloadsFillTheBufferAndNoMore(t *testing.T) {
+	var entries []config.MapEntry
+	for range 1000 {
+		entries = append(entries, config.MapEntry{Key: strings.Repeat("k", 90), Value: "value"})
+	}
+	all, err := payloads(entries, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, payload := range all {
+		if len(payload) > 1000 {
+			t.Errorf("a payload has %d bytes", len(payload))
+		}
+		lines += strings.Count(payload, "\n")
+	}
+	if lines != 1000 || len(all) != 100 {
+		t.Errorf("got %d lines in %d payloads, want 1000 in 100 (10 lines of 97 bytes each)", lines, len(all))
+	}
+	if _, err := payloads([]config.MapEntry{{Key: strings.Repeat("k", 1000), Value: "v"}}, 1000); err == nil {
+		t.Error("an entry longer than the limit passed")
+	}
+}

@@ -1,0 +1,146 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gateway/internal/haproxy/config"
+)
+
+// ErrServerBusy says that a server takes no new requests but still has connections, so that it cannot be deleted yet.
+var ErrServerBusy = errors.New("server still has connections")
+
+// HAProxy's answers to commands on servers, as 2.6 words them.
+const (
+	serverAdded   = "New server registered."
+	serverExists  = "Already exists a server with the same name in backend."
+	serverDeleted = "Server deleted."
+	serverUnknown = "No such server."
+	serverBusy    = "Server still has connections attached to it, cannot remove it."
+)
+
+// Process identifies a worker process and what it was started on.
+type Process struct {
+	// LoadID is the id in the description of the configuration the worker was started on.
+	LoadID string
+	// PID is the process id in HAProxy's own container. A restarted container has the same ones again.
+	PID int
+	// Started is when the worker was started, in Unix seconds.
+	Started int64
+}
+
+// Worker is the command line of HAProxy's current worker process.
+type Worker struct {
+	socket string
+}
+
+// NewWorker returns the worker that listens on the socket, a path. Nothing is opened yet.
+func NewWorker(socket string) *Worker { return &Worker{socket: socket} }
+
+// Process returns which worker answers.
+func (w *Worker) Process(ctx context.Context) (Process, error) {
+	reply, err := exchange(ctx, w.socket, "show info\n")
+	if err == nil {
+		var process Process
+		if process, err = parseInfo(reply); err == nil {
+			return process, nil
+		}
+	}
+	return Process{}, fmt.Errorf("failed to identify HAProxy's worker: %w", err)
+}
+
+// parseInfo reads the answer to "show info": one "Name: value" a line, of which it takes
+//
+//	Pid: 13581
+//	description: gateway shop/web load=load-000007-5d41402a
+//	Start_time_sec: 1795232339
+func parseInfo(reply string) (Process, error) {
+	fields := map[string]string{}
+	for line := range strings.Lines(reply) {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			fields[name] = strings.TrimSpace(value)
+		}
+	}
+	pid, err := strconv.Atoi(fields["Pid"])
+	if err != nil {
+		return Process{}, fmt.Errorf("unexpected answer to show info: Pid is %q", fields["Pid"])
+	}
+	started, err := strconv.ParseInt(fields["Start_time_sec"], 10, 64)
+	if err != nil {
+		return Process{}, fmt.Errorf("unexpected answer to show info: Start_time_sec is %q", fields["Start_time_sec"])
+	}
+	_, id, _ := strings.Cut(fields["description"], "load=")
+	if id == "" {
+		return Process{}, fmt.Errorf("unexpected answer to show info: description is %q", fields["description"])
+	}
+	return Process{LoadID: id, PID: pid, Started: started}, nil
+}
+
+// AddServer adds a server to a backend and lets it take requests. One that exists already, in maintenance after a
+// RemoveServer that found it busy, takes requests again.
+func (w *Worker) AddServer(ctx context.Context, backend string, server config.Server) error {
+	name, err := serverPath(backend, server)
+	if err != nil {
+		return fmt.Errorf("failed to add server: %w", err)
+	}
+	reply, err := exchange(ctx, w.socket, "add server "+name+" "+config.ServerAddress(server)+"\n")
+	if err == nil && reply != serverAdded && reply != serverExists {
+		err = errors.New(firstLine(reply))
+	}
+	if err != nil {
+		return fmt.Errorf("failed to add server %s: %w", name, err)
+	}
+	if err := w.expectSilence(ctx, "set server "+name+" state ready\n"); err != nil {
+		return fmt.Errorf("failed to enable server %s: %w", name, err)
+	}
+	return nil
+}
+
+// RemoveServer keeps new requests from a server and deletes it. It returns ErrServerBusy if the server cannot be deleted
+// because of connections that it still has; the caller asks again later. A server that does not exist is no error.
+func (w *Worker) RemoveServer(ctx context.Context, backend string, server config.Server) error {
+	name, err := serverPath(backend, server)
+	if err != nil {
+		return fmt.Errorf("failed to remove server: %w", err)
+	}
+	reply, err := exchange(ctx, w.socket, "set server "+name+" state maint\n")
+	switch {
+	case err != nil:
+		return fmt.Errorf("failed to disable server %s: %w", name, err)
+	case reply == serverUnknown:
+		return nil
+	case reply != "":
+		return fmt.Errorf("failed to disable server %s: %s", name, firstLine(reply))
+	}
+	reply, err = exchange(ctx, w.socket, "del server "+name+"\n")
+	switch {
+	case err != nil:
+		return fmt.Errorf("failed to delete server %s: %w", name, err)
+	case reply == serverDeleted, reply == serverUnknown:
+		return nil
+	case reply == serverBusy:
+		return fmt.Errorf("failed to delete server %s: %w", name, ErrServerBusy)
+	default:
+		return fmt.Errorf("failed to delete server %s: %s", name, firstLine(reply))
+	}
+}
+
+// expectSilence sends a command that HAProxy answers with an empty line when it is done.
+func (w *Worker) expectSilence(ctx context.Context, command string) error {
+	reply, err := exchange(ctx, w.socket, command)
+	if err == nil && reply != "" {
+		err = errors.New(firstLine(reply))
+	}
+	return err
+}
+
+func serverPath(backend string, server config.Server) (string, error) {
+	name := config.ServerName(server)
+	if !isWord(backend) || !isWord(name) || !isWord(config.ServerAddress(server)) {
+		return "", fmt.Errorf("%q cannot be the name of a server", backend+"/"+name)
+	}
+	return backend + "/" + name, nil
+}
