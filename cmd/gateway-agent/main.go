@@ -1,0 +1,158 @@
+// Command gateway-agent runs beside HAProxy in a proxy pod: it makes HAProxy run by one Gateway object, and reports which
+// generation of it is live.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/golang/glog"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/agent"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/logging"
+	"gateway/internal/preflight"
+	"gateway/signals"
+)
+
+// options are the command line and the environment.
+type options struct {
+	gateway            string
+	kubeconfig, master string
+	configDir, runDir  string
+	healthAddress      string
+	pod, namespace     string
+}
+
+func main() {
+	os.Exit(mainCode())
+}
+
+// mainCode is main with the exit code returned, so that deferred calls run.
+func mainCode() int {
+	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE")}
+	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "gateway-agent: %v: see gateway-agent -help\n", err)
+		return 1
+	}
+	defer glog.Flush()
+	logging.RouteKlog()
+
+	if err := run(signals.SetupSignalHandler(), o); err != nil {
+		glog.Flush()
+		fmt.Fprintf(os.Stderr, "gateway-agent: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
+	}
+	return 0
+}
+
+// parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
+func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&o.gateway, "gateway", "", "`name` of the Gateway to run by, in $POD_NAMESPACE")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster. "+
+		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
+	flags.StringVar(&o.master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/haproxy.cfg in it")
+	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
+	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
+	flags.Init(flags.Name(), flag.ContinueOnError)
+	var usage strings.Builder
+	flags.SetOutput(&usage)
+	flags.Usage = func() {
+		usage.WriteString("gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
+			"$POD_NAME and $POD_NAMESPACE say which pod this is.\n\n")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(arguments); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			_, _ = fmt.Fprint(os.Stdout, usage.String())
+		}
+		return err
+	}
+	return o.check(flags.Args())
+}
+
+// hapathPattern is what HAProxy's expressions can name a file by.
+var hapathPattern = regexp.MustCompile(`^/[A-Za-z0-9/._-]*$`)
+
+func (o *options) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case o.gateway == "":
+		return errors.New("-gateway is missing: the name of the Gateway to run by")
+	case o.pod == "":
+		return errors.New("$POD_NAME is not set: the name of the pod this runs in")
+	case o.namespace == "":
+		return errors.New("$POD_NAMESPACE is not set: the namespace of the pod this runs in")
+	case !hapathPattern.MatchString(o.configDir):
+		return fmt.Errorf("-config-dir=%s is not an absolute path of letters, digits, and /._-", o.configDir)
+	case !hapathPattern.MatchString(o.runDir):
+		return fmt.Errorf("-run-dir=%s is not an absolute path of letters, digits, and /._-", o.runDir)
+	}
+	return nil
+}
+
+// run works until ctx ends. An error says why the agent cannot work.
+func run(ctx context.Context, o options) error {
+	restConfig, err := preflight.Config(o.master, o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	gateways, core, err := clients(restConfig)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Options{
+		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod,
+		Gateways: gateways, Core: core,
+		Paths:         config.Paths{ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir)},
+		Bind:          bind(),
+		HealthAddress: o.healthAddress,
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// clients returns the clients for the one Gateway and for what is behind it.
+func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, error) {
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.UserAgent = "gateway-agent"
+	gateways, err := clientset.NewForConfig(restConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)
+	}
+	// Custom resources are JSON; for everything else protobuf is smaller and faster.
+	restConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	restConfig.ContentType = "application/vnd.kubernetes.protobuf"
+	core, err := kubernetes.NewForConfig(restConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+	}
+	return gateways, core, nil
+}
+
+// bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address.
+func bind() config.Bind {
+	listener, err := net.Listen("tcp6", "[::]:0")
+	if err != nil {
+		return config.Bind{Addresses: []string{"0.0.0.0"}}
+	}
+	_ = listener.Close() // nothing connected
+	return config.Bind{}
+}

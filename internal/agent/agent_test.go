@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	k8stesting "k8s.io/client-go/testing"
+)
+
+func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
+	r := newRig(t)
+	r.startAgent()
+	r.eventually("the caches are filled", func() error {
+		if !r.agent.watch.synced() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if r.agent.health.started() == nil || r.agent.health.ready() == nil {
+		t.Error("without a Gateway, the pod passes for started or ready")
+	}
+	r.createGateway(r.spec("api"))
+	r.startHAProxy()
+	r.expectReport(1, "")
+	r.eventually("the pod is ready", r.agent.health.ready)
+	r.expectStatus("/", http.StatusInternalServerError)
+}
+
+func TestARouteEditTakesNoReload(t *testing.T) {
+	r, _ := serving(t)
+	before := r.process()
+	spec := r.spec("api")
+	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/moved"
+	generation := r.edit(spec)
+	r.expectBody("/moved", "one")
+	r.expectStatus("/", http.StatusNotFound)
+	r.expectReport(generation, "")
+	r.expectNoReload(before)
+	if dirs := loadDirs(t, r.options.Paths); len(dirs) > 2 {
+		t.Errorf("old configurations are left: %v", dirs)
+	}
+}
+
+func TestEndpointsChangeUnderLoadWithoutReloadOrFailure(t *testing.T) {
+	r, one := serving(t)
+	before := r.process()
+	var requests atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				requests.Add(1)
+				if status, body, err := r.get("/"); err != nil || status != http.StatusOK {
+					t.Errorf("a request failed: %d %q %v", status, body, err)
+				}
+			}
+		})
+	}
+	two := newEndpoint(t, "two")
+	var took []time.Duration
+	for range 10 {
+		start := time.Now()
+		r.moveSlice("api", "one", two)
+		r.expectBody("/", "two")
+		took = append(took, time.Since(start))
+		r.moveSlice("api", "one", one)
+		r.expectBody("/", "one")
+	}
+	cancel()
+	clients.Wait()
+	r.expectNoReload(before)
+	slices.Sort(took)
+	t.Logf("%d requests; endpoint change to first answer by it: median %s, most %s", requests.Load(), took[5], took[9])
+}
+
+func TestANewServiceTakesAReloadForItsReason(t *testing.T) {
+	r, _ := serving(t)
+	before := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`)
+	r.createService("shop")
+	r.createSlice("shop", "one", newEndpoint(t, "shop"))
+	generation := r.edit(r.spec("api", "shop"))
+	r.expectBody("/shop", "shop")
+	r.expectReport(generation, "")
+	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`) - before; got != 1 {
+		t.Errorf("%v reloads were counted for their reason, want 1", got)
+	}
+}
+
+func TestARefusedConfigurationIsRolledBack(t *testing.T) {
+	r, one := serving(t)
+	running := r.process()
+	// HAProxy cannot bind a port that somebody else has.
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	r.must(err)
+	defer taken.Close() //nolint:errcheck // the test is over
+	bad := r.spec("api")
+	bad.Listeners = append(bad.Listeners, *bad.Listeners[0].DeepCopy())
+	bad.Listeners[1].Name, bad.Listeners[1].Port = "taken", int32(taken.Addr().(*net.TCPAddr).Port)
+	generation := r.edit(bad)
+	r.expectReport(1, fmt.Sprintf("generation %d: HAProxy rejected the configuration", generation))
+	r.expectBody("/", "one")
+	r.must(r.agent.health.ready())
+
+	r.createSlice("api", "two", newEndpoint(t, "two"))
+	r.expectBody("/", "two")
+	r.deleteSlice("api", "two")
+	r.expectNoReload(running)
+
+	// A container that restarts now gets the last good configuration, with the endpoints of today.
+	r.moveSlice("api", "one", one)
+	r.haproxy.Stop()
+	r.startHAProxy()
+	r.expectBody("/", "one")
+
+	generation = r.edit(r.spec("api"))
+	r.expectReport(generation, "")
+}
+
+func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
+	r, _ := serving(t)
+	r.moveSlice("api", "one", newEndpoint(t, "two"))
+	r.expectBody("/", "two")
+	reloads := metric(t, "gateway_agent_loads_total", `kind="reload"`)
+	r.haproxy.Stop()
+	r.eventually("the pod is not ready", func() error {
+		if r.agent.health.ready() == nil {
+			return errors.New("it is")
+		}
+		return nil
+	})
+	// What changes meanwhile is on the disk when HAProxy comes back.
+	three := newEndpoint(t, "three")
+	r.moveSlice("api", "one", three)
+	r.eventually("the change is on the disk", func() error { return r.onDisk(fmt.Sprintf("127.0.0.1:%d", three.port)) })
+	r.startHAProxy()
+	if _, body, err := r.get("/"); err != nil || body != "three" {
+		t.Errorf("right after the start: %q, %v", body, err)
+	}
+	r.eventually("the pod is ready again", r.agent.health.ready)
+	r.moveSlice("api", "one", newEndpoint(t, "four"))
+	r.expectBody("/", "four")
+	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`); got != reloads {
+		t.Errorf("%v reloads for a restart", got-reloads)
+	}
+}
+
+func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
+	r, _ := serving(t)
+	running := r.process()
+	r.stop()
+	if proxies := r.gateway().Status.Proxies; len(proxies) != 0 {
+		t.Errorf("the agent stopped and left %+v", proxies)
+	}
+
+	down := atomic.Bool{}
+	down.Store(true)
+	refuse := func(k8stesting.Action) (bool, k8sruntime.Object, error) {
+		return down.Load(), nil, errors.New("connection refused")
+	}
+	r.gateways.PrependReactor("list", "*", refuse)
+	r.core.PrependReactor("list", "*", refuse)
+	r.startAgent()
+	r.must(r.agent.health.started())
+	r.eventually("the pod is ready", r.agent.health.ready)
+	r.expectBody("/", "one")
+	r.expectNoReload(running)
+
+	down.Store(false)
+	r.expectReport(1, "")
+	r.expectBody("/", "one")
+}

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/runtime"
+)
+
+// refuseCommands puts a socket in front of HAProxy's worker that answers the command with an error, as often as told.
+func refuseCommands(t *testing.T, r *rig, command string, times *atomic.Int64) *runtime.Worker {
+	t.Helper()
+	path := filepath.Join(r.options.Paths.RunDir, "front.sock")
+	listener, err := net.Listen("unix", path)
+	r.must(err)
+	t.Cleanup(func() { _ = listener.Close() })
+	serve := func(conn net.Conn) {
+		defer conn.Close() //nolint:errcheck // the agent sees what was sent
+		request, err := io.ReadAll(conn)
+		if err != nil {
+			return
+		}
+		if strings.HasPrefix(string(request), command) && times.Add(-1) >= 0 {
+			_, _ = io.WriteString(conn, "Permission denied\n")
+			return
+		}
+		back, err := net.Dial("unix", r.options.Paths.WorkerSocket())
+		if err != nil {
+			return
+		}
+		defer back.Close() //nolint:errcheck // it was read
+		_, _ = back.Write(request)
+		_, _ = io.Copy(conn, back)
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return runtime.NewWorker(path)
+}
+
+func TestCommandsThatFailEndInAReload(t *testing.T) {
+	r := newRig(t)
+	r.createService("api")
+	r.createSlice("api", "one", newEndpoint(t, "one"))
+	r.createGateway(r.spec("api"))
+	var refusals atomic.Int64
+	r.startAgent(func(a *Agent) { a.worker = refuseCommands(t, r, "add server", &refusals) })
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	r.expectReport(1, "")
+	reloads := metric(t, "gateway_agent_loads_total", `reason="runtime commands failed"`)
+	refusals.Store(1)
+	r.moveSlice("api", "one", newEndpoint(t, "two"))
+	r.expectBody("/", "two")
+	r.eventually("the reload is counted", func() error {
+		if got := metric(t, "gateway_agent_loads_total", `reason="runtime commands failed"`) - reloads; got != 1 {
+			return fmt.Errorf("%v reloads", got)
+		}
+		return nil
+	})
+	r.moveSlice("api", "one", newEndpoint(t, "three"))
+	r.expectBody("/", "three")
+}
+
+// newSlowEndpoint answers /slow when it is told to; entered is closed when the request is there.
+func newSlowEndpoint(t *testing.T) (e *endpoint, entered, release chan struct{}) {
+	t.Helper()
+	entered, release = make(chan struct{}), make(chan struct{})
+	e = newEndpointFunc(t, func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/slow" {
+			close(entered)
+			<-release
+		}
+		_, _ = io.WriteString(w, "slow")
+	})
+	return e, entered, release
+}
+
+// getSlow sends a request for /slow and returns where its outcome comes.
+func (r *rig) getSlow(entered chan struct{}) chan error {
+	answered := make(chan error, 1)
+	go func() {
+		status, _, err := r.get("/slow")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("status %d", status)
+		}
+		answered <- err
+	}()
+	<-entered
+	return answered
+}
+
+// HAProxy 2.6 counts loads that it refused against the worker that goes on, and with mworker-max-reloads ends that worker,
+// requests and all, at the next load that succeeds. So there must not be such a limit.
+func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
+	r, _ := serving(t)
+	slow, entered, release := newSlowEndpoint(t)
+	r.moveSlice("api", "one", slow)
+	r.expectBody("/", "slow")
+	answered := r.getSlow(entered)
+	r.stop()
+
+	good, _, err := r.agent.store.open()
+	r.must(err)
+	r.must(r.agent.store.write("load-bad", map[string][]byte{config.ConfigFile: []byte("no such keyword\n")}))
+	r.must(r.agent.store.point("load-bad"))
+	master := runtime.NewMaster(r.haproxy.MasterSocket)
+	for range 60 {
+		if err := master.Reload(t.Context()); !errors.As(err, new(*runtime.RejectedError)) {
+			t.Fatalf("a bad configuration was loaded: %v", err)
+		}
+	}
+	r.must(r.agent.store.point(good))
+	r.must(master.Reload(t.Context()))
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("a request under way was lost: %v", err)
+	}
+}
+
+func TestAServerThatIsBusyIsDeletedLater(t *testing.T) {
+	r, _ := serving(t)
+	slow, entered, release := newSlowEndpoint(t)
+	r.moveSlice("api", "one", slow)
+	r.expectBody("/", "slow")
+	answered := r.getSlow(entered)
+	running := r.process()
+	// Gone and back while it is busy, then gone for good.
+	r.moveSlice("api", "one", newEndpoint(t, "two"))
+	r.expectBody("/", "two")
+	r.moveSlice("api", "one", slow)
+	r.expectBody("/", "slow")
+	r.moveSlice("api", "one", newEndpoint(t, "three"))
+	r.expectBody("/", "three")
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("the request on the removed server was lost: %v", err)
+	}
+	r.eventually("the server is deleted", func() error {
+		if state := r.haproxy.Worker("show servers state api_80"); strings.Contains(state, fmt.Sprintf("127.0.0.1_%d ", slow.port)) {
+			return errors.New(state)
+		}
+		return nil
+	})
+	r.expectNoReload(running)
+}

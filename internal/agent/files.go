@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gateway/internal/haproxy/config"
+)
+
+const (
+	dirPrefix = "load-"
+	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent, which
+	// knows nothing of this one's.
+	provenName = "proven"
+)
+
+// store keeps configurations on disk: a directory for each, and a symlink to the one HAProxy starts on. The directory's
+// name is the load id.
+type store struct {
+	// current is the path of the symlink; the directories are beside it.
+	current string
+	// serial is the number in the newest load id.
+	serial int
+	// epoch is when the agent started, in Unix seconds.
+	epoch int64
+}
+
+// open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is known
+// to have run it.
+func (s *store) open() (id string, proven bool, err error) {
+	entries, err := os.ReadDir(filepath.Dir(s.current))
+	if err != nil {
+		return "", false, fmt.Errorf("failed to read the configuration directory: %w", err)
+	}
+	for _, entry := range entries {
+		var serial int
+		if _, err := fmt.Sscanf(entry.Name(), dirPrefix+"%d", &serial); err == nil {
+			s.serial = max(s.serial, serial)
+		}
+	}
+	id, err = os.Readlink(s.current)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("failed to read the configuration symlink: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(s.current, config.ConfigFile)); err != nil {
+		return "", false, nil //nolint:nilerr // a symlink to nothing is no configuration; the next write replaces it
+	}
+	_, err = os.Stat(filepath.Join(s.current, provenName))
+	return id, err == nil, nil
+}
+
+// nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it runs
+// it is proof that it does.
+func (s *store) nextID() string {
+	s.serial++
+	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
+}
+
+// write puts a configuration on disk, for good, without making it the current one.
+func (s *store) write(id string, files map[string][]byte) error {
+	dir := s.dir(id)
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		return fmt.Errorf("failed to make a configuration directory: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := writeFile(filepath.Join(dir, name), files[name]); err != nil {
+			return fmt.Errorf("failed to write %s: %w", name, err)
+		}
+	}
+	return syncDir(dir)
+}
+
+// point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one, unless
+// it opens one before and one after.
+func (s *store) point(id string) error {
+	next := s.current + ".next"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to remove an old symlink: %w", err)
+	}
+	if err := os.Symlink(id, next); err != nil {
+		return fmt.Errorf("failed to make the configuration symlink: %w", err)
+	}
+	if err := os.Rename(next, s.current); err != nil {
+		return fmt.Errorf("failed to swap the configuration symlink: %w", err)
+	}
+	return syncDir(filepath.Dir(s.current))
+}
+
+// prove notes that HAProxy has run a configuration.
+func (s *store) prove(id string) error {
+	if err := writeFile(filepath.Join(s.dir(id), provenName), nil); err != nil {
+		return fmt.Errorf("failed to mark a configuration: %w", err)
+	}
+	return nil
+}
+
+// prune removes every configuration but one.
+func (s *store) prune(keep string) error {
+	dir := filepath.Dir(s.current)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("failed to read the configuration directory: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), dirPrefix) && entry.Name() != keep {
+			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+				return fmt.Errorf("failed to remove an old configuration: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
+
+// writeFile returns when the content is on the disk, where a crash of the machine leaves it.
+func writeFile(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("failed to open a directory: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("failed to sync a directory: %w", err)
+	}
+	return nil
+}

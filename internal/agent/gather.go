@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// cluster is what the agent has seen of its namespace. Both functions return what must not be changed.
+type cluster struct {
+	// service returns the Service of that name, nil if there is none.
+	service func(name string) *corev1.Service
+	// endpoints returns the EndpointSlices of the Service of that name.
+	endpoints func(service string) []*discoveryv1.EndpointSlice
+}
+
+// backendStates says what each of the Service ports is, in the cluster's present state.
+func backendStates(backends []routing.Backend, seen cluster) map[routing.Backend]config.BackendState {
+	states := make(map[routing.Backend]config.BackendState, len(backends))
+	for _, backend := range backends {
+		port, exists := servicePort(seen.service(backend.Service), backend.Port)
+		if !exists {
+			states[backend] = config.BackendState{}
+			continue
+		}
+		states[backend] = config.BackendState{Exists: true, Servers: servers(seen.endpoints(backend.Service), port)}
+	}
+	return states
+}
+
+// servicePort returns the name of a Service's TCP port, by which EndpointSlices refer to it. A Service that is missing
+// or of type ExternalName has none: the latter would make the proxy reach what its owner may not.
+func servicePort(service *corev1.Service, number int32) (name string, exists bool) {
+	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return "", false
+	}
+	for i := range service.Spec.Ports {
+		port := &service.Spec.Ports[i]
+		if port.Port == number && isTCP(port.Protocol) {
+			return port.Name, true
+		}
+	}
+	return "", false
+}
+
+// servers returns the endpoints that take traffic for the port of that name, sorted and each once: those that are ready
+// or, when none is, those that still serve while they terminate.
+func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
+	var ready, terminating []config.Server
+	for _, slice := range endpointSlices {
+		port, ok := endpointPort(slice, portName)
+		if !ok {
+			continue
+		}
+		for i := range slice.Endpoints {
+			endpoint := &slice.Endpoints[i]
+			address, ok := endpointAddress(slice.AddressType, endpoint.Addresses)
+			if !ok {
+				continue
+			}
+			server := config.Server{Address: address, Port: port}
+			conditions := endpoint.Conditions
+			switch {
+			case isTrue(conditions.Ready, true):
+				ready = append(ready, server)
+			case isTrue(conditions.Serving, false) && isTrue(conditions.Terminating, false):
+				terminating = append(terminating, server)
+			}
+		}
+	}
+	if len(ready) == 0 {
+		ready = terminating
+	}
+	slices.SortFunc(ready, compareServers)
+	return slices.Compact(ready)
+}
+
+// endpointPort returns the number of the slice's TCP port of that name. A port without a number is one that the
+// endpoints do not have.
+func endpointPort(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
+	for _, port := range slice.Ports {
+		portName, protocol := "", corev1.ProtocolTCP
+		if port.Name != nil {
+			portName = *port.Name
+		}
+		if port.Protocol != nil {
+			protocol = *port.Protocol
+		}
+		if portName == name && isTCP(protocol) && port.Port != nil {
+			return *port.Port, true
+		}
+	}
+	return 0, false
+}
+
+// endpointAddress returns the first address, as the API asks of its readers, in the form netip.Addr prints.
+func endpointAddress(addressType discoveryv1.AddressType, addresses []string) (string, bool) {
+	if addressType != discoveryv1.AddressTypeIPv4 && addressType != discoveryv1.AddressTypeIPv6 || len(addresses) == 0 {
+		return "", false
+	}
+	address, err := netip.ParseAddr(addresses[0])
+	if err != nil || address.Zone() != "" {
+		return "", false
+	}
+	return address.String(), true
+}
+
+func compareServers(a, b config.Server) int {
+	if c := netip.MustParseAddr(a.Address).Compare(netip.MustParseAddr(b.Address)); c != 0 {
+		return c
+	}
+	return int(a.Port) - int(b.Port)
+}
+
+// isTCP takes an empty protocol to be the API's default.
+func isTCP(protocol corev1.Protocol) bool { return protocol == corev1.ProtocolTCP || protocol == "" }
+
+func isTrue(condition *bool, otherwise bool) bool {
+	if condition == nil {
+		return otherwise
+	}
+	return *condition
+}

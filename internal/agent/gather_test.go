@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+func newEndpointIn(address string, ready, serving, terminating bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{
+		Ready: &ready, Serving: &serving, Terminating: &terminating,
+	}}
+}
+
+func onPort(address string, port int32) config.Server {
+	return config.Server{Address: address, Port: port}
+}
+
+func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
+	ipv6 := func(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+		return slice
+	}
+	unnamed := func(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+		slice.Ports[0].Name = nil
+		return slice
+	}
+	fqdn := newSlice("api", 8080, newReady("api.example.com"))
+	fqdn.AddressType = discoveryv1.AddressTypeFQDN
+	noPort := newSlice("api", 8080, newReady("10.0.0.1"))
+	noPort.Ports[0].Port = nil
+
+	tests := map[string]struct {
+		service *corev1.Service
+		slices  []*discoveryv1.EndpointSlice
+		want    config.BackendState
+	}{
+		"a Service that is missing": {nil, nil, config.BackendState{}},
+		"an ExternalName Service is refused": {
+			newService("api", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newReady("10.0.0.1"))},
+			config.BackendState{},
+		},
+		"a Service without the port": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), nil, config.BackendState{},
+		},
+		"a Service whose port is UDP": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), nil, config.BackendState{},
+		},
+		"a Service without endpoints": {newService("api"), nil, config.BackendState{Exists: true}},
+		"endpoints of several slices, each once, in order": {
+			newService("api"),
+			[]*discoveryv1.EndpointSlice{
+				newSlice("api", 8080, newReady("10.0.0.10"), newReady("10.0.0.9")),
+				newSlice("api", 8080, newReady("10.0.0.9")),
+				newSlice("api", 8081, newReady("10.0.0.9")),
+				ipv6(newSlice("api", 8080, newReady("FD00:0::1"))),
+			},
+			config.BackendState{Exists: true, Servers: []config.Server{
+				onPort("10.0.0.9", 8080), onPort("10.0.0.9", 8081), onPort("10.0.0.10", 8080), onPort("fd00::1", 8080),
+			}},
+		},
+		"the port is found by its name": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Name = "" }),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 9000, newReady("10.0.0.1")), unnamed(newSlice("api", 8080, newReady("10.0.0.1")))},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+		},
+		"endpoints that cannot be sent to": {
+			newService("api"),
+			[]*discoveryv1.EndpointSlice{fqdn, noPort, newSlice("api", 8080, newReady("fe80::1%eth0"), discoveryv1.Endpoint{})},
+			config.BackendState{Exists: true},
+		},
+		"an endpoint of unknown readiness counts as ready": {
+			newService("api"),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}})},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+		},
+		"terminating endpoints are left out while others are ready": {
+			newService("api"),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 8080,
+				newEndpointIn("10.0.0.1", false, true, true), newEndpointIn("10.0.0.2", true, true, false))},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.2", 8080)}},
+		},
+		"terminating endpoints that serve are better than none": {
+			newService("api"),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newEndpointIn("10.0.0.1", false, true, true),
+				newEndpointIn("10.0.0.2", false, false, true), newEndpointIn("10.0.0.3", false, true, false))},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+		},
+	}
+	backend := routing.Backend{Service: "api", Port: 80}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := backendStates([]routing.Backend{backend}, cluster{
+				service:   func(string) *corev1.Service { return test.service },
+				endpoints: func(string) []*discoveryv1.EndpointSlice { return test.slices },
+			})[backend]
+			if got.Exists != test.want.Exists || len(got.Servers) != len(test.want.Servers) ||
+				len(got.Servers) > 0 && !reflect.DeepEqual(got.Servers, test.want.Servers) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTransformsKeepWhatIsRead(t *testing.T) {
+	service := newService("api", func(s *corev1.Service) {
+		s.Annotations = map[string]string{"big": "note"}
+		s.Spec.ClusterIP = "10.96.0.1"
+		s.Spec.Ports[0].NodePort = 30000
+	})
+	kept, err := strip(service)
+	if err != nil || !reflect.DeepEqual(kept, newService("api")) {
+		t.Errorf("of a Service stays %+v, %v", kept, err)
+	}
+	zone := "a"
+	slice := newSlice("api", 8080, newReady("10.0.0.1"))
+	slice.Endpoints[0].Zone = &zone
+	slice.Labels["other"] = "label"
+	kept, err = strip(slice)
+	if err != nil || !reflect.DeepEqual(kept, newSlice("api", 8080, newReady("10.0.0.1"))) {
+		t.Errorf("of an EndpointSlice stays %+v, %v", kept, err)
+	}
+	if again, _ := strip(kept); !reflect.DeepEqual(again, kept) {
+		t.Errorf("stripping twice gives %+v", again)
+	}
+}

@@ -1,0 +1,364 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	appv1 "gateway/api/app/v1"
+	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/runtime"
+)
+
+const (
+	namespace = "shop"
+	gatewayN  = "web"
+	podName   = "web-gateway-abc12"
+	// patience is how long a test waits for what has to happen, on a machine that is busy with other tests.
+	patience = 20 * time.Second
+)
+
+// rig is a cluster that exists in memory, an agent, and a real HAProxy.
+type rig struct {
+	t        *testing.T
+	gateways *gatewayfake.Clientset
+	core     *kubefake.Clientset
+	options  Options
+	agent    *Agent
+	haproxy  *haproxytest.Instance
+	port     int32
+	stop     func()
+}
+
+// newRig returns a rig in which nothing runs yet.
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, gateways: newGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
+	r.options = Options{
+		Namespace: namespace, Gateway: gatewayN, Pod: podName,
+		Gateways: r.gateways, Core: r.core,
+		Paths:         haproxytest.NewPaths(t),
+		Bind:          config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
+		HealthAddress: "127.0.0.1:0",
+	}
+	return r
+}
+
+// startAgent starts an agent, which stops with the test at the latest.
+func (r *rig) startAgent(mods ...func(*Agent)) {
+	r.t.Helper()
+	var err error
+	if r.agent, err = New(r.options); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, mod := range mods {
+		mod(r.agent)
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.agent.Run(ctx) }()
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	}
+	r.t.Cleanup(r.stop)
+}
+
+// startHAProxy starts HAProxy on what is on the disk, once there is something, as kubelet does.
+func (r *rig) startHAProxy() {
+	r.t.Helper()
+	r.eventually("a configuration is on disk", func() error { return r.agent.health.started() })
+	r.haproxy = haproxytest.Start(r.t, r.options.Paths, nil)
+}
+
+// serving is a rig in which everything runs with one Service, "api", of one endpoint, "one".
+func serving(t *testing.T) (*rig, *endpoint) {
+	t.Helper()
+	r := newRig(t)
+	one := newEndpoint(t, "one")
+	r.createService("api")
+	r.createSlice("api", "one", one)
+	r.createGateway(r.spec("api"))
+	r.startAgent()
+	r.startHAProxy()
+	r.eventually("the pod is ready", r.agent.health.ready)
+	r.expectReport(1, "")
+	r.expectBody("/", "one")
+	return r, one
+}
+
+// eventually waits until check returns nil.
+func (r *rig) eventually(what string, check func() error) {
+	r.t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			r.t.Fatalf("it did not come about that %s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// spec is that of a Gateway whose routes send /SERVICE to each of the services, and everything else to the first.
+func (r *rig) spec(services ...string) appv1.GatewaySpec {
+	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: r.port, Protocol: appv1.ProtocolHTTP}}}
+	for i, service := range services {
+		path := "/" + service
+		if i == 0 {
+			path = "/"
+		}
+		spec.Routes = append(spec.Routes, appv1.Route{Name: appv1.Name(service), Rules: []appv1.RouteRule{{
+			Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: path}}},
+			BackendRefs: []appv1.BackendRef{{Name: service, Port: 80}},
+		}}})
+	}
+	return spec
+}
+
+func (r *rig) createGateway(spec appv1.GatewaySpec) {
+	r.t.Helper()
+	gateway := &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: "uid-1", Generation: 1}, Spec: spec,
+	}
+	_, err := r.gateways.AppV1().Gateways(namespace).Create(r.t.Context(), gateway, metav1.CreateOptions{})
+	r.must(err)
+}
+
+// edit changes the Gateway's spec; the API server would count the generation.
+func (r *rig) edit(spec appv1.GatewaySpec) int64 {
+	r.t.Helper()
+	gateway := r.gateway().DeepCopy()
+	gateway.Spec = spec
+	gateway.Generation++
+	_, err := r.gateways.AppV1().Gateways(namespace).Update(r.t.Context(), gateway, metav1.UpdateOptions{})
+	r.must(err)
+	return gateway.Generation
+}
+
+func (r *rig) gateway() *appv1.Gateway {
+	r.t.Helper()
+	gateway, err := r.gateways.AppV1().Gateways(namespace).Get(r.t.Context(), gatewayN, metav1.GetOptions{})
+	r.must(err)
+	return gateway
+}
+
+func (r *rig) createService(name string) {
+	r.t.Helper()
+	_, err := r.core.CoreV1().Services(namespace).Create(r.t.Context(), newService(name), metav1.CreateOptions{})
+	r.must(err)
+}
+
+// createSlice makes an EndpointSlice of one endpoint.
+func (r *rig) createSlice(service, name string, e *endpoint) {
+	r.t.Helper()
+	slice := newSlice(service, e.port, newReady("127.0.0.1"))
+	slice.Name = service + "-" + name
+	_, err := r.core.DiscoveryV1().EndpointSlices(namespace).Create(r.t.Context(), slice, metav1.CreateOptions{})
+	r.must(err)
+}
+
+func (r *rig) deleteSlice(service, name string) {
+	r.t.Helper()
+	r.must(r.core.DiscoveryV1().EndpointSlices(namespace).Delete(r.t.Context(), service+"-"+name, metav1.DeleteOptions{}))
+}
+
+// moveSlice gives the only endpoint of an EndpointSlice another address.
+func (r *rig) moveSlice(service, name string, e *endpoint) {
+	r.t.Helper()
+	slice := newSlice(service, e.port, newReady("127.0.0.1"))
+	slice.Name = service + "-" + name
+	_, err := r.core.DiscoveryV1().EndpointSlices(namespace).Update(r.t.Context(), slice, metav1.UpdateOptions{})
+	r.must(err)
+}
+
+// onDisk returns nil if the configuration that HAProxy starts on contains the text.
+func (r *rig) onDisk(text string) error {
+	content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile))
+	if err == nil && !strings.Contains(string(content), text) {
+		err = fmt.Errorf("it does not contain %q", text)
+	}
+	return err
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// get returns the status and body of a request on a connection of its own.
+func (r *rig) get(path string) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	response, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path))
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+func (r *rig) expectBody(path, want string) {
+	r.t.Helper()
+	r.eventually(path+" is answered by "+want, func() error {
+		status, body, err := r.get(path)
+		if err != nil || body != want {
+			return fmt.Errorf("got %d %q (%w)", status, body, err)
+		}
+		return nil
+	})
+}
+
+func (r *rig) expectStatus(path string, want int) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("%s is answered with %d", path, want), func() error {
+		status, body, err := r.get(path)
+		if err != nil || status != want {
+			return fmt.Errorf("got %d %q (%w)", status, body, err)
+		}
+		return nil
+	})
+}
+
+// expectReport waits for the pod's entry in the Gateway's status; message is a part of it.
+func (r *rig) expectReport(generation int64, message string) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("generation %d is reported", generation), func() error {
+		proxies := r.gateway().Status.Proxies
+		if len(proxies) != 1 || proxies[0].Pod != podName || proxies[0].ObservedGeneration != generation ||
+			!strings.Contains(proxies[0].Message, message) || message == "" && proxies[0].Message != "" {
+			return fmt.Errorf("status.proxies is %+v", proxies)
+		}
+		return nil
+	})
+}
+
+func (r *rig) process() runtime.Process {
+	r.t.Helper()
+	process, err := runtime.NewWorker(r.options.Paths.WorkerSocket()).Process(r.t.Context())
+	r.must(err)
+	return process
+}
+
+func (r *rig) expectNoReload(since runtime.Process) {
+	r.t.Helper()
+	if now := r.process(); now != since {
+		r.t.Errorf("HAProxy was reloaded: %+v, before %+v", now, since)
+	}
+}
+
+// metric returns the sum of a metric's values in lines that contain all the parts.
+func metric(t *testing.T, parts ...string) float64 {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	legacyregistry.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	sum := 0.0
+lines:
+	for line := range strings.Lines(recorder.Body.String()) {
+		for _, part := range parts {
+			if !strings.Contains(line, part) || strings.HasPrefix(line, "#") {
+				continue lines
+			}
+		}
+		var value float64
+		if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &value); err != nil {
+			t.Fatalf("failed to read %q: %v", line, err)
+		}
+		sum += value
+	}
+	return sum
+}
+
+// endpoint answers every request with its name.
+type endpoint struct {
+	port int32
+}
+
+func newEndpoint(t *testing.T, name string) *endpoint {
+	t.Helper()
+	return newEndpointFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
+}
+
+func newEndpointFunc(t *testing.T, handle http.HandlerFunc) *endpoint {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handle}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return &endpoint{port: int32(listener.Addr().(*net.TCPAddr).Port)}
+}
+
+func newService(name string, mods ...func(*corev1.Service)) *corev1.Service {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	service.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
+	for _, mod := range mods {
+		mod(service)
+	}
+	return service
+}
+
+func newSlice(service string, port int32, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	name := "http"
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port}},
+		Endpoints:   endpoints,
+	}
+}
+
+func newReady(address string) discoveryv1.Endpoint {
+	ready := true
+	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+}
+
+func loadDirs(t *testing.T, paths config.Paths) []string {
+	t.Helper()
+	entries, err := os.ReadDir(strings.TrimSuffix(paths.ConfigDir, "/current"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), dirPrefix) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}

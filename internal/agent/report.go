@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang/glog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	typedappv1 "gateway/generated/app/clientset/versioned/typed/app/v1"
+)
+
+const (
+	reportTimeout    = 5 * time.Second
+	firstReportRetry = 100 * time.Millisecond
+	lastReportRetry  = 30 * time.Second
+	// goodbyeTimeout bounds the removal of the entry when the pod ends: the operator removes it too, later.
+	goodbyeTimeout = 3 * time.Second
+	// maxMessage is the longest message the API takes.
+	maxMessage = 1024
+)
+
+// report is what a pod runs, of which Gateway.
+type report struct {
+	uid        types.UID
+	generation int64
+	message    string
+}
+
+// reporter keeps the pod's entry in the Gateway's status.proxies, in a goroutine of its own: an API server that does not
+// answer must not keep HAProxy from being updated.
+type reporter struct {
+	gateways           typedappv1.GatewayInterface
+	namespace, gateway string
+	pod                string
+	// wake holds an element when wanted changed.
+	wake chan struct{}
+
+	mu sync.Mutex
+	// wanted is the newest report, valid once there is one.
+	wanted report
+	valid  bool
+	// applied says whether the API server has wanted.
+	applied bool
+}
+
+func newReporter(options Options) *reporter {
+	return &reporter{
+		gateways:  options.Gateways.AppV1().Gateways(options.Namespace),
+		namespace: options.Namespace,
+		gateway:   options.Gateway,
+		pod:       options.Pod,
+		wake:      make(chan struct{}, 1),
+	}
+}
+
+// set replaces the report. It never blocks.
+func (r *reporter) set(wanted report) {
+	if len(wanted.message) > maxMessage {
+		wanted.message = strings.ToValidUTF8(wanted.message[:maxMessage], "")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.valid && r.wanted == wanted {
+		return
+	}
+	r.wanted, r.valid, r.applied = wanted, true, false
+	r.rouse()
+}
+
+// again writes the report once more if the entry that was seen in the Gateway is not it; nil stands for none.
+func (r *reporter) again(seen *appv1.ProxyStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.valid || seen != nil && seen.ObservedGeneration == r.wanted.generation && seen.Message == r.wanted.message {
+		return
+	}
+	r.applied = false
+	r.rouse()
+}
+
+func (r *reporter) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes reports until ctx ends, then removes the entry.
+func (r *reporter) run(ctx context.Context) {
+	retry := time.NewTimer(time.Hour)
+	defer retry.Stop()
+	delay := firstReportRetry
+	for {
+		select {
+		case <-ctx.Done():
+			r.goodbye()
+			return
+		case <-r.wake:
+		case <-retry.C:
+		}
+		err := r.write(ctx)
+		if err == nil {
+			delay = firstReportRetry
+			continue
+		}
+		if ctx.Err() == nil {
+			glog.Warningf("%v (next try in %s)", err, delay)
+		}
+		retry.Reset(delay)
+		delay = min(2*delay, lastReportRetry)
+	}
+}
+
+// write applies the newest report, if the API server does not have it yet.
+func (r *reporter) write(ctx context.Context) error {
+	r.mu.Lock()
+	wanted, done := r.wanted, r.applied || !r.valid
+	r.mu.Unlock()
+	if done {
+		return nil
+	}
+	entry := applyappv1.ProxyStatus().WithPod(r.pod).WithObservedGeneration(wanted.generation)
+	if wanted.message != "" {
+		entry.WithMessage(wanted.message)
+	}
+	// A Gateway that does not exist any more wants no report; one of its name made anew has another UID.
+	if err := r.apply(ctx, reportTimeout, entry); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.applied = r.wanted == wanted
+	return nil
+}
+
+func (r *reporter) goodbye() {
+	r.mu.Lock()
+	valid := r.valid
+	r.mu.Unlock()
+	if !valid {
+		return
+	}
+	if err := r.apply(context.Background(), goodbyeTimeout); err != nil && !apierrors.IsNotFound(err) {
+		glog.Warningf("The operator will have to clean up: %v", err)
+	}
+}
+
+// apply makes the entries all that this pod owns of the Gateway's status.
+func (r *reporter) apply(ctx context.Context, timeout time.Duration, entries ...*applyappv1.ProxyStatusApplyConfiguration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
+	_, err := r.gateways.ApplyStatus(ctx, gateway, metav1.ApplyOptions{FieldManager: r.pod, Force: true})
+	if err != nil {
+		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", r.namespace, r.gateway, err)
+	}
+	return nil
+}

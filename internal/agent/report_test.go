@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// reporting is a rig of which only the reporter runs. It returns how many reports were written.
+func reporting(t *testing.T, refuse func(n int64) error) (*rig, *reporter, *atomic.Int64) {
+	t.Helper()
+	r := newRig(t)
+	r.createGateway(r.spec("api"))
+	var writes atomic.Int64
+	r.gateways.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		err := refuse(writes.Add(1))
+		return err != nil, nil, err
+	})
+	reporter := newReporter(r.options)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); reporter.run(ctx) }()
+	r.stop = func() { cancel(); <-done }
+	t.Cleanup(func() { r.stop() })
+	return r, reporter, &writes
+}
+
+func never(int64) error { return nil }
+
+func TestAReportIsWrittenOnceAndRemovedAtTheEnd(t *testing.T) {
+	r, reporter, writes := reporting(t, never)
+	for range 5 {
+		reporter.set(report{uid: "uid-1", generation: 3, message: "generation 4: no"})
+		r.expectReport(3, "generation 4: no")
+	}
+	// What the watch shows is what was written: nothing to do.
+	reporter.again(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3, Message: "generation 4: no"})
+	reporter.set(report{uid: "uid-1", generation: 4})
+	r.expectReport(4, "")
+	if got := writes.Load(); got != 2 {
+		t.Errorf("%d writes for two different reports", got)
+	}
+	r.stop()
+	if proxies := r.gateway().Status.Proxies; len(proxies) != 0 {
+		t.Errorf("after the end the status still has %+v", proxies)
+	}
+}
+
+func TestAnEntryThatSomebodyRemovedIsWrittenAgain(t *testing.T) {
+	r, reporter, writes := reporting(t, never)
+	reporter.set(report{uid: "uid-1", generation: 3})
+	r.expectReport(3, "")
+	reporter.again(nil)
+	r.eventually("it is written again", func() error {
+		if writes.Load() < 2 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+func TestAReportIsTriedAgain(t *testing.T) {
+	r, reporter, _ := reporting(t, func(n int64) error {
+		if n < 3 {
+			return errors.New("connection refused")
+		}
+		return nil
+	})
+	reporter.set(report{uid: "uid-1", generation: 3, message: strings.Repeat("é", maxMessage)})
+	r.expectReport(3, "é")
+	if length := len(r.gateway().Status.Proxies[0].Message); length > maxMessage {
+		t.Errorf("the message has %d bytes", length)
+	}
+}
+
+func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {
+	r, reporter, writes := reporting(t, never)
+	reporter.again(nil)
+	r.stop()
+	if got := writes.Load(); got != 0 {
+		t.Errorf("%d writes before there was a report", got)
+	}
+}

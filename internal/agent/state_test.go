@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/runtime"
+)
+
+// skeleton is one that config.Diff can take apart, with one backend.
+func skeleton(backend string) string {
+	return "global\n    daemon\n\nfrontend 80\n    bind :80\n\nbackend " + backend + "\n    balance random(2)\n"
+}
+
+func newConfig(backend string, ports ...int32) config.Config {
+	c := config.Config{Skeleton: skeleton(backend), Map: []config.MapEntry{{Key: "version", Value: "1"}}}
+	c.Servers = map[string][]config.Server{backend: nil}
+	for _, port := range ports {
+		c.Servers[backend] = append(c.Servers[backend], config.Server{Address: "10.0.0.1", Port: port})
+	}
+	return c
+}
+
+// newState is one in which HAProxy runs newConfig("a", 1), written as "load-1", of generation 1.
+func newState(mods ...func(*state)) state {
+	s := state{disk: load{id: "load-1", generation: 1, config: newConfig("a", 1)}, known: true}
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 100})
+	for _, mod := range mods {
+		mod(&s)
+	}
+	return s
+}
+
+func down(s *state)     { s.observe(nil) }
+func unproven(s *state) { s.proven = false }
+func adopted(s *state) {
+	*s = state{disk: load{id: "load-1"}, proven: true}
+}
+
+func TestNextStep(t *testing.T) {
+	tests := map[string]struct {
+		state  state
+		want   config.Config
+		write  bool
+		reload string
+		adds   int
+	}{
+		"nothing changed":                                {newState(), newConfig("a", 1), false, "", 0},
+		"an endpoint came":                               {newState(), newConfig("a", 1, 2), true, "", 1},
+		"a backend came":                                 {newState(), newConfig("b", 1), true, config.ReloadBackends, 0},
+		"the first configuration, no HAProxy":            {state{}, newConfig("a"), true, "", 0},
+		"down, an endpoint came: the next start has it":  {newState(down), newConfig("a", 1, 2), true, "", 1},
+		"down, a backend came: a reload will tell":       {newState(down), newConfig("b", 1), false, "", 0},
+		"down, nothing changed":                          {newState(down), newConfig("a", 1), false, "", 0},
+		"never ran, a backend came: it cannot get worse": {newState(down, unproven), newConfig("b", 1), true, "", 0},
+		"never ran, nothing changed":                     {newState(down, unproven), newConfig("a", 1), false, "", 0},
+		"down, an earlier agent's configuration is good": {newState(adopted), newConfig("a", 1), false, "", 0},
+		"down, and an earlier agent's never ran":         {newState(adopted, unproven), newConfig("a", 1), true, "", 0},
+		"a worker of another load": {
+			newState(func(s *state) { s.observe(&runtime.Process{LoadID: "load-0", PID: 8, Started: 101}) }),
+			newConfig("a", 1), true, reasonUnknown, 0,
+		},
+		"a worker of an earlier agent's load": {
+			newState(adopted, func(s *state) { s.observe(&runtime.Process{LoadID: "load-1", PID: 8, Started: 101}) }),
+			newConfig("a", 1), true, reasonAgentRestarted, 0,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := test.state.next(test.want)
+			if got.write != test.write || got.reload != test.reload || test.state.up && len(got.plan.Add) != test.adds {
+				t.Errorf("got write=%t reload=%q and %d servers to add, want write=%t reload=%q and %d",
+					got.write, got.reload, len(got.plan.Add), test.write, test.reload, test.adds)
+			}
+		})
+	}
+}
+
+func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
+	s := newState()
+	// Commands took the worker further than what it was started on.
+	s.disk = load{id: "load-2", generation: 2, config: newConfig("a", 2)}
+	s.loaded(s.worker)
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 100})
+	if s.unknown != "" || s.live != 2 {
+		t.Errorf("the same worker: unknown=%q live=%d", s.unknown, s.live)
+	}
+	s.observe(nil)
+	s.observe(&runtime.Process{LoadID: "load-2", PID: 7, Started: 200})
+	if s.unknown != "" || s.live != 2 || !s.up {
+		t.Errorf("restarted: unknown=%q live=%d up=%t", s.unknown, s.live, s.up)
+	}
+	// It started a moment before load-2 was written: a rare thing, and one that a reload puts right.
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 300})
+	if s.unknown == "" || s.live != 0 {
+		t.Errorf("restarted on an old load: unknown=%q live=%d", s.unknown, s.live)
+	}
+}
+
+func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := newState()
+	bad := load{generation: 2, config: newConfig("bad", 1)}
+	today := load{generation: 1, config: newConfig("a", 1, 2)}
+	fallback := func(load) load { return today }
+
+	got, next := s.choose(bad, fallback, now)
+	if got.generation != 2 || next.reload == "" {
+		t.Errorf("before it was refused: generation %d, %+v", got.generation, next)
+	}
+	s.fail(bad.config.Skeleton, "no", now)
+	got, next = s.choose(bad, fallback, now)
+	if got.generation != 1 || next.reload != "" || len(next.plan.Add) != 1 {
+		t.Errorf("while it waits: generation %d, %+v", got.generation, next)
+	}
+	got, next = s.choose(bad, fallback, now.Add(firstRetry))
+	if got.generation != 2 || next.reload == "" {
+		t.Errorf("after the wait: generation %d, %+v", got.generation, next)
+	}
+	fixed := load{generation: 3, config: newConfig("b", 1)}
+	got, next = s.choose(fixed, fallback, now)
+	if got.generation != 3 || next.reload == "" {
+		t.Errorf("another one need not wait: generation %d, %+v", got.generation, next)
+	}
+}
+
+func TestRetriesBackOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var s state
+	want := firstRetry
+	for range 10 {
+		s.fail("x", "no", now)
+		if !s.refused(config.Config{Skeleton: "x"}, now.Add(want-1)) || s.refused(config.Config{Skeleton: "x"}, now.Add(want)) {
+			t.Errorf("the wait is not %s", want)
+		}
+		want = min(2*want, lastRetry)
+	}
+	if want != lastRetry {
+		t.Errorf("after ten failures the wait is %s", want)
+	}
+	s.forget("y")
+	if s.refused(config.Config{Skeleton: "x"}, now) {
+		t.Error("a failure nobody asks for is kept")
+	}
+}

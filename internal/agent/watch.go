@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/generated/app/informers/externalversions"
+)
+
+// byService is the name of the index of EndpointSlices by the name of their Service.
+const byService = "service"
+
+// watcher holds what was last seen of the Gateway, and of the Services and EndpointSlices of its namespace.
+type watcher struct {
+	namespace, name string
+	gatewayFactory  externalversions.SharedInformerFactory
+	coreFactory     informers.SharedInformerFactory
+	gateways        cache.SharedIndexInformer
+	services        cache.SharedIndexInformer
+	slices          cache.SharedIndexInformer
+	changed         func()
+}
+
+// newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and
+// reported with the pod's entry in the Gateway's status, or nil, whenever that changed.
+func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus)) (*watcher, error) {
+	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed}
+	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
+		externalversions.WithNamespace(options.Namespace),
+		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = fields.OneTermEqualSelector("metadata.name", options.Gateway).String()
+		}),
+		externalversions.WithTransform(func(obj any) (any, error) { return stripGateway(obj, options.Pod), nil }))
+	w.coreFactory = informers.NewSharedInformerFactoryWithOptions(options.Core, 0,
+		informers.WithNamespace(options.Namespace), informers.WithTransform(strip))
+	w.gateways = w.gatewayFactory.App().V1().Gateways().Informer()
+	w.services = w.coreFactory.Core().V1().Services().Informer()
+	w.slices = w.coreFactory.Discovery().V1().EndpointSlices().Informer()
+	if err := w.slices.AddIndexers(cache.Indexers{byService: sliceService}); err != nil {
+		return nil, fmt.Errorf("failed to index EndpointSlices: %w", err)
+	}
+	for _, informer := range []cache.SharedIndexInformer{w.services, w.slices} {
+		if _, err := informer.AddEventHandler(onChange(changed)); err != nil {
+			return nil, fmt.Errorf("failed to watch: %w", err)
+		}
+	}
+	if _, err := w.gateways.AddEventHandler(w.onGateway(reported)); err != nil {
+		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
+	}
+	return w, nil
+}
+
+// run watches until ctx ends. While the API server does not answer it goes on trying.
+func (w *watcher) run(ctx context.Context) {
+	w.gatewayFactory.StartWithContext(ctx)
+	w.coreFactory.StartWithContext(ctx)
+	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, w.services.HasSynced, w.slices.HasSynced) {
+		w.changed()
+	}
+	<-ctx.Done()
+	w.gatewayFactory.Shutdown()
+	w.coreFactory.Shutdown()
+}
+
+// synced says whether everything was seen once.
+func (w *watcher) synced() bool {
+	return w.gateways.HasSynced() && w.services.HasSynced() && w.slices.HasSynced()
+}
+
+// gateway returns the Gateway, nil if there is none. It is only read.
+func (w *watcher) gateway() *appv1.Gateway {
+	if obj, ok := w.get(w.gateways, w.name); ok {
+		return obj.(*appv1.Gateway)
+	}
+	return nil
+}
+
+// cluster returns what was seen of the namespace.
+func (w *watcher) cluster() cluster {
+	return cluster{
+		service: func(name string) *corev1.Service {
+			if obj, ok := w.get(w.services, name); ok {
+				return obj.(*corev1.Service)
+			}
+			return nil
+		},
+		endpoints: func(service string) []*discoveryv1.EndpointSlice {
+			// An index that does not exist is the only error, and it does exist.
+			found, _ := w.slices.GetIndexer().ByIndex(byService, service)
+			endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))
+			for i, obj := range found {
+				endpointSlices[i] = obj.(*discoveryv1.EndpointSlice)
+			}
+			return endpointSlices
+		},
+	}
+}
+
+func (w *watcher) get(informer cache.SharedIndexInformer, name string) (any, bool) {
+	// Reading the cache never fails.
+	obj, ok, _ := informer.GetStore().GetByKey(w.namespace + "/" + name)
+	return obj, ok
+}
+
+// onChange calls changed for what differs in more than its version: only what is used is in the cache.
+func onChange(changed func()) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() },
+		UpdateFunc: func(old, new any) {
+			if !sameContent(old, new) {
+				changed()
+			}
+		},
+		DeleteFunc: func(any) { changed() },
+	}
+}
+
+func sameContent(old, new any) bool {
+	switch old := old.(type) {
+	case *corev1.Service:
+		return reflect.DeepEqual(old.Spec, new.(*corev1.Service).Spec)
+	case *discoveryv1.EndpointSlice:
+		new := new.(*discoveryv1.EndpointSlice)
+		return old.AddressType == new.AddressType && reflect.DeepEqual(old.Labels, new.Labels) &&
+			reflect.DeepEqual(old.Ports, new.Ports) && reflect.DeepEqual(old.Endpoints, new.Endpoints)
+	}
+	return false
+}
+
+// onGateway keeps changes of the status, of which each pod makes some, from the loop.
+func (w *watcher) onGateway(reported func(entry *appv1.ProxyStatus)) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.changed() },
+		UpdateFunc: func(old, new any) {
+			before, after := old.(*appv1.Gateway), new.(*appv1.Gateway)
+			if before.UID != after.UID || before.Generation != after.Generation {
+				w.changed()
+			}
+			if !reflect.DeepEqual(before.Status.Proxies, after.Status.Proxies) {
+				reported(firstEntry(after))
+			}
+		},
+	}
+}
+
+// firstEntry is this pod's: stripGateway left no other.
+func firstEntry(gateway *appv1.Gateway) *appv1.ProxyStatus {
+	if len(gateway.Status.Proxies) == 0 {
+		return nil
+	}
+	return &gateway.Status.Proxies[0]
+}
+
+// sliceService returns the name of an EndpointSlice's Service.
+func sliceService(obj any) ([]string, error) {
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && slice.Labels[discoveryv1.LabelServiceName] != "" {
+		return []string{slice.Labels[discoveryv1.LabelServiceName]}, nil
+	}
+	return nil, nil
+}
+
+// stripGateway keeps the spec and this pod's entry of the status.
+func stripGateway(obj any, pod string) any {
+	gateway, ok := obj.(*appv1.Gateway)
+	if !ok {
+		return obj
+	}
+	kept := &appv1.Gateway{ObjectMeta: identity(&gateway.ObjectMeta), Spec: gateway.Spec}
+	for _, entry := range gateway.Status.Proxies {
+		if entry.Pod == pod {
+			kept.Status.Proxies = []appv1.ProxyStatus{entry}
+		}
+	}
+	return kept
+}
+
+// strip keeps of Services and EndpointSlices what the agent reads.
+func strip(obj any) (any, error) {
+	switch obj := obj.(type) {
+	case *corev1.Service:
+		return stripService(obj), nil
+	case *discoveryv1.EndpointSlice:
+		return stripSlice(obj), nil
+	}
+	return obj, nil
+}
+
+func stripService(service *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{ObjectMeta: identity(&service.ObjectMeta)}
+	kept.Spec.Type = service.Spec.Type
+	for _, port := range service.Spec.Ports {
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Port: port.Port, Protocol: port.Protocol})
+	}
+	return kept
+}
+
+func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	kept := &discoveryv1.EndpointSlice{
+		ObjectMeta:  identity(&slice.ObjectMeta),
+		AddressType: slice.AddressType,
+		Ports:       slice.Ports,
+	}
+	kept.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]}
+	for _, endpoint := range slice.Endpoints {
+		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
+			Addresses: endpoint.Addresses, Conditions: endpoint.Conditions,
+		})
+	}
+	return kept
+}
+
+func identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
+		ResourceVersion: meta.ResourceVersion, Generation: meta.Generation,
+	}
+}
