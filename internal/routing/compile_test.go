@@ -42,7 +42,7 @@ func format(table routing.Table) string {
 	return b.String()
 }
 
-func TestCompile(t *testing.T) {
+func TestCompile(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct{ spec, want string }{
 		"a rule without matches matches every path, one without backends has no targets": {
 			`{listeners: [{name: http, port: 80}], routes: [{name: r, rules: [{}]}]}`, `

@@ -32,6 +32,7 @@ type answer struct {
 }
 
 func newClient(t testing.TB, port int32) *client {
+	t.Helper()
 	c := &client{t: t, port: port}
 	t.Cleanup(c.close)
 	return c
@@ -67,6 +68,7 @@ func (c *client) try(request string) (answer, error) {
 		return answer{}, err
 	}
 	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,7 +96,7 @@ func startServer(t testing.TB, name string) config.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Backend", name)
-		fmt.Fprintf(w, "%s %s\nHost: %s\n", r.Method, r.RequestURI, r.Host)
+		_, _ = fmt.Fprintf(w, "%s %s\nHost: %s\n", r.Method, r.RequestURI, r.Host)
 		_ = r.Header.Write(w)
 	}))
 	t.Cleanup(server.Close)

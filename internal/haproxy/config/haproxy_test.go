@@ -109,7 +109,7 @@ backends:
   - {service: empty, port: 80}
 `
 
-func TestRequests(t *testing.T) {
+func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, shopWorld))
 	long := strings.Repeat("a", 14000)

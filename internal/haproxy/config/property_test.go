@@ -132,6 +132,7 @@ type generator struct {
 }
 
 func newGenerator(t *testing.T) *generator {
+	t.Helper()
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
