@@ -1,0 +1,327 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"gateway/test/internal/testenv"
+)
+
+// childKinds are the kinds of which every Gateway has one object, with their resources.
+var childKinds = map[string]schema.GroupVersionResource{
+	"ServiceAccount":      {Version: "v1", Resource: "serviceaccounts"},
+	"Role":                {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":         {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	"Service":             {Version: "v1", Resource: "services"},
+	"PodDisruptionBudget": {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	"Deployment":          {Group: "apps", Version: "v1", Resource: "deployments"},
+}
+
+const shop = `
+replicas: 3
+listeners:
+- {name: http, port: 80, protocol: HTTP, hostname: a.example.com}
+- {name: other, port: 80, protocol: HTTP}
+- {name: alt, port: 8080, protocol: HTTP}
+service: {type: NodePort, annotations: {example.com/pool: edge}}
+pods: {resources: {limits: {memory: 1024Mi}, requests: {cpu: "0.1"}}}
+`
+
+// TestSpecs: what the operator makes of a Gateway.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	const namespace = "specs"
+	startOperator(t, namespace, "-agent-image=example.com/gateway:1", "-haproxy-image=example.com/haproxy:2")
+	gateway := createGateway(t, namespace, "shop", shop)
+	expectEvent(t, namespace, "shop", corev1.EventTypeNormal, "Synced", "generation 1: applied ServiceAccount, Role, RoleBinding, Service, ")
+	for kind := range childKinds {
+		object := getChild(t, namespace, "shop", kind)
+		owners := object.GetOwnerReferences()
+		if len(owners) != 1 || owners[0].UID != gateway.UID || owners[0].Controller == nil || !*owners[0].Controller {
+			t.Errorf("%s has the owners %+v", kind, owners)
+		}
+		if got := object.GetLabels(); got["app.example.com/gateway"] != "shop" || got["app.kubernetes.io/name"] != "gateway" ||
+			got["app.kubernetes.io/instance"] != "shop" || got["app.kubernetes.io/managed-by"] != "gateway-operator" {
+			t.Errorf("%s has the labels %v", kind, got)
+		}
+	}
+	expectContains(t, getChild(t, namespace, "shop", "ServiceAccount"), `automountServiceAccountToken: false`)
+	expectContains(t, getChild(t, namespace, "shop", "PodDisruptionBudget"), `spec: {selector: {matchLabels: {app.example.com/gateway: shop}}}`)
+	expectContains(t, getChild(t, namespace, "shop", "Service"), `
+metadata: {annotations: {example.com/pool: edge}}
+spec:
+  type: NodePort
+  selector: {app.example.com/gateway: shop}
+  ports:
+  - {name: http, port: 80, targetPort: 80, protocol: TCP}
+  - {name: alt, port: 8080, targetPort: 8080, protocol: TCP}
+`)
+	expectContains(t, getChild(t, namespace, "shop", "Deployment"), `
+spec:
+  replicas: 3
+  selector: {matchLabels: {app.example.com/gateway: shop}}
+  template:
+    metadata: {labels: {app.example.com/gateway: shop}}
+    spec:
+      serviceAccountName: shop-gateway
+      automountServiceAccountToken: false
+      initContainers:
+      - name: agent
+        image: example.com/gateway:1
+        restartPolicy: Always
+        args: [-gateway=shop, -logtostderr]
+      containers:
+      - name: haproxy
+        image: example.com/haproxy:2
+        resources: {limits: {memory: 1Gi}, requests: {cpu: 100m}}
+        # Not the listeners' ports: a new listener must not replace the pods.
+        ports: [{containerPort: 8404, name: metrics}]
+`)
+}
+
+// TestPodSecurity asks the API server for a pod of the Deployment, as a ReplicaSet would.
+func TestPodSecurity(t *testing.T) {
+	t.Parallel()
+	const namespace = "secure"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "secure", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(),
+		getChild(t, namespace, "secure", "Deployment").GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: deployment.Spec.Template.ObjectMeta, Spec: deployment.Spec.Template.Spec}
+	pod.Name = "secure"
+	pod, err = server.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatalf("the API server refuses the pods: %v", err)
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if volume.Secret != nil || volume.HostPath != nil {
+			t.Errorf("volume %s is %+v", volume.Name, volume.VolumeSource)
+		}
+	}
+	for _, mount := range pod.Spec.Containers[0].VolumeMounts {
+		if strings.Contains(mount.MountPath, "serviceaccount") {
+			t.Errorf("HAProxy has the API token, mounted at %s", mount.MountPath)
+		}
+	}
+}
+
+// TestAgentPermissions: the agent may do what it must, and no more; and neither may the operator.
+func TestAgentPermissions(t *testing.T) {
+	t.Parallel()
+	const namespace = "agents"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "agent", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	getChild(t, namespace, "agent", "RoleBinding")
+	const yes, no = true, false
+	for _, c := range []struct {
+		allowed                           bool
+		verb, group, resource, sub, named string
+	}{
+		{yes, "get", "app.example.com", "gateways", "", "agent"},
+		{yes, "watch", "app.example.com", "gateways", "", "agent"},
+		{yes, "patch", "app.example.com", "gateways", "status", "agent"},
+		{yes, "list", "", "services", "", ""},
+		{yes, "watch", "discovery.k8s.io", "endpointslices", "", ""},
+		{no, "patch", "app.example.com", "gateways", "", "agent"},
+		{no, "get", "app.example.com", "gateways", "", "shop"},
+		{no, "list", "app.example.com", "gateways", "", ""},
+		{no, "patch", "app.example.com", "gateways", "status", "shop"},
+		{no, "get", "", "secrets", "", "any"},
+		{no, "list", "", "pods", "", ""},
+		{no, "patch", "", "services", "", "any"},
+	} {
+		// The role is seen by the authorizer a moment after it was made.
+		testenv.Eventually(t, soon, fmt.Sprint(c), func(ctx context.Context) error {
+			return expectAllowed(ctx, "system:serviceaccount:"+namespace+":agent-gateway", c.allowed, authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: c.verb, Group: c.group, Resource: c.resource, Subresource: c.sub, Name: c.named})
+		})
+	}
+	for _, resource := range []string{"secrets", "pods", "configmaps"} {
+		for _, verb := range []string{"get", "list", "watch"} {
+			attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource}
+			if err := expectAllowed(t.Context(), operatorUser, false, attributes); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func expectAllowed(ctx context.Context, user string, allowed bool, attributes authorizationv1.ResourceAttributes) error {
+	_, namespace, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount"), ":")
+	namespace, _, _ = strings.Cut(namespace, ":")
+	review, err := server.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: []string{"system:authenticated", "system:serviceaccounts", "system:serviceaccounts:" + namespace},
+			ResourceAttributes: &attributes,
+		}}, metav1.CreateOptions{})
+	if err == nil && review.Status.Allowed != allowed {
+		err = fmt.Errorf("%s: allowed=%v for %+v", user, review.Status.Allowed, attributes)
+	}
+	return err
+}
+
+// TestEdit: the children follow the Gateway.
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	const namespace = "edit"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "edit", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	expectEvent(t, namespace, "edit", corev1.EventTypeNormal, "Synced", "generation 1: applied")
+	patchGateway(t, namespace, "edit", `{"spec": {"replicas": 5, "listeners": [{"name": "web", "port": 81, "protocol": "HTTP"}]}}`)
+	expectEvent(t, namespace, "edit", corev1.EventTypeNormal, "Synced", "generation 2: applied Service, Deployment")
+	expectContains(t, getChild(t, namespace, "edit", "Deployment"), "spec: {replicas: 5}")
+	service := getChild(t, namespace, "edit", "Service")
+	expectContains(t, service, "spec: {ports: [{name: web, port: 81}]}")
+	if ports, _, _ := unstructured.NestedSlice(service.Object, "spec", "ports"); len(ports) != 1 {
+		t.Errorf("the Service has the ports %v, want only 81", ports)
+	}
+}
+
+// TestDeleted: children that are deleted are made again.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	const namespace = "deleted"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "deleted", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	for kind, resource := range childKinds {
+		before := getChild(t, namespace, "deleted", kind)
+		if err := server.Dynamic.Resource(resource).Namespace(namespace).Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, soon, kind+" is made again", func(ctx context.Context) error {
+			after, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, before.GetName(), metav1.GetOptions{})
+			if err == nil && after.GetUID() == before.GetUID() {
+				err = errors.New("it is the old one")
+			}
+			return err
+		})
+	}
+}
+
+// TestDrift: children that are changed by hand are repaired.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	const namespace = "drift"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "drift", shop)
+	for kind, change := range map[string]struct{ patch, repaired string }{
+		"ServiceAccount":      {`{"automountServiceAccountToken": true}`, "automountServiceAccountToken: false"},
+		"Role":                {`{"rules": []}`, "rules: [{resourceNames: [drift], resources: [gateways]}]"},
+		"RoleBinding":         {`{"subjects": []}`, "subjects: [{kind: ServiceAccount, name: drift-gateway}]"},
+		"Service":             {`{"spec": {"type": "ClusterIP", "selector": {"a": "b"}}}`, "spec: {type: NodePort}"},
+		"PodDisruptionBudget": {`{"metadata": {"labels": {"app.kubernetes.io/name": "x"}}}`, "metadata: {labels: {app.kubernetes.io/name: gateway}}"},
+		"Deployment": {`{"spec": {"replicas": 9, "template": {"spec": {"automountServiceAccountToken": true}}}}`,
+			"spec: {replicas: 3, template: {spec: {automountServiceAccountToken: false}}}"},
+	} {
+		name := getChild(t, namespace, "drift", kind).GetName()
+		client := server.Dynamic.Resource(childKinds[kind]).Namespace(namespace)
+		// What others add stays; what is the operator's is repaired.
+		for _, p := range []string{`{"metadata": {"labels": {"team": "edge"}}}`, change.patch} {
+			if _, err := client.Patch(t.Context(), name, types.MergePatchType, []byte(p), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+		}
+		testenv.Eventually(t, soon, kind+" is repaired", func(ctx context.Context) error {
+			object, err := client.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if err := contains(object, "metadata: {labels: {team: edge}}"); err != nil {
+				return err
+			}
+			return contains(object, change.repaired)
+		})
+	}
+}
+
+// TestForeign: an object of someone else with the name of a child is not touched, and the Gateway says so.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	const namespace = "foreign"
+	startOperator(t, namespace)
+	for kind := range childKinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			expectUntouched(t, namespace, kind)
+		})
+	}
+}
+
+func expectUntouched(t *testing.T, namespace, kind string) {
+	t.Helper()
+	name := "foreign-" + strings.ToLower(kind)
+	client := server.Dynamic.Resource(childKinds[kind]).Namespace(namespace)
+	group := childKinds[kind].GroupVersion().String()
+	text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s-gateway}, %s}", group, kind, name, map[string]string{
+		"RoleBinding": "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: other}",
+		"Service":     "spec: {ports: [{port: 1}]}",
+		"Deployment": "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}," +
+			" spec: {containers: [{name: a, image: a}]}}}",
+	}[kind])
+	before, err := client.Create(t.Context(), parse(t, text), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ChildNotOwned", kind+" "+namespace+"/"+name+"-gateway")
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ChildNotOwned", kind)
+	for other := range childKinds {
+		getChild(t, namespace, name, other) // the others are made
+	}
+	after, err := client.Get(t.Context(), before.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.GetResourceVersion() != before.GetResourceVersion() {
+		t.Errorf("the %s that is not the Gateway's was changed", kind)
+	}
+	// Once it is out of the way, the Gateway takes the name.
+	if err := client.Delete(t.Context(), before.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
+}
+
+// getChild waits for a child of the Gateway.
+func getChild(t *testing.T, namespace, gateway, kind string) *unstructured.Unstructured {
+	t.Helper()
+	var object *unstructured.Unstructured
+	testenv.Eventually(t, soon, kind+" of "+gateway, func(ctx context.Context) (err error) {
+		object, err = server.Dynamic.Resource(childKinds[kind]).Namespace(namespace).Get(ctx, gateway+"-gateway", metav1.GetOptions{})
+		return err
+	})
+	return object
+}
+
+func patchGateway(t *testing.T, namespace, name, patch string, subresources ...string) {
+	t.Helper()
+	_, err := server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, subresources...)
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(strings.Replace(text, ", }", "}", 1)), &object); err != nil {
+		t.Fatalf("bad YAML in the test: %v\n%s", err, text)
+	}
+	return &unstructured.Unstructured{Object: object}
+}

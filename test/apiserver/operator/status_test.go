@@ -1,0 +1,269 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/test/internal/testenv"
+)
+
+const twoRoutes = `
+listeners: [{name: http, port: 80, protocol: HTTP}]
+routes:
+- {name: shop, rules: [{backendRefs: [{name: shop, port: 80}]}]}
+- {name: blog, rules: [{backendRefs: [{name: blog, port: 80}]}]}
+`
+
+// TestResolvedRefs: the condition follows the Services as they come, change and go.
+func TestResolvedRefs(t *testing.T) {
+	t.Parallel()
+	const namespace = "refs"
+	startOperator(t, namespace)
+	createService(t, namespace, "blog", 80)
+	createGateway(t, namespace, "refs", twoRoutes)
+	const kind, text = "ResolvedRefs", `route "shop": Service refs/shop does not exist`
+	expectCondition(t, namespace, "refs", kind, metav1.ConditionFalse, "BackendNotFound", text)
+	expectEvent(t, namespace, "refs", corev1.EventTypeWarning, "BackendNotFound", text)
+
+	createService(t, namespace, "shop", 81)
+	expectCondition(t, namespace, "refs", kind, metav1.ConditionFalse, "PortNotFound", "no TCP port 80")
+	services := server.Kube.CoreV1().Services(namespace)
+	for _, step := range []struct {
+		patch  string
+		status metav1.ConditionStatus
+		reason string
+	}{
+		{`{"spec": {"ports": [{"port": 80}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
+		{`{"spec": {"type": "ExternalName", "externalName": "example.com"}}`, metav1.ConditionFalse, "UnsupportedBackend"},
+		{`{"spec": {"type": "ClusterIP", "externalName": null}}`, metav1.ConditionTrue, "ResolvedRefs"},
+	} {
+		if _, err := services.Patch(t.Context(), "shop", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expectCondition(t, namespace, "refs", kind, step.status, step.reason, "")
+	}
+	if err := services.Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectCondition(t, namespace, "refs", kind, metav1.ConditionFalse, "BackendNotFound", text)
+}
+
+// TestAccepted: the condition names routes that no listener takes.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	const namespace = "accepted"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "accepted", `
+listeners: [{name: http, port: 80, protocol: HTTP, hostname: "*.example.com"}]
+routes: [{name: lost, hostnames: [example.org], rules: [{}]}]
+`)
+	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionFalse, "NoMatchingListenerHostname", "lost")
+	patchGateway(t, namespace, "accepted", `{"spec": {"routes": [{"name": "found", "hostnames": ["a.example.com"], "rules": [{}]}]}}`)
+	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
+}
+
+// TestProgrammed plays two proxy pods: their endpoints and their reports.
+func TestProgrammed(t *testing.T) {
+	t.Parallel()
+	const namespace = "programmed"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "programmed", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	gateway := expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
+	if gateway.Status.Selector != "app.example.com/gateway=programmed" || len(gateway.Status.Addresses) != 1 {
+		t.Errorf("the status is %+v", gateway.Status)
+	}
+	setReplicas(t, namespace, "programmed-gateway", 2)
+	putEndpoints(t, namespace, "programmed", "pod-a", "pod-b")
+	report(t, namespace, "programmed", "pod-a", 1, "")
+	report(t, namespace, "programmed", "pod-b", 0, "")
+	gateway = expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "1 of 2 ready proxies run generation 1")
+	if gateway.Status.ReadyReplicas != 2 {
+		t.Errorf("status.readyReplicas is %d, want 2", gateway.Status.ReadyReplicas)
+	}
+	report(t, namespace, "programmed", "pod-b", 1, "")
+	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "2 of 2 ready proxies run generation 1")
+
+	patchGateway(t, namespace, "programmed", `{"spec": {"routes": [{"name": "new", "rules": [{}]}]}}`)
+	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "0 of 2")
+	report(t, namespace, "programmed", "pod-a", 2, "")
+	report(t, namespace, "programmed", "pod-b", 1, "HAProxy refuses it")
+	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "LoadFailed", "pod pod-b: HAProxy refuses it")
+	expectEvent(t, namespace, "programmed", corev1.EventTypeWarning, "LoadFailed", "HAProxy refuses it")
+
+	// A pod that is gone does not count, and its report is removed, though it could not do that itself.
+	putEndpoints(t, namespace, "programmed", "pod-a")
+	setReplicas(t, namespace, "programmed-gateway", 1)
+	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "1 of 1")
+	testenv.Eventually(t, soon, "the report of pod-b is removed", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, "programmed", metav1.GetOptions{})
+		if err == nil && (len(gateway.Status.Proxies) != 1 || gateway.Status.Proxies[0].Pod != "pod-a") {
+			err = fmt.Errorf("status.proxies is %+v", gateway.Status.Proxies)
+		}
+		return err
+	})
+}
+
+// TestSteadyState: a Gateway with nothing to do for it costs no write, however often the operator looks at it.
+func TestSteadyState(t *testing.T) {
+	t.Parallel()
+	const namespace, gateways, rounds = "steady", 5, 3
+	o := startOperator(t, namespace, "-resync=1s")
+	for i := range gateways {
+		name := fmt.Sprintf("steady-%d", i)
+		createGateway(t, namespace, name, shop+`
+routes: [{name: missing, rules: [{backendRefs: [{name: missing, port: 80}]}]}]
+`)
+		putEndpoints(t, namespace, name, name+"-pod")
+		report(t, namespace, name, name+"-pod", 1, "")
+		expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")
+	}
+	waitForSyncs := func(n int) {
+		t.Helper()
+		until := syncs(t, o) + n
+		testenv.Eventually(t, soon, "the operator looks at the Gateways again", func(context.Context) error {
+			if got := syncs(t, o); got < until {
+				return fmt.Errorf("%d syncs, want %d", got, until)
+			}
+			return nil
+		})
+	}
+	// Events about what happened so far are still on their way.
+	waitForSyncs(gateways)
+	writes := len(namespaceWrites(t, namespace))
+	if writes == 0 {
+		t.Fatal("the audit log has no write of the operator, so it proves nothing")
+	}
+	waitForSyncs(gateways * rounds)
+	if now := namespaceWrites(t, namespace); len(now) > writes {
+		t.Errorf("the operator wrote though nothing changed: %v", now[writes:])
+	}
+	if errors := metric(t, o, `gateway_syncs_total{result="error"}`); errors != 0 {
+		t.Errorf("%d syncs failed", errors)
+	}
+}
+
+func namespaceWrites(t *testing.T, namespace string) []testenv.Write {
+	t.Helper()
+	var writes []testenv.Write
+	for _, w := range server.Writes(t, operatorUser, time.Time{}) {
+		if w.Namespace == namespace {
+			writes = append(writes, w)
+		}
+	}
+	return writes
+}
+
+func syncs(t *testing.T, o *operator) int {
+	t.Helper()
+	return metric(t, o, "gateway_sync_duration_seconds_count")
+}
+
+// metric reads one number from the operator's metrics.
+func metric(t *testing.T, o *operator, name string) int {
+	t.Helper()
+	status, body := get(t, o, "/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("/metrics answers %d", status)
+	}
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\d+)$`).FindStringSubmatch(body)
+	if found == nil {
+		t.Fatalf("there is no metric %s in\n%s", name, body)
+	}
+	value, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func get(t *testing.T, o *operator, path string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+o.address+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(b)
+}
+
+func createService(t *testing.T, namespace, name string, port int32) {
+	t.Helper()
+	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: port}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// report writes what a proxy pod reports, as its agent does.
+func report(t *testing.T, namespace, gateway, pod string, generation int64, message string) {
+	t.Helper()
+	proxy := applyappv1.ProxyStatus().WithPod(pod).WithObservedGeneration(generation)
+	if message != "" {
+		proxy.WithMessage(message)
+	}
+	_, err := server.App.AppV1().Gateways(namespace).ApplyStatus(t.Context(), applyappv1.Gateway(gateway, namespace).
+		WithStatus(applyappv1.GatewayStatus().WithProxies(proxy)), metav1.ApplyOptions{FieldManager: pod, Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setReplicas writes how many pods a Deployment has, as its controller does.
+func setReplicas(t *testing.T, namespace, deployment string, replicas int32) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"status": {"observedGeneration": 1, "replicas": %d}}`, replicas)
+	if _, err := server.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), deployment, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putEndpoints writes the EndpointSlice of the Gateway's Service, as the endpointslice controller does, with the pods
+// ready.
+func putEndpoints(t *testing.T, namespace, gateway string, pods ...string) {
+	t.Helper()
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: gateway + "-gateway-1", Labels: map[string]string{
+			"app.example.com/gateway": gateway, discoveryv1.LabelServiceName: gateway + "-gateway",
+		}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	for i, pod := range pods {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.0.0.%d", i+1)},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Name: pod, Namespace: namespace},
+		})
+	}
+	client := server.Kube.DiscoveryV1().EndpointSlices(namespace)
+	if _, err := client.Create(t.Context(), slice, metav1.CreateOptions{}); err == nil {
+		return
+	}
+	if _, err := client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,227 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+)
+
+// Fragments that more than one case needs.
+const (
+	http   = "spec: {listeners: [{name: http, port: 80, protocol: HTTP}]"
+	route  = http + ", routes: [{name: shop, rules: [{}]"
+	rule   = http + ", routes: [{name: shop, rules: "
+	match  = rule + "[{matches: [{path: "
+	ref    = rule + "[{backendRefs: ["
+	deploy = http + ", pods: {resources: "
+)
+
+// invalid are Gateways the API server must refuse with an error that has all of want.
+var invalid = []struct {
+	why  string
+	name string
+	spec string
+	want []string
+}{
+	{"no spec", "", "", []string{"spec: Required value"}},
+	{"no listeners field", "", "spec: {}", []string{"spec.listeners: Required value"}},
+	{"an empty list of listeners", "", "spec: {listeners: []}",
+		[]string{"spec.listeners: Invalid value: 0: spec.listeners in body should have at least 1 items"}},
+	{"65 listeners", "", "spec: {listeners: [" + repeat(65, "{name: l%d, port: %[1]d, protocol: HTTP}", 1) + "]}",
+		[]string{"spec.listeners: Too many: 65: must have at most 64 items"}},
+	{"a name that leaves no room for the children's", strings.Repeat("a", 56), http + "}",
+		[]string{"metadata.name must have at most 55 characters"}},
+	{"a name no Service could have", "1shop", http + "}", []string{"metadata.name must be a DNS label"}},
+	{"a name with a dot", "shop.example", http + "}", []string{"metadata.name must be a DNS label"}},
+
+	{"a listener without a name", "", "spec: {listeners: [{port: 80, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].name: Required value"}},
+	{"a listener with an empty name", "", "spec: {listeners: [{name: '', port: 80, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].name: Invalid value: \"\": spec.listeners[0].name in body should be at least 1 chars long"}},
+	{"a listener's name in upper case", "", "spec: {listeners: [{name: HTTP, port: 80, protocol: HTTP}]}",
+		[]string{`spec.listeners[0].name: Invalid value: "HTTP": spec.listeners[0].name in body should match '^[a-z0-9]`}},
+	{"a listener's name that is too long", "",
+		"spec: {listeners: [{name: " + strings.Repeat("a", 64) + ", port: 80, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].name: Too long: may not be more than 63 bytes"}},
+	{"two listeners with one name", "",
+		"spec: {listeners: [{name: a, port: 80, protocol: HTTP}, {name: a, port: 81, protocol: HTTP}]}",
+		[]string{`spec.listeners[1]: Duplicate value: {"name":"a"}`}},
+	{"two listeners with one port and no hostname", "",
+		"spec: {listeners: [{name: a, port: 80, protocol: HTTP}, {name: b, port: 80, protocol: HTTP}]}",
+		[]string{"spec.listeners: Invalid value: two listeners have the same port and hostname: change the port or the hostname"}},
+	{"two listeners with one port and hostname", "",
+		"spec: {listeners: [{name: a, port: 80, protocol: HTTP, hostname: x.y}, {name: b, port: 80, protocol: HTTP, hostname: x.y}]}",
+		[]string{"spec.listeners: Invalid value: two listeners have the same port and hostname"}},
+	{"a listener without a port", "", "spec: {listeners: [{name: http, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].port: Required value"}},
+	{"port 0", "", "spec: {listeners: [{name: http, port: 0, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].port: Invalid value: 0: spec.listeners[0].port in body should be greater than or equal to 1"}},
+	{"port 65536", "", "spec: {listeners: [{name: http, port: 65536, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].port: Invalid value: 65536: spec.listeners[0].port in body should be less than or equal to 65535"}},
+	{"a port by name", "", "spec: {listeners: [{name: http, port: http, protocol: HTTP}]}",
+		[]string{`spec.listeners[0].port: Invalid value: "string": spec.listeners[0].port in body must be of type integer`}},
+	{"the port of HAProxy's metrics", "", "spec: {listeners: [{name: http, port: 8404, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].port: Invalid value: 8404: ports 8404 and 8405 are reserved", "choose another port"}},
+	{"the port of the agent", "", "spec: {listeners: [{name: http, port: 8405, protocol: HTTP}]}",
+		[]string{"spec.listeners[0].port: Invalid value: 8405: ports 8404 and 8405 are reserved"}},
+	{"a listener without a protocol", "", "spec: {listeners: [{name: http, port: 80}]}",
+		[]string{"spec.listeners[0].protocol: Required value"}},
+	{"a protocol that is not supported", "", "spec: {listeners: [{name: http, port: 80, protocol: UDP}]}",
+		[]string{`spec.listeners[0].protocol: Unsupported value: "UDP": supported values: "HTTP"`}},
+	{"a listener's hostname in upper case", "", "spec: {listeners: [{name: http, port: 80, protocol: HTTP, hostname: Shop.example.com}]}",
+		[]string{`spec.listeners[0].hostname: Invalid value: "Shop.example.com"`, "should match"}},
+	{"a hostname that is only a wildcard", "", "spec: {listeners: [{name: http, port: 80, protocol: HTTP, hostname: '*'}]}",
+		[]string{`spec.listeners[0].hostname: Invalid value: "*"`}},
+	{"a wildcard inside a hostname", "", "spec: {listeners: [{name: http, port: 80, protocol: HTTP, hostname: a.*.example.com}]}",
+		[]string{`spec.listeners[0].hostname: Invalid value: "a.*.example.com"`}},
+	{"a hostname that is too long", "",
+		"spec: {listeners: [{name: http, port: 80, protocol: HTTP, hostname: " + strings.Repeat("a", 254) + "}]}",
+		[]string{"spec.listeners[0].hostname: Too long: may not be more than 253 bytes"}},
+	{"an unknown field of a listener", "", "spec: {listeners: [{name: http, port: 80, protocol: HTTP, tls: {}}]}",
+		[]string{`unknown field "spec.listeners[0].tls"`}},
+
+	{"a negative number of replicas", "", http + ", replicas: -1}",
+		[]string{"spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"}},
+	{"too many replicas", "", http + ", replicas: 101}",
+		[]string{"spec.replicas: Invalid value: 101: spec.replicas in body should be less than or equal to 100"}},
+
+	{"a route without a name", "", http + ", routes: [{rules: [{}]}]}", []string{"spec.routes[0].name: Required value"}},
+	{"a route's name with a line break", "", http + ", routes: [{name: \"a\\nb\", rules: [{}]}]}",
+		[]string{`spec.routes[0].name: Invalid value: "a\nb"`}},
+	{"two routes with one name", "", http + ", routes: [{name: a, rules: [{}]}, {name: a, rules: [{}]}]}",
+		[]string{`spec.routes[1]: Duplicate value: {"name":"a"}`}},
+	{"4097 routes", "", http + ", routes: [" + repeat(4097, "{name: r%d, rules: [{}]}", 1) + "]}",
+		[]string{"spec.routes: Too many: 4097: must have at most 4096 items"}},
+	{"a listener that does not exist", "", route + ", listeners: [htpp]}]}",
+		[]string{"spec.routes: Invalid value: every name in routes[].listeners must be the name of a listener in spec.listeners: correct the name or add"}},
+	{"a listener named twice", "", route + ", listeners: [http, http]}]}",
+		[]string{`spec.routes[0].listeners[1]: Duplicate value: "http"`}},
+	{"17 listeners of a route", "", route + ", listeners: [" + repeat(17, "l%d", 1) + "]}]}",
+		[]string{"spec.routes[0].listeners: Too many: 17: must have at most 16 items"}},
+	{"a route's hostname with a port", "", route + ", hostnames: ['shop.example.com:80']}]}",
+		[]string{`spec.routes[0].hostnames[0]: Invalid value: "shop.example.com:80"`}},
+	{"a route's hostname that would end a quoted string", "", route + ", hostnames: ['a\" b']}]}",
+		[]string{`spec.routes[0].hostnames[0]: Invalid value: "a\" b"`}},
+	{"an empty hostname of a route", "", route + ", hostnames: ['']}]}",
+		[]string{"spec.routes[0].hostnames[0]: Invalid value: \"\": spec.routes[0].hostnames[0] in body should be at least 1 chars long"}},
+	{"a hostname twice", "", route + ", hostnames: [a.b, a.b]}]}",
+		[]string{`spec.routes[0].hostnames[1]: Duplicate value: "a.b"`}},
+	{"65 hostnames", "", route + ", hostnames: [" + repeat(65, "h%d", 1) + "]}]}",
+		[]string{"spec.routes[0].hostnames: Too many: 65: must have at most 64 items"}},
+	{"a route without rules", "", http + ", routes: [{name: a}]}", []string{"spec.routes[0].rules: Required value"}},
+	{"an empty list of rules", "", rule + "[]}]}",
+		[]string{"spec.routes[0].rules: Invalid value: 0: spec.routes[0].rules in body should have at least 1 items"}},
+	{"65 rules", "", rule + "[" + repeat(65, "{}", 1) + "]}]}",
+		[]string{"spec.routes[0].rules: Too many: 65: must have at most 64 items"}},
+
+	{"65 matches", "", rule + "[{matches: [" + repeat(65, "{}", 1) + "]}]}]}",
+		[]string{"spec.routes[0].rules[0].matches: Too many: 65: must have at most 64 items"}},
+	{"a kind of path match that is not supported", "", match + "{type: RegularExpression, value: /a.*}}]}]}]}",
+		[]string{`spec.routes[0].rules[0].matches[0].path.type: Unsupported value: "RegularExpression": supported values: "Exact", "PathPrefix"`}},
+	{"a match on headers", "", rule + "[{matches: [{headers: [{name: a, value: b}]}]}]}]}",
+		[]string{`unknown field "spec.routes[0].rules[0].matches[0].headers"`}},
+	{"filters", "", rule + "[{filters: []}]}]}", []string{`unknown field "spec.routes[0].rules[0].filters"`}},
+	{"timeouts", "", rule + "[{timeouts: {request: 1s}}]}]}", []string{`unknown field "spec.routes[0].rules[0].timeouts"`}},
+
+	{"a backend without a name", "", ref + "{port: 80}]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs[0].name: Required value"}},
+	{"a backend without a port", "", ref + "{name: a}]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs[0].port: Required value"}},
+	{"a backend no Service can be", "", ref + "{name: a.b, port: 80}]}]}]}",
+		[]string{`spec.routes[0].rules[0].backendRefs[0].name: Invalid value: "a.b"`}},
+	{"a backend's port above the highest", "", ref + "{name: a, port: 65536}]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs[0].port: Invalid value: 65536"}},
+	{"a negative weight", "", ref + "{name: a, port: 80, weight: -1}]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs[0].weight: Invalid value: -1", "greater than or equal to 0"}},
+	{"a weight that is too great", "", ref + "{name: a, port: 80, weight: 1000001}]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs[0].weight: Invalid value: 1000001", "less than or equal to 1000000"}},
+	{"a backend in another namespace", "", ref + "{name: a, port: 80, namespace: b}]}]}]}",
+		[]string{`unknown field "spec.routes[0].rules[0].backendRefs[0].namespace"`}},
+	{"17 backends", "", ref + repeat(17, "{name: b%d, port: 80}", 1) + "]}]}]}",
+		[]string{"spec.routes[0].rules[0].backendRefs: Too many: 17: must have at most 16 items"}},
+
+	{"a type of Service without ports", "", http + ", service: {type: ExternalName}}",
+		[]string{`spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"`}},
+	{"an annotation that is not text", "", http + ", service: {annotations: {a: 1}}}",
+		[]string{`spec.service.annotations.a: Invalid value: "integer": spec.service.annotations.a in body must be of type string`}},
+	{"65 annotations", "", http + ", service: {annotations: {" + repeat(65, "a%d: ''", 1) + "}}}",
+		[]string{"spec.service.annotations: Too many: 65: must have at most 64 items"}},
+	{"an amount of a resource that is none", "", deploy + "{limits: {cpu: much}}}}",
+		[]string{`spec.pods.resources.limits.cpu: Invalid value: "much"`}},
+	{"a negative amount", "", deploy + "{limits: {memory: -1Gi}}}}",
+		[]string{"spec.pods.resources.limits: Invalid value: an amount must not be negative"}},
+	{"a resource that is not cpu or memory", "", deploy + "{requests: {disk: 1Gi}}}}",
+		[]string{"spec.pods.resources.requests: Invalid value: only cpu and memory can be set here"}},
+	{"a request above its limit", "", deploy + "{limits: {memory: 1Gi}, requests: {memory: 1025Mi}}}}",
+		[]string{"spec.pods.resources.requests: Invalid value: a request is greater than its limit: lower the request or raise the limit"}},
+	{"an unknown field of the spec", "", http + ", snippet: abort}", []string{`unknown field "spec.snippet"`}},
+}
+
+// badPaths are refused as the value of a path match, of either type.
+var badPaths = map[string]string{
+	"a relative path":               "api",
+	"a query":                       "/a?b=c",
+	"a fragment":                    "/a#b",
+	"a space":                       "/a b",
+	"a line break":                  "/a\\nb",
+	"a quote":                       "/a\\\"b",
+	"a backslash":                   "/a\\\\b",
+	"a control character":           "/a\\u0001",
+	"a character outside of ASCII":  "/ä",
+	"an empty segment":              "/a//b",
+	"a segment of one dot":          "/a/./b",
+	"a segment of two dots":         "/../a",
+	"two dots at the end":           "/a/..",
+	"an encoded slash":              "/a%2Fb",
+	"an encoded slash, lower case":  "/a%2fb",
+	"a percent sign without digits": "/a%",
+	"a percent sign with one digit": "/a%2",
+	"more than 1024 characters":     "/" + strings.Repeat("a", 1024),
+	"nothing":                       "",
+}
+
+func TestInvalid(t *testing.T) {
+	if len(invalid) < 30 {
+		t.Errorf("the table has only %d objects", len(invalid))
+	}
+	for _, c := range invalid {
+		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
+			name := c.name
+			if name == "" {
+				name = "shop"
+			}
+			expectRefusal(t, name, c.spec, c.want...)
+		})
+	}
+	for why, path := range badPaths {
+		t.Run("a path with "+why, func(t *testing.T) {
+			t.Parallel()
+			for _, kind := range []string{"Exact", "PathPrefix"} {
+				expectRefusal(t, "shop", match+"{type: "+kind+", value: \""+path+"\"}}]}]}]}",
+					"spec.routes[0].rules[0].matches[0].path.value: ")
+			}
+		})
+	}
+}
+
+// expectRefusal checks that the API server refuses the Gateway with an error that has all of want.
+func expectRefusal(t *testing.T, name, spec string, want ...string) {
+	t.Helper()
+	_, err := create(t.Context(), object(t, name, spec), true)
+	if err == nil {
+		t.Fatalf("the API server admits it, and should not:\n%s", abridged(spec))
+	}
+	got := err.Error()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("the error is\n  %s\nand should contain\n  %s", abridged(got), w)
+		}
+	}
+}
+
+func abridged(s string) string {
+	if len(s) > 600 {
+		return s[:600] + "…"
+	}
+	return s
+}

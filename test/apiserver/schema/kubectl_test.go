@@ -1,0 +1,173 @@
+package schema
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+)
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	created, err := create(t.Context(), object(t, "defaults", ref+"{name: a, port: 80}]}]}]}"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(created.Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"listeners":[{"name":"http","port":80,"protocol":"HTTP"}],"replicas":2,` +
+		`"routes":[{"name":"shop","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}],` +
+		`"matches":[{"path":{"type":"PathPrefix","value":"/"}}]}]}],"service":{"type":"LoadBalancer"}}`
+	if string(got) != want {
+		t.Errorf("the spec with its defaults is\n%s\nwant\n%s", got, want)
+	}
+	if _, has := created.Object["status"]; has {
+		t.Error("a new Gateway has a status")
+	}
+}
+
+// TestSubresources: who writes the status cannot change the spec, the other way round neither, and only the spec counts
+// for the generation.
+func TestSubresources(t *testing.T) {
+	t.Parallel()
+	if _, err := create(t.Context(), object(t, "sub", http+"}"), false); err != nil {
+		t.Fatal(err)
+	}
+	change := `{"spec":{"replicas":5},"status":{"replicas":7,"selector":"a=b"}}`
+	g := patch(t, "sub", change)
+	if *g.Spec.Replicas != 5 || g.Status.Replicas != 0 || g.Generation != 2 {
+		t.Errorf("a patch of the object made spec.replicas=%d status.replicas=%d generation=%d, want 5, 0, 2",
+			*g.Spec.Replicas, g.Status.Replicas, g.Generation)
+	}
+	g = patch(t, "sub", `{"spec":{"replicas":6},"status":{"replicas":7,"selector":"a=b"}}`, "status")
+	if *g.Spec.Replicas != 5 || g.Status.Replicas != 7 || g.Generation != 2 {
+		t.Errorf("a patch of the status made spec.replicas=%d status.replicas=%d generation=%d, want 5, 7, 2",
+			*g.Spec.Replicas, g.Status.Replicas, g.Generation)
+	}
+	client := server.App.AppV1().Gateways("default")
+	raw := server.App.AppV1().RESTClient()
+	var scale autoscalingv1.Scale
+	if err := json.Unmarshal(must(t)(raw.Get().AbsPath("/apis/app.example.com/v1/namespaces/default/gateways/sub/scale").
+		DoRaw(t.Context())), &scale); err != nil {
+		t.Fatal(err)
+	}
+	if scale.Spec.Replicas != 5 || scale.Status.Replicas != 7 || scale.Status.Selector != "a=b" {
+		t.Errorf("the scale is %+v", scale)
+	}
+	server.Kubectl(t, "scale", "gateways.app.example.com/sub", "--replicas=3")
+	g, err := client.Get(t.Context(), "sub", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *g.Spec.Replicas != 3 {
+		t.Errorf("kubectl scale made spec.replicas=%d, want 3", *g.Spec.Replicas)
+	}
+}
+
+func must(t *testing.T) func(b []byte, err error) []byte {
+	t.Helper()
+	return func(b []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+func patch(t *testing.T, name, change string, subresources ...string) *appv1.Gateway {
+	t.Helper()
+	g, err := server.App.AppV1().Gateways("default").Patch(
+		t.Context(), name, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestPrinterColumns(t *testing.T) {
+	t.Parallel()
+	if _, err := create(t.Context(), object(t, "columns", http+"}"), false); err != nil {
+		t.Fatal(err)
+	}
+	expectColumns(t, `columns\s+2\s+\d+s`)
+	patch(t, "columns", `{"status":{"readyReplicas":1,"addresses":[{"type":"IPAddress","value":"192.0.2.1"}],
+		"conditions":[{"type":"Programmed","status":"True","reason":"Programmed","message":"","lastTransitionTime":"2020-01-01T00:00:00Z"}]}}`, "status")
+	expectColumns(t, `columns\s+True\s+192\.0\.2\.1\s+2\s+1\s+\d+s`)
+}
+
+func expectColumns(t *testing.T, row string) {
+	t.Helper()
+	got := server.Kubectl(t, "get", "gateways.app.example.com", "columns")
+	if !regexp.MustCompile(`^NAME\s+PROGRAMMED\s+ADDRESS\s+REPLICAS\s+READY\s+AGE\n` + row + `\n$`).MatchString(got) {
+		t.Errorf("kubectl get prints\n%s\nwant a row like %s", got, row)
+	}
+}
+
+// TestExplain checks that kubectl explain has a sentence for every field that is ours, and no trace of Go or of markers.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	crd := crdSchema(t.Context(), t)
+	var visit func(path string, schema map[string]any)
+	visit = func(path string, schema map[string]any) {
+		if items, ok := schema["items"].(map[string]any); ok {
+			visit(path, items)
+			return
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			property := p.(map[string]any)
+			field := path + "." + name
+			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasPrefix(field, ".status.conditions.") {
+				continue
+			}
+			description, _ := property["description"].(string)
+			if len(description) < 8 || !strings.HasSuffix(description, ".") {
+				t.Errorf("%s is described as %q, want one or more sentences", field, description)
+			}
+			if strings.ContainsAny(description[:1], "abcdefghijklmnopqrstuvwxyz") || strings.Contains(description, "+kubebuilder") ||
+				strings.Contains(description, "TODO") {
+				t.Errorf("%s is described as %q, want text for users", field, description)
+			}
+			visit(field, property)
+		}
+	}
+	visit("", crd)
+
+	got := server.Kubectl(t, "explain", "gateways.app.example.com.spec.routes.rules.matches.path")
+	for _, want := range []string{"Exact: the path is the value.", "PathPrefix", "enum: Exact, PathPrefix", "The path, starting with a slash."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("kubectl explain lacks %q:\n%s", want, got)
+		}
+	}
+	if got := server.Kubectl(t, "explain", "--recursive", "gateways.app.example.com"); strings.Contains(got, "<no description>") {
+		t.Errorf("kubectl explain --recursive has fields without a description:\n%s", got)
+	}
+}
+
+// crdSchema is the schema of a Gateway as the API server publishes it.
+func crdSchema(ctx context.Context, t *testing.T) map[string]any {
+	t.Helper()
+	raw := must(t)(server.Kube.Discovery().RESTClient().Get().
+		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.app.example.com").DoRaw(ctx))
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct{ OpenAPIV3Schema map[string]any }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+}

@@ -1,0 +1,3 @@
+// Package testenv starts what the black-box tests need: a real API server with the project's CRD, and the project's
+// programs as their users start them. In goes $KUBEBUILDER_ASSETS, a directory with kube-apiserver, etcd and kubectl.
+package testenv

@@ -1,0 +1,153 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Root is the directory of the project's go.mod.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "artifacts", "crd")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("these tests have to run inside the project's tree")
+}
+
+// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once, and returns the program's path.
+func (s *Server) Build(t *testing.T, pkg string) string {
+	t.Helper()
+	s.building.Lock()
+	defer s.building.Unlock()
+	path := filepath.Join(s.dir, "program"+strings.ReplaceAll(pkg, "/", "-"))
+	if _, err := os.Stat(path); err != nil {
+		Run(t, MustRoot(t), nil, "go", "build", "-o", path, pkg)
+	}
+	return path
+}
+
+// MustRoot is Root, or the end of the test.
+func MustRoot(t *testing.T) string {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// Run runs a command in dir, with env added to the environment, and returns what it printed. Failure ends the test.
+func Run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir, command.Env = dir, append(os.Environ(), env...)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", command, err, output)
+	}
+	return string(output)
+}
+
+// Kubectl runs kubectl on the server as its administrator and returns what it printed.
+func (s *Server) Kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return Run(t, "", []string{"KUBECONFIG=" + s.Kubeconfig}, filepath.Join(s.env.BinaryAssetsDirectory, "kubectl"), args...)
+}
+
+// Program is a started program.
+type Program struct {
+	command *exec.Cmd
+	done    chan struct{}
+	mu      sync.Mutex
+	output  bytes.Buffer
+}
+
+// Start starts a program with env added to the environment. The end of the test kills it, and shows what it printed if
+// the test failed.
+func Start(t *testing.T, env []string, path string, args ...string) *Program {
+	t.Helper()
+	p := &Program{command: exec.CommandContext(context.WithoutCancel(t.Context()), path, args...), done: make(chan struct{})}
+	p.command.Env = append(os.Environ(), env...)
+	p.command.Stdout, p.command.Stderr = p, p
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		// How it ended is in ProcessState.
+		_ = p.command.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s %v printed:\n%s", filepath.Base(path), args, p.Output())
+		}
+	})
+	return p
+}
+
+// Write takes what the program prints.
+func (p *Program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.Write(b)
+}
+
+// Output is what the program has printed so far.
+func (p *Program) Output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String()
+}
+
+// Signal sends the program a signal.
+func (p *Program) Signal(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := p.command.Process.Signal(signal); err != nil {
+		t.Fatalf("failed to signal the program: %v", err)
+	}
+}
+
+// Kill ends the program without a chance to clean up, and waits for its end.
+func (p *Program) Kill() {
+	// It may have ended before.
+	_ = p.command.Process.Kill()
+	<-p.done
+}
+
+// Exit waits for the program's end and returns its exit code.
+func (p *Program) Exit(t *testing.T, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.done:
+		return p.command.ProcessState.ExitCode()
+	case <-time.After(within):
+		t.Fatalf("the program still runs after %v", within)
+		return -1
+	}
+}
+
+// Running is an error if the program has ended.
+func (p *Program) Running() error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("the program ended: %v", p.command.ProcessState)
+	default:
+		return nil
+	}
+}
