@@ -122,14 +122,15 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns when the content is on the disk, where a crash of the machine leaves it.
+// writeFile returns when the content is on the disk, where a crash of the machine leaves it. An empty file is a mark that
+// may get lost.
 func writeFile(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	if err == nil {
+	if err == nil && len(content) > 0 {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())

@@ -51,7 +51,8 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		a.state.unknown, reason = reasonCommandsFailed, reasonCommandsFailed
 		// A HAProxy that was told to stop forgets that when it reloads; its worker does not answer any more.
 		if a.look(ctx, time.Now()); !a.state.up || a.state.unknown == "" {
-			return a.state.up, err
+			glog.Warningf("HAProxy went away while it was told changes: %v", err)
+			return a.state.up, nil
 		}
 		glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
 	}

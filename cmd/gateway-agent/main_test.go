@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		arguments      []string
+		pod, namespace string
+		want           string
+	}{
+		"all that is needed":            {[]string{"-gateway=web"}, "pod", "shop", ""},
+		"no Gateway":                    {nil, "pod", "shop", "-gateway is missing"},
+		"no pod":                        {[]string{"-gateway=web"}, "", "shop", "$POD_NAME is not set"},
+		"no namespace":                  {[]string{"-gateway=web"}, "pod", "", "$POD_NAMESPACE is not set"},
+		"a relative directory":          {[]string{"-gateway=web", "-config-dir=etc"}, "pod", "shop", "-config-dir=etc is not"},
+		"a directory HAProxy can't say": {[]string{"-gateway=web", "-run-dir=/run/a b"}, "pod", "shop", "-run-dir=/run/a b is not"},
+		"an argument too many":          {[]string{"-gateway=web", "shop"}, "pod", "shop", `unexpected argument "shop"`},
+		"an unknown flag":               {[]string{"-gatewy=web"}, "pod", "shop", "-gatewy"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := options{pod: test.pod, namespace: test.namespace}
+			err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), test.arguments)
+			if test.want == "" && err != nil {
+				t.Errorf("got error %v", err)
+			}
+			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("got error %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	var o options
+	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("got %v", err)
+	}
+}
