@@ -108,7 +108,7 @@ func start(crds bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStopTimeout: 10 * time.Second}}
+	s := &Server{env: &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStopTimeout: time.Minute}}
 	if crds {
 		s.env.CRDDirectoryPaths = []string{filepath.Join(root, "artifacts", "crd")}
 		s.env.ErrorIfCRDPathMissing = true

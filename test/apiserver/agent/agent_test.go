@@ -1,0 +1,230 @@
+// Package agent tests the built agent from outside, on a real API server and with a real HAProxy, with the permissions that
+// the operator gives it and no others.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/resources"
+	"gateway/test/internal/testenv"
+)
+
+const (
+	namespace = "agent"
+	name      = "web"
+	soon      = 20 * time.Second
+)
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setUp makes a Gateway with one Service behind it, and returns the port it listens on.
+func setUp(t *testing.T) (*appv1.Gateway, int32) {
+	t.Helper()
+	ctx, core := t.Context(), server.Kube.CoreV1()
+	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = core.Services(namespace).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "api"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	port := haproxytest.FreePort(t)
+	gateway, err := server.App.AppV1().Gateways(namespace).Create(ctx, &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appv1.GatewaySpec{
+			Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
+			Routes: []appv1.Route{{Name: "api", Rules: []appv1.RouteRule{{
+				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 80}},
+			}}}},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	return gateway, port
+}
+
+// putEndpoint makes a server with the answer the only endpoint of the Service. It is on an interface of this machine: the
+// API server admits no loopback address.
+func putEndpoint(t *testing.T, answer string) {
+	t.Helper()
+	address := ownAddress(t)
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	must(t, err)
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+	go func() { _ = backend.Serve(listener) }()
+	t.Cleanup(func() { _ = backend.Close() })
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "api-1", Labels: map[string]string{discoveryv1.LabelServiceName: "api"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{
+			Name: ptr.To(""), Port: ptr.To(int32(listener.Addr().(*net.TCPAddr).Port)),
+		}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+	client := server.Kube.DiscoveryV1().EndpointSlices(namespace)
+	if _, err = client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		_, err = client.Create(t.Context(), slice, metav1.CreateOptions{})
+	}
+	must(t, err)
+}
+
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	must(t, err)
+	for _, address := range addresses {
+		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	t.Fatal("this machine has no address but the loopback one")
+	return ""
+}
+
+// agentKubeconfig returns the path of a kubeconfig with the permissions of the agents of the Gateway.
+func agentKubeconfig(t *testing.T, gateway *appv1.Gateway) string {
+	t.Helper()
+	ctx, options := t.Context(), metav1.ApplyOptions{FieldManager: "test"}
+	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
+	must(t, err)
+	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
+	must(t, err)
+	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
+	must(t, err)
+	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account.Name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
+	must(t, err)
+	return server.TokenKubeconfig(t, token.Status.Token)
+}
+
+// proxies returns the entries of the Gateway's status as "pod=generation".
+func proxies(ctx context.Context) ([]string, error) {
+	gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var entries []string
+	for _, entry := range gateway.Status.Proxies {
+		entries = append(entries, fmt.Sprintf("%s=%d%s", entry.Pod, entry.ObservedGeneration, entry.Message))
+	}
+	slices.Sort(entries)
+	return entries, nil
+}
+
+func expectProxies(t *testing.T, want ...string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "the status", func(ctx context.Context) error {
+		got, err := proxies(ctx)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("it has %v, want %v", got, want)
+		}
+		return err
+	})
+}
+
+func expectAnswer(t *testing.T, port int32, path, want string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "an answer from "+want, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(response.Body)
+		if err == nil && !strings.HasPrefix(string(body), want) {
+			err = fmt.Errorf("got %q", body)
+		}
+		return err
+	})
+}
+
+func TestAgent(t *testing.T) {
+	gateway, port := setUp(t)
+	putEndpoint(t, "one")
+	paths := haproxytest.NewPaths(t)
+	health := fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))
+	// Another pod's report, and what the operator writes. Both must stay.
+	_, err := server.App.AppV1().Gateways(namespace).ApplyStatus(t.Context(), applyappv1.Gateway(name, namespace).WithStatus(
+		applyappv1.GatewayStatus().WithReplicas(7).WithProxies(applyappv1.ProxyStatus().WithPod("other").WithObservedGeneration(9))),
+		metav1.ApplyOptions{FieldManager: "other"})
+	must(t, err)
+
+	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + namespace}, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+agentKubeconfig(t, gateway),
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+health)
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+	expectProxies(t, "other=9", "pod=1")
+	expectAnswer(t, port, "/", "one")
+
+	putEndpoint(t, "two")
+	expectAnswer(t, port, "/", "two")
+
+	patch := `[{"op":"replace","path":"/spec/routes/0/rules/0/matches","value":[{"path":{"value":"/moved"}}]}]`
+	_, err = server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	must(t, err)
+	expectProxies(t, "other=9", "pod=2")
+	expectAnswer(t, port, "/moved", "two")
+	expectAnswer(t, port, "/", "no route matches")
+
+	// Somebody removes the entry; the agent puts it back.
+	_, err = server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"proxies":[]}}`),
+		metav1.PatchOptions{}, "status")
+	must(t, err)
+	expectProxies(t, "pod=2")
+
+	response, err := http.Get("http://" + health + "/readyz")
+	must(t, err)
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("/readyz answers %s", response.Status)
+	}
+	agent.Signal(t, syscall.SIGTERM)
+	if code := agent.Exit(t, soon); code != 0 {
+		t.Errorf("the agent exited with code %d", code)
+	}
+	expectProxies(t)
+	expectAnswer(t, port, "/moved", "two")
+	gateway, err = server.App.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	must(t, err)
+	if gateway.Status.Replicas != 7 {
+		t.Errorf("the agent changed status.replicas to %d", gateway.Status.Replicas)
+	}
+}
