@@ -28,7 +28,7 @@ import (
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/children"
-	"gateway/internal/health"
+	"gateway/internal/metrics"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
 	"gateway/internal/status"
@@ -204,7 +204,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 	start := time.Now()
 	err := c.syncHandler(ctx, name)
-	health.ObserveSync(time.Since(start), err)
+	metrics.ObserveSync(time.Since(start), err)
 	switch {
 	case err == nil:
 		c.queue.Forget(name)

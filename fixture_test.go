@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +19,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/children"
+	"gateway/internal/clienttest"
 	"gateway/internal/resources"
 )
 
@@ -78,42 +78,7 @@ func newClients(objects ...runtime.Object) (*kubefake.Clientset, *gatewayfake.Cl
 			kubeObjects = append(kubeObjects, object)
 		}
 	}
-	gateways := gatewayfake.NewClientset(gatewayObjects...)
-	gateways.PrependReactor("*", "gateways", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return clienttesting.ObjectReaction(gateways.Tracker())(guessPlural(action))
-	})
-	gateways.PrependWatchReactor("gateways", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		watcher, err := gateways.Tracker().Watch(guessPlural(action).GetResource(), action.GetNamespace())
-		return true, watcher, err
-	})
-	return kubefake.NewClientset(kubeObjects...), gateways
-}
-
-// guessPlural renames the resource of an action to what the fake's tracker takes the plural of Gateway to be: it guesses,
-// by rules of English.
-func guessPlural(action clienttesting.Action) clienttesting.Action {
-	guess, _ := meta.UnsafeGuessKindToResource(appv1.SchemeGroupVersion.WithKind("Gateway"))
-	switch renamed := action.(type) {
-	case clienttesting.GetActionImpl:
-		renamed.Resource = guess
-		return renamed
-	case clienttesting.ListActionImpl:
-		renamed.Resource = guess
-		return renamed
-	case clienttesting.UpdateActionImpl:
-		renamed.Resource = guess
-		return renamed
-	case clienttesting.PatchActionImpl:
-		renamed.Resource = guess
-		return renamed
-	case clienttesting.DeleteActionImpl:
-		renamed.Resource = guess
-		return renamed
-	case clienttesting.WatchActionImpl:
-		renamed.Resource = guess
-		return renamed
-	}
-	return action
+	return kubefake.NewClientset(kubeObjects...), clienttest.NewGateways(gatewayObjects...)
 }
 
 // stamp gives an object a new resource version with every write.
@@ -121,7 +86,7 @@ func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.React
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		resource := action.GetResource().Resource
 		if resource == "gateways" {
-			action = guessPlural(action)
+			action = clienttest.GuessPlural(action)
 		}
 		handled, object, err := clienttesting.ObjectReaction(tracker)(action)
 		if err != nil || object == nil {

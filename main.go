@@ -203,7 +203,9 @@ func run(ctx context.Context, options options) error {
 	}
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(renewDeadline)
 	server, err := health.Start(health.Options{
-		Address: options.healthAddress, Healthy: watchdog.Check, Ready: controller.Ready, Profiling: options.profiling,
+		Address:   options.healthAddress,
+		Checks:    map[string]health.Check{"/healthz": watchdog.Check, "/readyz": controller.Ready},
+		Profiling: options.profiling,
 	})
 	if err != nil {
 		return err

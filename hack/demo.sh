@@ -30,7 +30,7 @@ prepare_cluster() {
     own_cluster=yes
     need_go
     need make make
-    say "Starting a one-node Kubernetes (the first time, this compiles it: about 5 minutes on two cores)"
+    say "Starting a one-node Kubernetes (the first time, this compiles it: 5 to 10 minutes on two cores)"
     hack/cluster/cluster.sh up || fail "no node can run here, see above. To use a cluster you have: export KUBECONFIG=FILE, push the images there (make docker-build docker-push IMG=... ECHO_IMG=...) and run make demo IMG=... ECHO_IMG=..."
     KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig)
     export KUBECONFIG

@@ -15,6 +15,7 @@ import (
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/health"
 	"gateway/internal/routing"
 )
 
@@ -44,7 +45,7 @@ type Agent struct {
 	options Options
 	watch   *watcher
 	report  *reporter
-	health  *health
+	probes  *probes
 
 	// wake holds an element when there is something new to look at. What is new is in the watcher's caches, so one
 	// element stands for any number of changes.
@@ -97,7 +98,7 @@ func New(options Options) (*Agent, error) {
 	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {
 		return nil, err
 	}
-	a.health = newHealth(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.state.proven)
+	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.state.proven)
 	return a, nil
 }
 
@@ -105,7 +106,7 @@ func New(options Options) (*Agent, error) {
 // cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
-	stopServing, err := a.health.serve(a.options.HealthAddress)
+	server, err := health.Start(health.Options{Address: a.options.HealthAddress, Checks: a.probes.checks()})
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
-	return stopServing()
+	return server.Stop()
 }
 
 // changed notes that something changed in the watcher's caches. It never blocks.
@@ -137,7 +138,7 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-a.wake:
 		case <-timer.C:
 		}
-		a.health.beat(time.Now())
+		a.probes.beat(time.Now())
 		a.pass(ctx)
 		interval := checkInterval
 		if !a.state.up {
@@ -229,7 +230,7 @@ func (a *Agent) compile() {
 		a.want = load{}
 	}
 	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table}
-	a.health.wants(gateway.Generation)
+	a.probes.wants(gateway.Generation)
 }
 
 func (a *Agent) render(generation int64, table routing.Table, backends map[routing.Backend]config.BackendState) load {
@@ -268,7 +269,7 @@ func (a *Agent) keep() {
 
 // tell passes on what runs to whoever asks: the API server, kubelet, Prometheus.
 func (a *Agent) tell() {
-	a.health.observe(a.state.up, a.state.unknown == "", a.state.live)
+	a.probes.observe(a.state.up, a.state.unknown == "", a.state.live)
 	liveGeneration.Set(float64(a.state.live))
 	message := a.message(time.Now())
 	if a.compiled.table == nil || a.state.live == 0 && message == "" {

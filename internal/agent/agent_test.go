@@ -25,13 +25,13 @@ func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
 		}
 		return nil
 	})
-	if r.agent.health.started() == nil || r.agent.health.ready() == nil {
+	if r.agent.probes.started() == nil || r.agent.probes.ready() == nil {
 		t.Error("without a Gateway, the pod passes for started or ready")
 	}
 	r.createGateway(r.spec("api"))
 	r.startHAProxy()
 	r.expectReport(1, "")
-	r.eventually("the pod is ready", r.agent.health.ready)
+	r.eventually("the pod is ready", r.agent.probes.ready)
 	r.expectStatus("/", http.StatusInternalServerError)
 }
 
@@ -109,7 +109,7 @@ func TestARefusedConfigurationIsRolledBack(t *testing.T) {
 	generation := r.edit(bad)
 	r.expectReport(1, fmt.Sprintf("generation %d: HAProxy rejected the configuration", generation))
 	r.expectBody("/", "one")
-	r.must(r.agent.health.ready())
+	r.must(r.agent.probes.ready())
 
 	r.createSlice("api", "two", newEndpoint(t, "two"))
 	r.expectBody("/", "two")
@@ -133,7 +133,7 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 	reloads := metric(t, "gateway_agent_loads_total", `kind="reload"`)
 	r.haproxy.Stop()
 	r.eventually("the pod is not ready", func() error {
-		if r.agent.health.ready() == nil {
+		if r.agent.probes.ready() == nil {
 			return errors.New("it is")
 		}
 		return nil
@@ -146,7 +146,7 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 	if _, body, err := r.get("/"); err != nil || body != "three" {
 		t.Errorf("right after the start: %q, %v", body, err)
 	}
-	r.eventually("the pod is ready again", r.agent.health.ready)
+	r.eventually("the pod is ready again", r.agent.probes.ready)
 	r.moveSlice("api", "one", newEndpoint(t, "four"))
 	r.expectBody("/", "four")
 	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`); got != reloads {
@@ -170,8 +170,8 @@ func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 	r.gateways.PrependReactor("list", "*", refuse)
 	r.core.PrependReactor("list", "*", refuse)
 	r.startAgent()
-	r.must(r.agent.health.started())
-	r.eventually("the pod is ready", r.agent.health.ready)
+	r.must(r.agent.probes.started())
+	r.eventually("the pod is ready", r.agent.probes.ready)
 	r.expectBody("/", "one")
 	r.expectNoReload(running)
 

@@ -21,6 +21,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
+	"gateway/internal/clienttest"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
@@ -49,7 +50,7 @@ type rig struct {
 // newRig returns a rig in which nothing runs yet.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, gateways: newGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
+	r := &rig{t: t, gateways: clienttest.NewGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
 	r.options = Options{
 		Namespace: namespace, Gateway: gatewayN, Pod: podName,
 		Gateways: r.gateways, Core: r.core,
@@ -90,7 +91,7 @@ func (r *rig) startAgent(mods ...func(*Agent)) {
 // startHAProxy starts HAProxy on what is on the disk, once there is something, as kubelet does.
 func (r *rig) startHAProxy() {
 	r.t.Helper()
-	r.eventually("a configuration is on disk", func() error { return r.agent.health.started() })
+	r.eventually("a configuration is on disk", func() error { return r.agent.probes.started() })
 	r.haproxy = haproxytest.Start(r.t, r.options.Paths, nil)
 }
 
@@ -104,7 +105,7 @@ func serving(t *testing.T) (*rig, *endpoint) {
 	r.createGateway(r.spec("api"))
 	r.startAgent()
 	r.startHAProxy()
-	r.eventually("the pod is ready", r.agent.health.ready)
+	r.eventually("the pod is ready", r.agent.probes.ready)
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
 	return r, one

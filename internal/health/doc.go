@@ -1,3 +1,3 @@
-// Package health is what the operator tells about itself over HTTP: /healthz (it works), /readyz (its caches are filled),
-// /metrics, and, if wanted, /debug/pprof. In go the checks and the outcome of every sync.
+// Package health is what a program tells about itself over HTTP: the checks it is given, such as /healthz and /readyz,
+// /metrics, and, if wanted, /debug/pprof.
 package health

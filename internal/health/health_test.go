@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/internal/metrics"
 )
 
 func start(t *testing.T, options Options) *Server {
@@ -41,7 +43,7 @@ func get(t *testing.T, server *Server, path string) (code int, body string) {
 func well(*http.Request) error { return nil }
 
 func TestChecks(t *testing.T) {
-	server := start(t, Options{Healthy: well, Ready: func(*http.Request) error { return errors.New("not yet") }})
+	server := start(t, Options{Checks: map[string]Check{"/healthz": well, "/readyz": func(*http.Request) error { return errors.New("not yet") }}})
 	if code, body := get(t, server, "/healthz"); code != http.StatusOK || body != "ok\n" {
 		t.Errorf("/healthz answers %d %q, want 200 and ok", code, body)
 	}
@@ -51,15 +53,15 @@ func TestChecks(t *testing.T) {
 	if code, _ := get(t, server, "/debug/pprof/"); code != http.StatusNotFound {
 		t.Errorf("/debug/pprof/ answers %d though nobody asked for it", code)
 	}
-	if code, _ := get(t, start(t, Options{Healthy: well, Ready: well, Profiling: true}), "/debug/pprof/"); code != http.StatusOK {
+	if code, _ := get(t, start(t, Options{Profiling: true}), "/debug/pprof/"); code != http.StatusOK {
 		t.Errorf("/debug/pprof/ answers %d, want 200", code)
 	}
 }
 
 func TestMetrics(t *testing.T) {
-	ObserveSync(time.Millisecond, nil)
-	ObserveSync(time.Millisecond, errors.New("any"))
-	_, body := get(t, start(t, Options{Healthy: well, Ready: well}), "/metrics")
+	metrics.ObserveSync(time.Millisecond, nil)
+	metrics.ObserveSync(time.Millisecond, errors.New("any"))
+	_, body := get(t, start(t, Options{}), "/metrics")
 	for _, line := range []string{
 		`gateway_syncs_total{result="success"} 1`,
 		`gateway_syncs_total{result="error"} 1`,
@@ -73,7 +75,7 @@ func TestMetrics(t *testing.T) {
 }
 
 func TestAddressInUse(t *testing.T) {
-	server := start(t, Options{Healthy: well, Ready: well})
+	server := start(t, Options{})
 	if _, err := Start(Options{Address: server.Address()}); err == nil {
 		t.Error("two servers listen on one address")
 	}

@@ -22,8 +22,8 @@ type Check func(request *http.Request) error
 type Options struct {
 	// Address is what to listen on, such as ":8080" or "127.0.0.1:0".
 	Address string
-	// Healthy decides /healthz, Ready /readyz.
-	Healthy, Ready Check
+	// Checks are the checks by path, such as "/healthz".
+	Checks map[string]Check
 	// Profiling adds /debug/pprof.
 	Profiling bool
 }
@@ -42,7 +42,7 @@ func Start(options Options) (*Server, error) {
 		return nil, fmt.Errorf("failed to listen on -health-address: %w", err)
 	}
 	s := &Server{
-		server:   &http.Server{Handler: handler(options), ReadHeaderTimeout: 10 * time.Second},
+		server:   &http.Server{Handler: Handler(options), ReadHeaderTimeout: 10 * time.Second},
 		listener: listener,
 		served:   make(chan error, 1),
 	}
@@ -68,10 +68,12 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-func handler(options Options) http.Handler {
+// Handler answers as a Server does.
+func Handler(options Options) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", answer(options.Healthy))
-	mux.Handle("GET /readyz", answer(options.Ready))
+	for path, check := range options.Checks {
+		mux.Handle("GET "+path, answer(check))
+	}
 	mux.Handle("GET /metrics", legacyregistry.Handler())
 	if options.Profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)

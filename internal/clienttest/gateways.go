@@ -1,4 +1,5 @@
-package agent
+// Package clienttest makes fake clients for tests.
+package clienttest
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,21 +11,22 @@ import (
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 )
 
-// newGateways returns a fake clientset that can hold Gateways. Its tracker finds objects by the plural of their kind,
+// NewGateways returns a fake clientset that holds the Gateways and can take more. Its tracker finds objects by the plural of their kind,
 // which it takes, by rules of English, to be "gatewaies".
-func newGateways() *gatewayfake.Clientset {
-	gateways := gatewayfake.NewClientset()
+func NewGateways(objects ...runtime.Object) *gatewayfake.Clientset {
+	gateways := gatewayfake.NewClientset(objects...)
 	gateways.PrependReactor("*", "gateways", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return clienttesting.ObjectReaction(gateways.Tracker())(guessPlural(action))
+		return clienttesting.ObjectReaction(gateways.Tracker())(GuessPlural(action))
 	})
 	gateways.PrependWatchReactor("gateways", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		watcher, err := gateways.Tracker().Watch(guessPlural(action).GetResource(), action.GetNamespace())
+		watcher, err := gateways.Tracker().Watch(GuessPlural(action).GetResource(), action.GetNamespace())
 		return true, watcher, err
 	})
 	return gateways
 }
 
-func guessPlural(action clienttesting.Action) clienttesting.Action {
+// GuessPlural renames the resource of an action to what the fake's tracker takes the plural of Gateway to be.
+func GuessPlural(action clienttesting.Action) clienttesting.Action {
 	guess, _ := meta.UnsafeGuessKindToResource(appv1.SchemeGroupVersion.WithKind("Gateway"))
 	switch renamed := action.(type) {
 	case clienttesting.CreateActionImpl:

@@ -1,4 +1,5 @@
-package health
+// Package metrics holds the operator's own metrics, and registers the standard ones with them.
+package metrics
 
 import (
 	"time"

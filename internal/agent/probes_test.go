@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"gateway/internal/health"
 )
 
 func TestReadiness(t *testing.T) {
@@ -29,7 +31,7 @@ func TestReadiness(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := newHealth("", test.served)
+			h := newProbes("", test.served)
 			if test.first != 0 {
 				h.wants(test.first)
 				h.wants(test.first + 100)
@@ -47,8 +49,8 @@ func TestReadiness(t *testing.T) {
 func TestHealthAnswers(t *testing.T) {
 	registerMetrics()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	h := newHealth(file, false)
-	handler := h.handler()
+	h := newProbes(file, false)
+	handler := health.Handler(health.Options{Checks: h.checks()})
 	expect := func(path string, want int) {
 		t.Helper()
 		recorder := httptest.NewRecorder()
