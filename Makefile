@@ -48,7 +48,7 @@ api-docs: ## Generate the API reference, docs/api.md
 	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --output-path=docs/api.md
 
 .PHONY: run
-run: build install ## Run the operator from here, against the cluster
+run: build install ## Run the operator from here, in place of the deployed one (make undeploy first)
 	KUBECONFIG=$$(hack/kubeconfig.sh) bin/gateway -alsologtostderr -agent-image=$(IMG) -haproxy-image=$(HAPROXY_IMG)
 
 .PHONY: docker-build

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Gateway's life, from its creation to its deletion, with requests through it all the while.
+// A Gateway's life, from its creation to its deletion, with requests through it while routes and endpoints change.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	lifecycle(t, func(*testing.T) {})
@@ -47,11 +47,14 @@ func lifecycle(t *testing.T, beforeStep func(*testing.T)) {
 	editRoute(t, namespace, traffic)
 	beforeStep(t)
 	changeEndpoints(t, namespace, traffic)
+	stop()
+
+	// Whoever deletes the Deployment or breaks the Service may lose requests until they are repaired.
 	beforeStep(t)
 	deleteChildren(t, namespace)
 	beforeStep(t)
 	changeChild(t, namespace)
-	stop()
+	traffic.waitAnswer(t, host, "/", http.StatusOK, "v1")
 	beforeStep(t)
 	deleteGateway(t, namespace)
 }
@@ -124,7 +127,7 @@ func waitPods(t *testing.T, traffic *client, want int) {
 func deleteChildren(t *testing.T, namespace string) {
 	t.Helper()
 	for _, child := range children(namespace) {
-		// Deleting the Service would take the address the probe sends to; drift of it is changeChild's matter.
+		// A Service made again has another address, and nobody told the client; changeChild is about the Service.
 		if child.kind == "Service" {
 			continue
 		}
