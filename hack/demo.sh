@@ -63,8 +63,10 @@ reach_gateway() {
         address=$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.status.addresses[0].value}')
         return
     fi
-    kubectl -n shop port-forward service/shop-gateway 18080:80 >/dev/null &
-    trap 'kill %1 2>/dev/null || true' EXIT
+    # Not the function: killing its subshell would leave the program running.
+    hack/kubectl.sh -n shop port-forward service/shop-gateway 18080:80 >/dev/null 2>&1 &
+    forward=$!
+    trap 'kill "$forward" 2>/dev/null || true' EXIT
     address=127.0.0.1:18080
     curl -sS -o /dev/null --retry 20 --retry-connrefused --retry-delay 1 "http://$address/"
 }
@@ -144,7 +146,11 @@ seconds_since() { awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $1}"; }
 
 how_to_go_on() {
     say "Done. To play on:"
-    [[ -z $own_cluster ]] || echo "  export KUBECONFIG=$KUBECONFIG"
+    if [[ -n $own_cluster ]]; then
+        echo "  export KUBECONFIG=$KUBECONFIG"
+    else
+        echo "  hack/kubectl.sh -n shop port-forward service/shop-gateway ${address##*:}:80 &"
+    fi
     cat <<TEXT
   hack/kubectl.sh -n shop edit gateways.app.example.com shop
   hack/kubectl.sh -n shop logs deployment/shop-gateway -c haproxy -f
