@@ -207,11 +207,13 @@ func TestWaitingForTheLeaseCanBeStopped(t *testing.T) {
 func TestLostLeaseEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubefake.NewClientset()
+		var cut atomic.Bool
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return cut.Load(), nil, errors.New("no connection")
+		})
 		begun, ended := newLeader(t.Context(), kube, time.Hour)
 		<-begun
-		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("no connection")
-		})
+		cut.Store(true)
 		if err := <-ended; !errors.Is(err, errLeaseLost) {
 			t.Errorf("it ended with %v, want %v, though the work is not done", err, errLeaseLost)
 		}
