@@ -41,6 +41,7 @@ generate: ## Generate deepcopy, clientset, listers, informers and apply configur
 manifests: ## Generate the CRD and the operator's RBAC into artifacts/
 	rm -rf artifacts/crd
 	$(TOOL) controller-gen crd:headerFile=/dev/null paths=./api/... output:crd:dir=artifacts/crd
+	go run ./hack/crd-schema artifacts/crd/app.example.com_gateways.yaml
 	$(TOOL) controller-gen rbac:roleName=gateway-operator,headerFile=/dev/null paths=. output:rbac:dir=artifacts/rbac
 
 .PHONY: api-docs

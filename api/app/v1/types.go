@@ -51,6 +51,8 @@ type GatewayList struct {
 // of the listeners are made once (a list of one list), not for each route.
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners) ? size(r.listeners) : 0).sum() <= 8192",fieldPath=".routes",message="the routes name listeners more than 8192 times in all: leave out routes[].listeners where a route belongs to every listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners) ? size(r.listeners) : 0).sum() > 8192 || [self.listeners.map(l, l.name)].all(names, self.routes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".routes",message="every name in routes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
+// +kubebuilder:validation:XValidation:rule="!has(self.tcpRoutes) || [self.listeners.map(l, l.name)].all(names, self.tcpRoutes.all(r, r.listeners.all(n, n in names)))",fieldPath=".tcpRoutes",message="every name in tcpRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
+// +kubebuilder:validation:XValidation:rule="!has(self.tlsRoutes) || [self.listeners.map(l, l.name)].all(names, self.tlsRoutes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".tlsRoutes",message="every name in tlsRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpec struct {
@@ -62,25 +64,62 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname.
+	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak
+	// the same protocol.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || a.protocol == b.protocol))",message="two listeners of one port have different protocols: change the port of one of them"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || (has(a.proxyProtocol) && a.proxyProtocol) == (has(b.proxyProtocol) && b.proxyProtocol)))",message="two listeners of one port differ in proxyProtocol: set it in both or in none"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(l, has(l.httpsRedirect) && l.httpsRedirect) || self.exists(l, l.protocol == 'HTTPS')",message="a listener redirects to HTTPS and there is no HTTPS listener: add one or remove httpsRedirect"
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.port == b.port && (has(a.hostname) ? a.hostname : '') == (has(b.hostname) ? b.hostname : '')))",message="two listeners have the same port and hostname: change the port or the hostname of one of them"
 	Listeners []Listener `json:"listeners"`
 
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
-	// wildcard (the longer one first) before none; then an Exact path before a PathPrefix; then the longer prefix;
-	// then the order in this object. A request that no rule matches is answered with 404.
+	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
+	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
+	// object. A request that no rule matches is answered with 404.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=4096
 	Routes []Route `json:"routes,omitempty"`
+
+	// Which connections of TCP listeners go to which Services. Names are unique.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	TCPRoutes []TCPRoute `json:"tcpRoutes,omitempty"`
+
+	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
+	// client asks for. Names are unique.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	TLSRoutes []TLSRoute `json:"tlsRoutes,omitempty"`
+
+	// How to talk to the Services that routes name, where the defaults do not do.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=256
+	Backends []Backend `json:"backends,omitempty"`
+
+	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as
+	// X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else
+	// sends is replaced.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
+	TrustedProxies []CIDR `json:"trustedProxies,omitempty"`
 
 	// The Service that makes the proxies reachable.
 	// +optional
@@ -90,161 +129,4 @@ type GatewaySpec struct {
 	// How the proxy pods run.
 	// +optional
 	Pods PodsSpec `json:"pods,omitempty"`
-}
-
-// Listener is a port on which the proxies accept traffic.
-type Listener struct {
-	// The listener's name; routes refer to it. A DNS label.
-	// +required
-	Name Name `json:"name"`
-
-	// The port to accept connections on. Ports 8404 and 8405 belong to the proxy pod itself.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="self != 8404 && self != 8405",message="ports 8404 and 8405 are reserved for the metrics and health endpoints of the proxy pod: choose another port"
-	Port int32 `json:"port"`
-
-	// The protocol spoken on the port.
-	// +required
-	Protocol Protocol `json:"protocol"`
-
-	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
-	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
-	// hostname, and the routes of that listener only.
-	// +optional
-	Hostname Hostname `json:"hostname,omitempty"`
-}
-
-// Protocol is what a listener speaks.
-//
-// +kubebuilder:validation:Enum=HTTP
-type Protocol string
-
-const (
-	// ProtocolHTTP is HTTP/1.1 in clear text.
-	ProtocolHTTP Protocol = "HTTP"
-)
-
-// Name is the name of a listener or route: a DNS label.
-//
-// +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-type Name string
-
-// Hostname is a DNS name in lower case, without a port or trailing dot, whose first label may be "*".
-//
-// +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-type Hostname string
-
-// Whoever applies a route owns all of it: an owner for each field, which the API server stores with the object, would
-// take as much room as the routes themselves, and an object may have 1.5 MiB.
-// +structType=atomic
-
-// Route sends requests for its hostnames to Services, by rules.
-type Route struct {
-	// The route's name; it is in the access log. A DNS label.
-	// +required
-	Name Name `json:"name"`
-
-	// The names of the listeners the route belongs to. Empty: every listener.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
-	Listeners []Name `json:"listeners,omitempty"`
-
-	// The hostnames the route is for. Where a listener has a hostname too, what both allow counts. Empty: every hostname
-	// of the listener.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=64
-	Hostnames []Hostname `json:"hostnames,omitempty"`
-
-	// The rules; a request that meets one of a rule's matches goes to the rule's backends.
-	// +required
-	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
-	Rules []RouteRule `json:"rules"`
-}
-
-// RouteRule says which requests go to which backends.
-type RouteRule struct {
-	// A request has to meet one of these. Empty: every request.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:default={{path:{type: "PathPrefix", value: "/"}}}
-	Matches []RouteMatch `json:"matches,omitempty"`
-
-	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	BackendRefs []BackendRef `json:"backendRefs,omitempty"`
-}
-
-// RouteMatch is a set of conditions on a request, all of which have to be met.
-type RouteMatch struct {
-	// The condition on the path. Empty: every path.
-	// +optional
-	// +kubebuilder:default={type: "PathPrefix", value: "/"}
-	Path PathMatch `json:"path,omitempty"`
-}
-
-// PathMatch is a condition on a request's path, without the query string. Paths are compared byte by byte, as the client
-// sent them: nothing is decoded, and case matters.
-type PathMatch struct {
-	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
-	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference.
-	// +optional
-	// +kubebuilder:default=PathPrefix
-	Type PathMatchType `json:"type,omitempty"`
-
-	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F), a query, a
-	// fragment, and characters that a path must have percent-encoded.
-	// +optional
-	// +kubebuilder:default="/"
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:Pattern=`^/((\.{0,2}([-A-Za-z0-9_~!$&'()*+,;=:@]|%([013-9A-Fa-f][0-9A-Fa-f]|2[0-9A-Ea-e]))|\.{3})([-A-Za-z0-9._~!$&'()*+,;=:@]|%([013-9A-Fa-f][0-9A-Fa-f]|2[0-9A-Ea-e]))*/)*((\.{0,2}([-A-Za-z0-9_~!$&'()*+,;=:@]|%([013-9A-Fa-f][0-9A-Fa-f]|2[0-9A-Ea-e]))|\.{3})([-A-Za-z0-9._~!$&'()*+,;=:@]|%([013-9A-Fa-f][0-9A-Fa-f]|2[0-9A-Ea-e]))*)?$`
-	Value string `json:"value,omitempty"`
-}
-
-// PathMatchType is how a path is compared.
-//
-// +kubebuilder:validation:Enum=Exact;PathPrefix
-type PathMatchType string
-
-const (
-	// PathMatchExact matches the path that equals the value.
-	PathMatchExact PathMatchType = "Exact"
-	// PathMatchPathPrefix matches the value and every path below it, by whole segments.
-	PathMatchPathPrefix PathMatchType = "PathPrefix"
-)
-
-// BackendRef is a port of a Service in the Gateway's namespace, with its share of the requests.
-type BackendRef struct {
-	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
-	Name string `json:"name"`
-
-	// The port of the Service. Requests go straight to the Service's endpoints.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65535
-	Port int32 `json:"port"`
-
-	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
-	// +optional
-	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000000
-	Weight *int32 `json:"weight,omitempty"`
 }

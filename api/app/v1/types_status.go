@@ -20,7 +20,8 @@ type GatewayStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Accepted: the spec can be carried out. ResolvedRefs: all Services and ports it names exist. Programmed: every proxy
+	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
+	// certificates. Programmed: every proxy
 	// that receives traffic runs this generation.
 	// +optional
 	// +listType=map
@@ -95,4 +96,35 @@ type ProxyStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+
+	// What of the Gateway this pod leaves out, though it runs the generation: certificates that cannot be used.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Problems []ProxyProblem `json:"problems,omitempty"`
+}
+
+// ProxyProblem is a part of a Gateway that a proxy leaves out.
+type ProxyProblem struct {
+	// The name of the listener concerned; empty if it is a backend.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Listener string `json:"listener,omitempty"`
+
+	// The kind of the object that cannot be used.
+	// +required
+	// +kubebuilder:validation:Enum=Secret;ConfigMap
+	Kind string `json:"kind"`
+
+	// The name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// Why it cannot be used.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message"`
 }

@@ -1,0 +1,294 @@
+package v1
+
+// RouteFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
+// other.
+//
+// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestHeaderModifier') == has(self.requestHeaderModifier)",message="requestHeaderModifier is required for type RequestHeaderModifier, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'ResponseHeaderModifier') == has(self.responseHeaderModifier)",message="responseHeaderModifier is required for type ResponseHeaderModifier, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestRedirect') == has(self.requestRedirect)",message="requestRedirect is required for type RequestRedirect, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'URLRewrite') == has(self.urlRewrite)",message="urlRewrite is required for type URLRewrite, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'DirectResponse') == has(self.directResponse)",message="directResponse is required for type DirectResponse, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
+type RouteFilter struct {
+	// Which filter this is.
+	// +required
+	Type RouteFilterType `json:"type"`
+
+	// Change headers of the request.
+	// +optional
+	RequestHeaderModifier *HeaderFilter `json:"requestHeaderModifier,omitempty"`
+
+	// Change headers of the answer that a backend gave.
+	// +optional
+	ResponseHeaderModifier *HeaderFilter `json:"responseHeaderModifier,omitempty"`
+
+	// Answer with a redirect.
+	// +optional
+	RequestRedirect *RequestRedirect `json:"requestRedirect,omitempty"`
+
+	// Change hostname and path of the request.
+	// +optional
+	URLRewrite *URLRewrite `json:"urlRewrite,omitempty"`
+
+	// Answer with a fixed text.
+	// +optional
+	DirectResponse *DirectResponse `json:"directResponse,omitempty"`
+
+	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
+	// requests.
+	// +optional
+	CORS *CORS `json:"cors,omitempty"`
+}
+
+// RouteFilterType is a kind of filter.
+//
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS
+type RouteFilterType string
+
+const (
+	// RouteFilterRequestHeaderModifier changes headers of the request.
+	RouteFilterRequestHeaderModifier RouteFilterType = "RequestHeaderModifier"
+	// RouteFilterResponseHeaderModifier changes headers of the answer.
+	RouteFilterResponseHeaderModifier RouteFilterType = "ResponseHeaderModifier"
+	// RouteFilterRequestRedirect answers with a redirect.
+	RouteFilterRequestRedirect RouteFilterType = "RequestRedirect"
+	// RouteFilterURLRewrite changes hostname and path of the request.
+	RouteFilterURLRewrite RouteFilterType = "URLRewrite"
+	// RouteFilterDirectResponse answers with a fixed text.
+	RouteFilterDirectResponse RouteFilterType = "DirectResponse"
+	// RouteFilterCORS lets web pages of other origins use the route.
+	RouteFilterCORS RouteFilterType = "CORS"
+)
+
+// BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no
+// other.
+//
+// +kubebuilder:validation:MaxProperties=2
+type BackendRefFilter struct {
+	// Which filter this is.
+	// +required
+	Type BackendRefFilterType `json:"type"`
+
+	// Change headers of the request.
+	// +optional
+	RequestHeaderModifier *HeaderFilter `json:"requestHeaderModifier,omitempty"`
+
+	// Change headers of the answer that a backend gave.
+	// +optional
+	ResponseHeaderModifier *HeaderFilter `json:"responseHeaderModifier,omitempty"`
+}
+
+// BackendRefFilterType is a kind of filter for the requests for one Service.
+//
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier
+type BackendRefFilterType string
+
+const (
+	// BackendRefFilterRequestHeaderModifier changes headers of the request.
+	BackendRefFilterRequestHeaderModifier BackendRefFilterType = "RequestHeaderModifier"
+	// BackendRefFilterResponseHeaderModifier changes headers of the answer.
+	BackendRefFilterResponseHeaderModifier BackendRefFilterType = "ResponseHeaderModifier"
+)
+
+// HeaderFilter changes headers: those to remove are removed, then those to set replace what has their name, then those
+// to add are added. Names match whatever their case.
+//
+// +kubebuilder:validation:MinProperties=1
+type HeaderFilter struct {
+	// Headers that replace all of their name. The headers that frame a message and its connection cannot be changed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Set []Header `json:"set,omitempty"`
+
+	// Headers to add to those of their name. The headers that frame a message and its connection cannot be changed.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Add []Header `json:"add,omitempty"`
+
+	// Names of headers to remove. The headers that frame a message and its connection cannot be changed.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Remove []ModifiedHeaderName `json:"remove,omitempty"`
+}
+
+// Header is a header with a value.
+type Header struct {
+	// The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE, Trailer,
+	// Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.
+	// +required
+	Name ModifiedHeaderName `json:"name"`
+
+	// The value, as it is: of printable ASCII characters, without white space at its ends.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[!-~]([ -~]*[!-~])?$`
+	Value string `json:"value"`
+}
+
+// ModifiedHeaderName is the name of a header that may be changed: any but those that frame a message and its connection.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+type ModifiedHeaderName string
+
+// RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
+// query stays in any case.
+type RequestRedirect struct {
+	// The scheme.
+	// +optional
+	// +kubebuilder:validation:Enum=http;https
+	Scheme string `json:"scheme,omitempty"`
+
+	// The hostname.
+	// +optional
+	Hostname PreciseHostname `json:"hostname,omitempty"`
+
+	// The path.
+	// +optional
+	Path *PathModifier `json:"path,omitempty"`
+
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the listener.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port *int32 `json:"port,omitempty"`
+
+	// The status of the answer.
+	// +optional
+	// +kubebuilder:default=302
+	// +kubebuilder:validation:Enum=301;302;303;307;308
+	StatusCode *int32 `json:"statusCode,omitempty"`
+}
+
+// URLRewrite changes where a request seems to go. Matches, the access log and X-Forwarded-Host have the original.
+//
+// +kubebuilder:validation:MinProperties=1
+type URLRewrite struct {
+	// The hostname, in place of the request's Host.
+	// +optional
+	Hostname PreciseHostname `json:"hostname,omitempty"`
+
+	// The path.
+	// +optional
+	Path *PathModifier `json:"path,omitempty"`
+}
+
+// PathModifier is another path.
+//
+// +kubebuilder:validation:XValidation:rule="(self.type == 'ReplaceFullPath') == has(self.replaceFullPath) && (self.type == 'ReplacePrefixMatch') == has(self.replacePrefixMatch)",message="set replaceFullPath or replacePrefixMatch, the one that type names"
+type PathModifier struct {
+	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.
+	// +required
+	Type PathModifierType `json:"type"`
+
+	// The path.
+	// +optional
+	ReplaceFullPath URLPath `json:"replaceFullPath,omitempty"`
+
+	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.
+	// +optional
+	ReplacePrefixMatch URLPath `json:"replacePrefixMatch,omitempty"`
+}
+
+// PathModifierType is a way to change a path.
+//
+// +kubebuilder:validation:Enum=ReplaceFullPath;ReplacePrefixMatch
+type PathModifierType string
+
+const (
+	// PathModifierReplaceFullPath replaces the path as a whole.
+	PathModifierReplaceFullPath PathModifierType = "ReplaceFullPath"
+	// PathModifierReplacePrefixMatch replaces what the rule's prefix matched.
+	PathModifierReplacePrefixMatch PathModifierType = "ReplacePrefixMatch"
+)
+
+// DirectResponse is an answer that needs no backend.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.body) || self.body == ” || !(self.statusCode in [204, 304])",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
+type DirectResponse struct {
+	// The status of the answer.
+	// +optional
+	// +kubebuilder:default=200
+	// +kubebuilder:validation:Minimum=200
+	// +kubebuilder:validation:Maximum=599
+	StatusCode *int32 `json:"statusCode,omitempty"`
+
+	// The body. Empty: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[^\x00]*$`
+	Body string `json:"body,omitempty"`
+
+	// What the body is.
+	// +optional
+	// +kubebuilder:default="text/plain; charset=utf-8"
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#&^_.+-]+/[A-Za-z0-9!#&^_.+-]+( *; *[A-Za-z0-9!#&^_.+-]+=[A-Za-z0-9!#&^_.+-]+)*$`
+	ContentType string `json:"contentType,omitempty"`
+}
+
+// CORS says which web pages of other origins may use a route, and how.
+type CORS struct {
+	// The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with "*." for
+	// every name below (https://*.example.com), or "*" for every origin.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	AllowOrigins []CORSOrigin `json:"allowOrigins"`
+
+	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the user.
+	// +optional
+	AllowCredentials bool `json:"allowCredentials,omitempty"`
+
+	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all, for requests without credentials.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=9
+	AllowMethods []CORSMethod `json:"allowMethods,omitempty"`
+
+	// The request headers, beside those that are always allowed. "*": all, for requests without credentials.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	AllowHeaders []CORSHeaderName `json:"allowHeaders,omitempty"`
+
+	// The headers of the answer that pages may read, beside those that are always allowed. "*": all, for requests without
+	// credentials.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	ExposeHeaders []CORSHeaderName `json:"exposeHeaders,omitempty"`
+
+	// For how many seconds a browser may remember the answer to a preflight request.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	MaxAge *int32 `json:"maxAge,omitempty"`
+}
+
+// CORSOrigin is an origin, or a pattern of origins.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`
+type CORSOrigin string
+
+// CORSMethod is a method, or "*" for every one.
+//
+// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;TRACE;PATCH;"*"
+type CORSMethod string
+
+// CORSHeaderName is the name of a header, or "*" for every one.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^(\*|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)$`
+type CORSHeaderName string

@@ -1,0 +1,209 @@
+package v1
+
+// Listener is a port on which the proxies accept traffic.
+//
+// +kubebuilder:validation:XValidation:rule="(self.protocol == 'HTTPS') == has(self.tls)",fieldPath=".tls",message="tls is required for protocol HTTPS, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="!has(self.httpsRedirect) || self.protocol == 'HTTP'",fieldPath=".httpsRedirect",message="httpsRedirect is only for protocol HTTP"
+// +kubebuilder:validation:XValidation:rule="!has(self.hostname) || self.protocol != 'TCP'",fieldPath=".hostname",message="a connection of a TCP listener has no hostname: remove it"
+type Listener struct {
+	// The listener's name; routes refer to it. A DNS label.
+	// +required
+	Name Name `json:"name"`
+
+	// The port to accept connections on. Ports 8404 and 8405 belong to the proxy pod itself.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="self != 8404 && self != 8405",message="ports 8404 and 8405 are reserved for the metrics and health endpoints of the proxy pod: choose another port"
+	Port int32 `json:"port"`
+
+	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
+	// HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.
+	// +required
+	Protocol Protocol `json:"protocol"`
+
+	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
+	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
+	// hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates
+	// are for; a request over a connection made for another listener is answered with 421.
+	// +optional
+	Hostname Hostname `json:"hostname,omitempty"`
+
+	// How to speak TLS. Required for protocol HTTPS.
+	// +optional
+	TLS *ListenerTLS `json:"tls,omitempty"`
+
+	// Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.
+	// +optional
+	HTTPSRedirect bool `json:"httpsRedirect,omitempty"`
+
+	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection
+	// without is closed. Only for ports that nobody but a load balancer can reach.
+	// +optional
+	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
+}
+
+// Protocol is what a listener speaks.
+//
+// +kubebuilder:validation:Enum=HTTP;HTTPS;TCP;TLS
+type Protocol string
+
+const (
+	// ProtocolHTTP is HTTP in clear text.
+	ProtocolHTTP Protocol = "HTTP"
+	// ProtocolHTTPS is HTTP over TLS, which the proxies terminate.
+	ProtocolHTTPS Protocol = "HTTPS"
+	// ProtocolTCP is any protocol over TCP.
+	ProtocolTCP Protocol = "TCP"
+	// ProtocolTLS is TLS that is passed through.
+	ProtocolTLS Protocol = "TLS"
+)
+
+// ListenerTLS is how a listener speaks TLS.
+type ListenerTLS struct {
+	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one
+	// that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid,
+	// expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	CertificateRefs []ObjectReference `json:"certificateRefs"`
+
+	// The lowest version of TLS that clients may use.
+	// +optional
+	// +kubebuilder:default=TLSv1.2
+	MinVersion TLSVersion `json:"minVersion,omitempty"`
+
+	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and authenticated
+	// encryption. Modern: those of TLS 1.3 alone.
+	// +optional
+	// +kubebuilder:default=Intermediate
+	CipherProfile CipherProfile `json:"cipherProfile,omitempty"`
+
+	// Whether clients have to show a certificate. Empty: they are not asked for one.
+	// +optional
+	ClientValidation *ClientValidation `json:"clientValidation,omitempty"`
+
+	// Tell browsers to use HTTPS only, from now on (RFC 6797, Strict-Transport-Security).
+	// +optional
+	HSTS *HSTS `json:"hsts,omitempty"`
+}
+
+// ObjectReference names an object in the Gateway's namespace.
+type ObjectReference struct {
+	// The name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name"`
+}
+
+// TLSVersion is a version of TLS.
+//
+// +kubebuilder:validation:Enum=TLSv1.2;TLSv1.3
+type TLSVersion string
+
+const (
+	// TLSVersion12 is TLS 1.2.
+	TLSVersion12 TLSVersion = "TLSv1.2"
+	// TLSVersion13 is TLS 1.3.
+	TLSVersion13 TLSVersion = "TLSv1.3"
+)
+
+// CipherProfile is a set of cipher suites.
+//
+// +kubebuilder:validation:Enum=Intermediate;Modern
+type CipherProfile string
+
+const (
+	// CipherProfileIntermediate is every suite with forward secrecy and authenticated encryption.
+	CipherProfileIntermediate CipherProfile = "Intermediate"
+	// CipherProfileModern is the suites of TLS 1.3.
+	CipherProfileModern CipherProfile = "Modern"
+)
+
+// ClientValidation says whose certificates clients have to show.
+//
+// The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and
+// the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names is removed.
+type ClientValidation struct {
+	// The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	CACertificateRefs []ObjectReference `json:"caCertificateRefs"`
+
+	// Required: a client without a valid certificate is refused. Optional: a client may have none, but not an invalid one.
+	// +optional
+	// +kubebuilder:default=Required
+	Mode ClientValidationMode `json:"mode,omitempty"`
+}
+
+// ClientValidationMode says what happens to clients without a certificate.
+//
+// +kubebuilder:validation:Enum=Required;Optional
+type ClientValidationMode string
+
+const (
+	// ClientValidationRequired refuses clients without a certificate.
+	ClientValidationRequired ClientValidationMode = "Required"
+	// ClientValidationOptional accepts clients without a certificate.
+	ClientValidationOptional ClientValidationMode = "Optional"
+)
+
+// HSTS is the header Strict-Transport-Security.
+type HSTS struct {
+	// For how long browsers remember, in seconds.
+	// +optional
+	// +kubebuilder:default=31536000
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
+
+	// Whether it holds for all names below the hostname too.
+	// +optional
+	IncludeSubDomains bool `json:"includeSubDomains,omitempty"`
+
+	// Whether browsers may ship with it.
+	// +optional
+	Preload bool `json:"preload,omitempty"`
+}
+
+// CIDR is a range of IP addresses.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=49
+type CIDR string
+
+// Name is the name of a listener or route: a DNS label.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+type Name string
+
+// Hostname is a DNS name in lower case, without a port or trailing dot, whose first label may be "*".
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+type Hostname string
+
+// PreciseHostname is a Hostname without a wildcard.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+type PreciseHostname string
+
+// Duration is a length of time as in the Gateway API (GEP-2257): numbers with h, m, s or ms, like 1m30s. Zero is no limit
+// where a limit is meant.
+//
+// +kubebuilder:validation:MaxLength=24
+// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
+type Duration string

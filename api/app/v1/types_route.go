@@ -1,0 +1,386 @@
+package v1
+
+// Whoever applies a route owns all of it: an owner for each field, which the API server stores with the object, would
+// take as much room as the routes themselves, and an object may have 1.5 MiB.
+// +structType=atomic
+
+// Route sends requests for its hostnames to Services, by rules.
+type Route struct {
+	// The route's name; it is in the access log. A DNS label.
+	// +required
+	Name Name `json:"name"`
+
+	// The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to HTTPS.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Listeners []Name `json:"listeners,omitempty"`
+
+	// The hostnames the route is for. Where a listener has a hostname too, what both allow counts. Empty: every hostname
+	// of the listener.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Hostnames []Hostname `json:"hostnames,omitempty"`
+
+	// The rules; a request that meets one of a rule's matches is handled by the rule.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Rules []RouteRule `json:"rules"`
+}
+
+// RouteRule says which requests go to which backends, and what happens to them on the way.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || size(self.filters) < 2 || !self.filters.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self.filters) == 2 && self.filters.exists(f, has(f.cors))",fieldPath=".filters",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists(f, has(f.requestRedirect) && has(f.requestRedirect.path) && f.requestRedirect.path.type == 'ReplacePrefixMatch' || has(f.urlRewrite) && has(f.urlRewrite.path) && f.urlRewrite.path.type == 'ReplacePrefixMatch') || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.retry) || has(self.timeouts.backendRequest)",fieldPath=".timeouts",message="with retry, timeouts.request needs timeouts.backendRequest, which bounds each attempt"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.timeouts.backendRequest) || duration(self.timeouts.request) == duration('0s') || duration(self.timeouts.backendRequest) <= duration(self.timeouts.request)",fieldPath=".timeouts",message="timeouts.backendRequest must not be longer than timeouts.request"
+type RouteRule struct {
+	// A request has to meet one of these. Empty: every request.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:default={{path:{type: "PathPrefix", value: "/"}}}
+	Matches []RouteMatch `json:"matches,omitempty"`
+
+	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
+	// first, then a redirect or direct response, or else the changes of request and answer. A type may be there once.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=6
+	Filters []RouteFilter `json:"filters,omitempty"`
+
+	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	BackendRefs []BackendRef `json:"backendRefs,omitempty"`
+
+	// How long to wait for a backend. Empty: 60 seconds.
+	// +optional
+	Timeouts *RouteTimeouts `json:"timeouts,omitempty"`
+
+	// When to try a request again. Empty: a request that could not be sent is tried again up to 3 times.
+	// +optional
+	Retry *RouteRetry `json:"retry,omitempty"`
+
+	// Keep a client's requests on the same endpoint of a Service, by a cookie.
+	// +optional
+	SessionPersistence *SessionPersistence `json:"sessionPersistence,omitempty"`
+
+	// The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a
+	// Content-Length: one that does not say its length is answered with 411. Empty: any size.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627776
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+}
+
+// RouteMatch is a set of conditions on a request, all of which have to be met.
+type RouteMatch struct {
+	// The condition on the path. Empty: every path.
+	// +optional
+	// +kubebuilder:default={type: "PathPrefix", value: "/"}
+	Path PathMatch `json:"path,omitempty"`
+
+	// The conditions on the request's headers.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Headers []HeaderMatch `json:"headers,omitempty"`
+
+	// The conditions on the parameters of the query.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	QueryParams []QueryParamMatch `json:"queryParams,omitempty"`
+
+	// The method. Empty: every method.
+	// +optional
+	Method HTTPMethod `json:"method,omitempty"`
+}
+
+// PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
+// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend
+// gets the path as the client sent it. Requests with "." and ".." segments, encoded or not, are answered with 400.
+type PathMatch struct {
+	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
+	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
+	// path matches the value, in RE2 syntax without Unicode.
+	// +optional
+	// +kubebuilder:default=PathPrefix
+	Type PathMatchType `json:"type,omitempty"`
+
+	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F), a query, a
+	// fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
+	// +optional
+	// +kubebuilder:default="/"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Value string `json:"value,omitempty"`
+}
+
+// PathMatchType is how a path is compared.
+//
+// +kubebuilder:validation:Enum=Exact;PathPrefix;RegularExpression
+type PathMatchType string
+
+const (
+	// PathMatchExact matches the path that equals the value.
+	PathMatchExact PathMatchType = "Exact"
+	// PathMatchPathPrefix matches the value and every path below it, by whole segments.
+	PathMatchPathPrefix PathMatchType = "PathPrefix"
+	// PathMatchRegularExpression matches the paths that the regular expression matches as a whole.
+	PathMatchRegularExpression PathMatchType = "RegularExpression"
+)
+
+// URLPath is a path as in a URL, starting with a slash.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`
+type URLPath string
+
+// HeaderMatch is a condition on a request header.
+type HeaderMatch struct {
+	// Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
+	// Unicode.
+	// +optional
+	// +kubebuilder:default=Exact
+	Type ValueMatchType `json:"type,omitempty"`
+
+	// The name of the header; case does not matter.
+	// +required
+	Name HeaderName `json:"name"`
+
+	// The value; case matters. A header that comes several times counts as one whose values are joined by commas (RFC
+	// 9110, section 5.2).
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[!-~]([ -~]*[!-~])?$`
+	Value string `json:"value"`
+}
+
+// QueryParamMatch is a condition on a parameter of the query.
+type QueryParamMatch struct {
+	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
+	// Unicode.
+	// +optional
+	// +kubebuilder:default=Exact
+	Type ValueMatchType `json:"type,omitempty"`
+
+	// The name of the parameter; case matters. Of one that comes several times, the first counts.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9\[\]$*.:@_~-]+$`
+	Name string `json:"name"`
+
+	// The value; case matters. It is compared with the decoded one; characters that are not ASCII, white space, control
+	// characters and the percent sign stand for themselves percent-encoded (%C3%A4, %20, %25) there.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Value string `json:"value"`
+}
+
+// ValueMatchType is how the value of a header or parameter is compared.
+//
+// +kubebuilder:validation:Enum=Exact;RegularExpression
+type ValueMatchType string
+
+const (
+	// ValueMatchExact matches the value that is equal.
+	ValueMatchExact ValueMatchType = "Exact"
+	// ValueMatchRegularExpression matches the values that the regular expression matches as a whole.
+	ValueMatchRegularExpression ValueMatchType = "RegularExpression"
+)
+
+// HeaderName is the name of a header.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+type HeaderName string
+
+// HTTPMethod is a request method.
+//
+// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;TRACE;PATCH
+type HTTPMethod string
+
+// BackendRef is a port of a Service in the Gateway's namespace, with its share of the requests.
+type BackendRef struct {
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// The port of the Service. Requests go straight to the Service's endpoints.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier and
+	// ResponseHeaderModifier.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=2
+	Filters []BackendRefFilter `json:"filters,omitempty"`
+}
+
+// RouteTimeouts bounds how long to wait for a backend. HAProxy bounds the time until the answer begins, and after that
+// each pause in it, but not how long an answer takes that keeps flowing.
+type RouteTimeouts struct {
+	// How long the client may have to wait for the answer to begin, whatever is tried for it.
+	// +optional
+	Request Duration `json:"request,omitempty"`
+
+	// How long one attempt may take until the answer begins.
+	// +optional
+	BackendRequest Duration `json:"backendRequest,omitempty"`
+}
+
+// RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent
+// (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on
+// another endpoint, and one second before one on the same.
+type RouteRetry struct {
+	// Answers that are tried again, if the request had at most 15 KiB.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=11
+	Codes []RetryCode `json:"codes,omitempty"`
+
+	// How often to try again.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Attempts *int32 `json:"attempts,omitempty"`
+}
+
+// RetryCode is the status of an answer that HAProxy can try again.
+//
+// +kubebuilder:validation:Enum=401;403;404;408;425;500;501;502;503;504
+type RetryCode int32
+
+// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists.
+type SessionPersistence struct {
+	// The name of the cookie.
+	// +optional
+	// +kubebuilder:default=gateway-session
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	SessionName string `json:"sessionName,omitempty"`
+
+	// How the session is kept.
+	// +optional
+	// +kubebuilder:default=Cookie
+	// +kubebuilder:validation:Enum=Cookie
+	Type string `json:"type,omitempty"`
+
+	// How long a session may last. Empty: any time, as long as the browser is open.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="absoluteTimeout must be at least 1s"
+	AbsoluteTimeout Duration `json:"absoluteTimeout,omitempty"`
+}
+
+// TCPRoute sends the connections of TCP listeners to Services.
+type TCPRoute struct {
+	// The route's name; it is in the access log. A DNS label.
+	// +required
+	Name Name `json:"name"`
+
+	// The names of the TCP listeners the route belongs to. A listener takes one route: the first.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Listeners []Name `json:"listeners"`
+
+	// Where connections go.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1
+	Rules []ConnectionRule `json:"rules"`
+}
+
+// TLSRoute sends the connections of TLS listeners to Services, by the server name that the client asks for.
+type TLSRoute struct {
+	// The route's name; it is in the access log. A DNS label.
+	// +required
+	Name Name `json:"name"`
+
+	// The names of the TLS listeners the route belongs to. Empty: every TLS listener.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Listeners []Name `json:"listeners,omitempty"`
+
+	// The server names the route is for. Empty: every server name of the listener.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Hostnames []Hostname `json:"hostnames,omitempty"`
+
+	// Where connections go.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1
+	Rules []ConnectionRule `json:"rules"`
+}
+
+// ConnectionRule says where connections go.
+type ConnectionRule struct {
+	// The Services, each getting its share of the connections by weight. If it exists and has no endpoint, or does not exist,
+	// its share of the connections is closed.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	BackendRefs []ConnectionBackendRef `json:"backendRefs"`
+}
+
+// ConnectionBackendRef is a port of a Service in the Gateway's namespace, with its share of the connections.
+type ConnectionBackendRef struct {
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// The port of the Service. Connections go straight to the Service's endpoints.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// The share of the connections: the weight divided by the sum of the weights. Zero: none.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	Weight *int32 `json:"weight,omitempty"`
+}

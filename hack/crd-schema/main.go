@@ -1,0 +1,132 @@
+// Command crd-schema adds to the generated CRD what controller-gen has no marker for and CEL, whose cost is bounded for
+// the largest object there could be, is too dear for: what one field says about another, in lists within lists.
+//
+// Usage: crd-schema FILE
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// What a path consists of, in a URL.
+const (
+	dot       = `(\.|%2[Ee])`
+	character = `[-A-Za-z0-9_~!$&'()*+,;=:@]`
+	encoded   = `%([13-9A-Fa-f][0-9A-Fa-f]|0[1-9A-Fa-f]|2[0-9A-Da-d])`
+	// segment is anything but "." and "..", encoded or not, and nothing.
+	segment = `((` + dot + `{0,2}(` + character + `|` + encoded + `)|` + dot + `{3})(` + character + `|` + encoded + `|` + dot + `)*)`
+)
+
+// Values of a path, by its type: one whose segments are none that requests are refused for, or an expression.
+const (
+	literalPath       = `^/(` + segment + `/)*(` + segment + `)?$`
+	regularExpression = `^[ -~]+$`
+)
+
+// framing are the headers that say where a message ends, where it goes and how its connection works. Who could change them
+// could smuggle requests. Some backends take other signs for the hyphen.
+const framing = `(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`
+
+// notFraming is a pattern that no name has: it is what the API server says of a name that is refused.
+const notFraming = `^any header but those that frame a message and its connection, see kubectl explain$`
+
+type schema = map[string]any
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "crd-schema: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(arguments []string) error {
+	if len(arguments) != 1 {
+		return fmt.Errorf("want one file, got %d", len(arguments))
+	}
+	content, err := os.ReadFile(arguments[0])
+	if err != nil {
+		return err
+	}
+	var crd schema
+	if err := yaml.Unmarshal(content, &crd); err != nil {
+		return fmt.Errorf("failed to parse %s: %w", arguments[0], err)
+	}
+	for _, version := range crd["spec"].(schema)["versions"].([]any) {
+		rule := at(version.(schema)["schema"].(schema)["openAPIV3Schema"].(schema), "spec", "routes", "rules")
+		addPaths(at(rule, "matches", "path"))
+		addHeaders(at(rule, "filters"))
+		addUnion(at(rule, "backendRefs", "filters"))
+		addHeaders(at(rule, "backendRefs", "filters"))
+		addCredentials(at(rule, "filters", "cors"))
+	}
+	if content, err = yaml.Marshal(crd); err != nil {
+		return fmt.Errorf("failed to write the schema: %w", err)
+	}
+	return os.WriteFile(arguments[0], append([]byte("---\n"), content...), 0o644)
+}
+
+// at returns the schema of a field below another, through lists.
+func at(from schema, path ...string) schema {
+	for _, name := range path {
+		from = from["properties"].(schema)[name].(schema)
+		if items, ok := from["items"].(schema); ok {
+			from = items
+		}
+	}
+	return from
+}
+
+// unless is a schema for what meets a condition, or else has a field with one of the other values. The API server tells what
+// is wrong with the former.
+func unless(condition schema, field string, others ...any) schema {
+	return schema{"anyOf": []any{condition, schema{"properties": schema{field: schema{"enum": others}}}}}
+}
+
+// addPaths makes the type of a path decide what its value may be.
+func addPaths(path schema) {
+	value := func(pattern string) schema { return schema{"properties": schema{"value": schema{"pattern": pattern}}} }
+	path["allOf"] = []any{
+		unless(value(literalPath), "type", "RegularExpression"),
+		unless(value(regularExpression), "type", "Exact", "PathPrefix"),
+	}
+}
+
+// addUnion makes the type of a filter decide which of the other fields it has; the struct allows no second one.
+func addUnion(filter schema) {
+	properties := filter["properties"].(schema)
+	kinds := properties["type"].(schema)["enum"].([]any)
+	var all []any
+	for _, kind := range kinds {
+		others := slices.DeleteFunc(slices.Clone(kinds), func(other any) bool { return other == kind })
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if strings.EqualFold(name, kind.(string)) {
+				all = append(all, unless(schema{"required": []any{name}}, "type", others...))
+			}
+		}
+	}
+	filter["allOf"] = all
+}
+
+// addHeaders keeps framing headers from being changed.
+func addHeaders(filter schema) {
+	for _, name := range []string{"requestHeaderModifier", "responseHeaderModifier"} {
+		modifier := at(filter, name)
+		for _, header := range []schema{at(modifier, "set", "name"), at(modifier, "add", "name"), at(modifier, "remove")} {
+			header["anyOf"] = []any{schema{"pattern": notFraming}, schema{"not": schema{"pattern": framing}}}
+		}
+	}
+}
+
+// addCredentials refuses credentials from any origin.
+func addCredentials(cors schema) {
+	cors["anyOf"] = []any{
+		schema{"properties": schema{"allowOrigins": schema{"items": schema{"pattern": "^https?://"}}}},
+		schema{"properties": schema{"allowCredentials": schema{"enum": []any{false}}}},
+	}
+}
