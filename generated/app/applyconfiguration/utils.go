@@ -19,8 +19,26 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=app.example.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("Backend"):
+		return &appv1.BackendApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendRef"):
 		return &appv1.BackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendRefFilter"):
+		return &appv1.BackendRefFilterApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendTLS"):
+		return &appv1.BackendTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClientValidation"):
+		return &appv1.ClientValidationApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ConnectionBackendRef"):
+		return &appv1.ConnectionBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ConnectionLimits"):
+		return &appv1.ConnectionLimitsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ConnectionRule"):
+		return &appv1.ConnectionRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CORS"):
+		return &appv1.CORSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("DirectResponse"):
+		return &appv1.DirectResponseApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Gateway"):
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):
@@ -29,24 +47,64 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.GatewaySpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayStatus"):
 		return &appv1.GatewayStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Header"):
+		return &appv1.HeaderApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HeaderFilter"):
+		return &appv1.HeaderFilterApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HeaderMatch"):
+		return &appv1.HeaderMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HealthCheck"):
+		return &appv1.HealthCheckApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HSTS"):
+		return &appv1.HSTSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &appv1.ListenerApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ListenerTLS"):
+		return &appv1.ListenerTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("LoadBalancing"):
+		return &appv1.LoadBalancingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ObjectReference"):
+		return &appv1.ObjectReferenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("OutlierDetection"):
+		return &appv1.OutlierDetectionApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PathMatch"):
 		return &appv1.PathMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PathModifier"):
+		return &appv1.PathModifierApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodResources"):
 		return &appv1.PodResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodsSpec"):
 		return &appv1.PodsSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProxyProblem"):
+		return &appv1.ProxyProblemApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProxyStatus"):
 		return &appv1.ProxyStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("QueryParamMatch"):
+		return &appv1.QueryParamMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):
+		return &appv1.RequestRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteFilter"):
+		return &appv1.RouteFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteMatch"):
 		return &appv1.RouteMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteRetry"):
+		return &appv1.RouteRetryApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteRule"):
 		return &appv1.RouteRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteTimeouts"):
+		return &appv1.RouteTimeoutsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServiceSpec"):
 		return &appv1.ServiceSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SessionPersistence"):
+		return &appv1.SessionPersistenceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TCPRoute"):
+		return &appv1.TCPRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("TLSRoute"):
+		return &appv1.TLSRouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("URLRewrite"):
+		return &appv1.URLRewriteApplyConfiguration{}
 
 	}
 	return nil

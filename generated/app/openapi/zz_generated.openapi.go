@@ -18,21 +18,50 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		"gateway/api/app/v1.Backend":                      schema_gateway_api_app_v1_Backend(ref),
 		"gateway/api/app/v1.BackendRef":                   schema_gateway_api_app_v1_BackendRef(ref),
+		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
+		"gateway/api/app/v1.BackendTLS":                   schema_gateway_api_app_v1_BackendTLS(ref),
+		"gateway/api/app/v1.CORS":                         schema_gateway_api_app_v1_CORS(ref),
+		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
+		"gateway/api/app/v1.ConnectionBackendRef":         schema_gateway_api_app_v1_ConnectionBackendRef(ref),
+		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
+		"gateway/api/app/v1.ConnectionRule":               schema_gateway_api_app_v1_ConnectionRule(ref),
+		"gateway/api/app/v1.DirectResponse":               schema_gateway_api_app_v1_DirectResponse(ref),
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
 		"gateway/api/app/v1.GatewayAddress":               schema_gateway_api_app_v1_GatewayAddress(ref),
 		"gateway/api/app/v1.GatewayList":                  schema_gateway_api_app_v1_GatewayList(ref),
 		"gateway/api/app/v1.GatewaySpec":                  schema_gateway_api_app_v1_GatewaySpec(ref),
 		"gateway/api/app/v1.GatewayStatus":                schema_gateway_api_app_v1_GatewayStatus(ref),
+		"gateway/api/app/v1.HSTS":                         schema_gateway_api_app_v1_HSTS(ref),
+		"gateway/api/app/v1.Header":                       schema_gateway_api_app_v1_Header(ref),
+		"gateway/api/app/v1.HeaderFilter":                 schema_gateway_api_app_v1_HeaderFilter(ref),
+		"gateway/api/app/v1.HeaderMatch":                  schema_gateway_api_app_v1_HeaderMatch(ref),
+		"gateway/api/app/v1.HealthCheck":                  schema_gateway_api_app_v1_HealthCheck(ref),
 		"gateway/api/app/v1.Listener":                     schema_gateway_api_app_v1_Listener(ref),
+		"gateway/api/app/v1.ListenerTLS":                  schema_gateway_api_app_v1_ListenerTLS(ref),
+		"gateway/api/app/v1.LoadBalancing":                schema_gateway_api_app_v1_LoadBalancing(ref),
+		"gateway/api/app/v1.ObjectReference":              schema_gateway_api_app_v1_ObjectReference(ref),
+		"gateway/api/app/v1.OutlierDetection":             schema_gateway_api_app_v1_OutlierDetection(ref),
 		"gateway/api/app/v1.PathMatch":                    schema_gateway_api_app_v1_PathMatch(ref),
+		"gateway/api/app/v1.PathModifier":                 schema_gateway_api_app_v1_PathModifier(ref),
 		"gateway/api/app/v1.PodResources":                 schema_gateway_api_app_v1_PodResources(ref),
 		"gateway/api/app/v1.PodsSpec":                     schema_gateway_api_app_v1_PodsSpec(ref),
+		"gateway/api/app/v1.ProxyProblem":                 schema_gateway_api_app_v1_ProxyProblem(ref),
 		"gateway/api/app/v1.ProxyStatus":                  schema_gateway_api_app_v1_ProxyStatus(ref),
+		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
+		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
+		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
 		"gateway/api/app/v1.RouteMatch":                   schema_gateway_api_app_v1_RouteMatch(ref),
+		"gateway/api/app/v1.RouteRetry":                   schema_gateway_api_app_v1_RouteRetry(ref),
 		"gateway/api/app/v1.RouteRule":                    schema_gateway_api_app_v1_RouteRule(ref),
+		"gateway/api/app/v1.RouteTimeouts":                schema_gateway_api_app_v1_RouteTimeouts(ref),
 		"gateway/api/app/v1.ServiceSpec":                  schema_gateway_api_app_v1_ServiceSpec(ref),
+		"gateway/api/app/v1.SessionPersistence":           schema_gateway_api_app_v1_SessionPersistence(ref),
+		"gateway/api/app/v1.TCPRoute":                     schema_gateway_api_app_v1_TCPRoute(ref),
+		"gateway/api/app/v1.TLSRoute":                     schema_gateway_api_app_v1_TLSRoute(ref),
+		"gateway/api/app/v1.URLRewrite":                   schema_gateway_api_app_v1_URLRewrite(ref),
 		resource.Quantity{}.OpenAPIModelName():            schema_apimachinery_pkg_api_resource_Quantity(ref),
 		v1.APIGroup{}.OpenAPIModelName():                  schema_pkg_apis_meta_v1_APIGroup(ref),
 		v1.APIGroupList{}.OpenAPIModelName():              schema_pkg_apis_meta_v1_APIGroupList(ref),
@@ -91,6 +120,75 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	}
 }
 
+func schema_gateway_api_app_v1_Backend(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Backend says how to talk to a port of a Service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Service, in the Gateway's namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of the Service.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"tls": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https, kubernetes.io/wss) are answered with 500 as long as there is nothing here.",
+							Ref:         ref("gateway/api/app/v1.BackendTLS"),
+						},
+					},
+					"proxyProtocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Begin every connection with a PROXY protocol header of this version, which says where the client is.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"loadBalancing": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How requests are spread over the endpoints.",
+							Ref:         ref("gateway/api/app/v1.LoadBalancing"),
+						},
+					},
+					"healthCheck": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ask the endpoints whether they are well, beside what their readiness probes say.",
+							Ref:         ref("gateway/api/app/v1.HealthCheck"),
+						},
+					},
+					"outlierDetection": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Take an endpoint out when requests fail on it, until its health check passes again.",
+							Ref:         ref("gateway/api/app/v1.OutlierDetection"),
+						},
+					},
+					"connections": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests an endpoint gets at a time, and how many wait.",
+							Ref:         ref("gateway/api/app/v1.ConnectionLimits"),
+						},
+					},
+				},
+				Required: []string{"name", "port"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.BackendTLS", "gateway/api/app/v1.ConnectionLimits", "gateway/api/app/v1.HealthCheck", "gateway/api/app/v1.LoadBalancing", "gateway/api/app/v1.OutlierDetection"},
+	}
+}
+
 func schema_gateway_api_app_v1_BackendRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -121,8 +219,401 @@ func schema_gateway_api_app_v1_BackendRef(ref common.ReferenceCallback) common.O
 							Format:      "int32",
 						},
 					},
+					"filters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier and ResponseHeaderModifier.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.BackendRefFilter"),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"name", "port"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.BackendRefFilter"},
+	}
+}
+
+func schema_gateway_api_app_v1_BackendRefFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which filter this is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the request.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+					"responseHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the answer that a backend gave.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+				},
+				Required: []string{"type"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.HeaderFilter"},
+	}
+}
+
+func schema_gateway_api_app_v1_BackendTLS(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BackendTLS is how to speak TLS to endpoints.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"caCertificateRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign the endpoints' certificates.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The server name to ask for (SNI). The certificate has to be for it (subjectAltName).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"caCertificateRefs", "hostname"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ObjectReference"},
+	}
+}
+
+func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CORS says which web pages of other origins may use a route, and how.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"allowOrigins": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with \"*.\" for every name below (https://*.example.com), or \"*\" for every origin.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allowCredentials": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether requests may carry cookies and the like. Not with the origin \"*\": a page of any origin could act for the user.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"allowMethods": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The methods, beside GET, HEAD and POST, which are always allowed. \"*\": all, for requests without credentials.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"allowHeaders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The request headers, beside those that are always allowed. \"*\": all, for requests without credentials.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"exposeHeaders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The headers of the answer that pages may read, beside those that are always allowed. \"*\": all, for requests without credentials.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"maxAge": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how many seconds a browser may remember the answer to a preflight request.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"allowOrigins"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ClientValidation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClientValidation says whose certificates clients have to show.\n\nThe backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names is removed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"caCertificateRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Required: a client without a valid certificate is refused. Optional: a client may have none, but not an invalid one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"caCertificateRefs"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ObjectReference"},
+	}
+}
+
+func schema_gateway_api_app_v1_ConnectionBackendRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConnectionBackendRef is a port of a Service in the Gateway's namespace, with its share of the connections.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of the Service. Connections go straight to the Service's endpoints.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"weight": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The share of the connections: the weight divided by the sum of the weights. Zero: none.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"name", "port"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ConnectionLimits(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConnectionLimits bounds what an endpoint has to do. Each proxy pod counts for itself.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxPerEndpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"maxQueue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests may wait for an endpoint; more of them are sent to another. Zero: any number.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"queueTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long a request may wait; then it is answered with 503.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"maxPerEndpoint"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ConnectionRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConnectionRule says where connections go.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"backendRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The Services, each getting its share of the connections by weight. If it exists and has no endpoint, or does not exist, its share of the connections is closed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ConnectionBackendRef"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"backendRefs"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ConnectionBackendRef"},
+	}
+}
+
+func schema_gateway_api_app_v1_DirectResponse(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DirectResponse is an answer that needs no backend.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"statusCode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The status of the answer.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"body": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The body. Empty: none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"contentType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the body is.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -283,7 +774,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The ports traffic enters by. Names are unique, and so is every pair of port and hostname.",
+							Description: "The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak the same protocol.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -304,12 +795,95 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Which requests go to which Services. Names are unique.\n\nWhen several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a wildcard (the longer one first) before none; then an Exact path before a PathPrefix; then the longer prefix; then the order in this object. A request that no rule matches is answered with 404.",
+							Description: "Which requests go to which Services. Names are unique.\n\nWhen several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this object. A request that no rule matches is answered with 404.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Ref: ref("gateway/api/app/v1.Route"),
+									},
+								},
+							},
+						},
+					},
+					"tcpRoutes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Which connections of TCP listeners go to which Services. Names are unique.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.TCPRoute"),
+									},
+								},
+							},
+						},
+					},
+					"tlsRoutes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the client asks for. Names are unique.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.TLSRoute"),
+									},
+								},
+							},
+						},
+					},
+					"backends": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+									"port",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "How to talk to the Services that routes name, where the defaults do not do.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.Backend"),
+									},
+								},
+							},
+						},
+					},
+					"trustedProxies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else sends is replaced.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -334,7 +908,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 
@@ -362,7 +936,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Accepted: the spec can be carried out. ResolvedRefs: all Services and ports it names exist. Programmed: every proxy that receives traffic runs this generation.",
+							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs this generation.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -441,6 +1015,238 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 	}
 }
 
+func schema_gateway_api_app_v1_HSTS(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HSTS is the header Strict-Transport-Security.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxAgeSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how long browsers remember, in seconds.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"includeSubDomains": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether it holds for all names below the hostname too.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"preload": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether browsers may ship with it.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_Header(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Header is a header with a value.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The value, as it is: of printable ASCII characters, without white space at its ends.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "value"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_HeaderFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HeaderFilter changes headers: those to remove are removed, then those to set replace what has their name, then those to add are added. Names match whatever their case.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"set": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Headers that replace all of their name. The headers that frame a message and its connection cannot be changed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.Header"),
+									},
+								},
+							},
+						},
+					},
+					"add": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Headers to add to those of their name. The headers that frame a message and its connection cannot be changed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.Header"),
+									},
+								},
+							},
+						},
+					},
+					"remove": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Names of headers to remove. The headers that frame a message and its connection cannot be changed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.Header"},
+	}
+}
+
+func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HeaderMatch is a condition on a request header.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the header; case does not matter.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The value; case matters. A header that comes several times counts as one whose values are joined by commas (RFC 9110, section 5.2).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "value"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_HealthCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HealthCheck is how endpoints are asked whether they are well.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path to request by GET; an answer of 200 to 399 is good. Empty: a connection is enough.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The hostname to request it from. Empty: the name of the Service.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"interval": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The time between two checks of an endpoint.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"timeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long an answer may take.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"unhealthyThreshold": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many checks in a row have to fail until the endpoint is taken out.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"healthyThreshold": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many checks in a row have to pass until the endpoint is back.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -466,7 +1272,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The protocol spoken on the port.",
+							Description: "The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -474,13 +1280,167 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Only requests for this hostname use the listener. \"*.example.com\" stands for every name below example.com, but not example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific hostname, and the routes of that listener only.",
+							Description: "Only requests for this hostname use the listener. \"*.example.com\" stands for every name below example.com, but not example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates are for; a request over a connection made for another listener is answered with 421.",
 							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"tls": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How to speak TLS. Required for protocol HTTPS.",
+							Ref:         ref("gateway/api/app/v1.ListenerTLS"),
+						},
+					},
+					"httpsRedirect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"proxyProtocol": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection without is closed. Only for ports that nobody but a load balancer can reach.",
+							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 				},
 				Required: []string{"name", "port", "protocol"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ListenerTLS"},
+	}
+}
+
+func schema_gateway_api_app_v1_ListenerTLS(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ListenerTLS is how a listener speaks TLS.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"certificateRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
+					"minVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The lowest version of TLS that clients may use.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"cipherProfile": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and authenticated encryption. Modern: those of TLS 1.3 alone.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"clientValidation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether clients have to show a certificate. Empty: they are not asked for one.",
+							Ref:         ref("gateway/api/app/v1.ClientValidation"),
+						},
+					},
+					"hsts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Tell browsers to use HTTPS only, from now on (RFC 6797, Strict-Transport-Security).",
+							Ref:         ref("gateway/api/app/v1.HSTS"),
+						},
+					},
+				},
+				Required: []string{"certificateRefs"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ClientValidation", "gateway/api/app/v1.HSTS", "gateway/api/app/v1.ObjectReference"},
+	}
+}
+
+func schema_gateway_api_app_v1_LoadBalancing(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "LoadBalancing is how requests are spread over endpoints.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"algorithm": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy. SourceIP, URI, Header: always the same endpoint for a client's address, for a path, or for the value of a request header, as long as the endpoints stay the same.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"header": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the request header.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ObjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectReference names an object in the Gateway's namespace.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_OutlierDetection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OutlierDetection is when an endpoint is taken out because of the requests it fails.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"consecutiveErrors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests in a row have to fail: no connection, no answer, or one of 500 and above except 501 and 505.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -490,24 +1450,60 @@ func schema_gateway_api_app_v1_PathMatch(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PathMatch is a condition on a request's path, without the query string. Paths are compared byte by byte, as the client sent them: nothing is decoded, and case matters.",
+				Description: "PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets the path as the client sent it. Requests with \".\" and \"..\" segments, encoded or not, are answered with 400.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference.",
+							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole path matches the value, in RE2 syntax without Unicode.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The path, starting with a slash. Not allowed: empty, \".\" and \"..\" segments, an encoded slash (%2F), a query, a fragment, and characters that a path must have percent-encoded.",
+							Description: "The path, starting with a slash. Not allowed: empty, \".\" and \"..\" segments, an encoded slash (%2F), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_PathModifier(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PathModifier is another path.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replaceFullPath": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"replacePrefixMatch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type"},
 			},
 		},
 	}
@@ -578,6 +1574,51 @@ func schema_gateway_api_app_v1_PodsSpec(ref common.ReferenceCallback) common.Ope
 	}
 }
 
+func schema_gateway_api_app_v1_ProxyProblem(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProxyProblem is a part of a Gateway that a proxy leaves out.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"listener": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the listener concerned; empty if it is a backend.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind of the object that cannot be used.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it cannot be used.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "name", "message"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_ProxyStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -607,10 +1648,116 @@ func schema_gateway_api_app_v1_ProxyStatus(ref common.ReferenceCallback) common.
 							Format:      "",
 						},
 					},
+					"problems": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What of the Gateway this pod leaves out, though it runs the generation: certificates that cannot be used.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ProxyProblem"),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"pod"},
 			},
 		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ProxyProblem"},
+	}
+}
+
+func schema_gateway_api_app_v1_QueryParamMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "QueryParamMatch is a condition on a parameter of the query.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the parameter; case matters. Of one that comes several times, the first counts.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The value; case matters. It is compared with the decoded one; characters that are not ASCII, white space, control characters and the percent sign stand for themselves percent-encoded (%C3%A4, %20, %25) there.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "value"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_RequestRedirect(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the query stays in any case.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"scheme": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The scheme.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The hostname.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path.",
+							Ref:         ref("gateway/api/app/v1.PathModifier"),
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port. Empty: the well-known one of the scheme if a scheme is given, else that of the listener.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"statusCode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The status of the answer.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.PathModifier"},
 	}
 }
 
@@ -636,7 +1783,7 @@ func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAP
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The names of the listeners the route belongs to. Empty: every listener.",
+							Description: "The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to HTTPS.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -674,7 +1821,7 @@ func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAP
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The rules; a request that meets one of a rule's matches goes to the rule's backends.",
+							Description: "The rules; a request that meets one of a rule's matches is handled by the rule.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -694,6 +1841,66 @@ func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAP
 	}
 }
 
+func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which filter this is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the request.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+					"responseHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the answer that a backend gave.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+					"requestRedirect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer with a redirect.",
+							Ref:         ref("gateway/api/app/v1.RequestRedirect"),
+						},
+					},
+					"urlRewrite": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change hostname and path of the request.",
+							Ref:         ref("gateway/api/app/v1.URLRewrite"),
+						},
+					},
+					"directResponse": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer with a fixed text.",
+							Ref:         ref("gateway/api/app/v1.DirectResponse"),
+						},
+					},
+					"cors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests.",
+							Ref:         ref("gateway/api/app/v1.CORS"),
+						},
+					},
+				},
+				Required: []string{"type"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+	}
+}
+
 func schema_gateway_api_app_v1_RouteMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -708,11 +1915,99 @@ func schema_gateway_api_app_v1_RouteMatch(ref common.ReferenceCallback) common.O
 							Ref:         ref("gateway/api/app/v1.PathMatch"),
 						},
 					},
+					"headers": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The conditions on the request's headers.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.HeaderMatch"),
+									},
+								},
+							},
+						},
+					},
+					"queryParams": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The conditions on the parameters of the query.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.QueryParamMatch"),
+									},
+								},
+							},
+						},
+					},
+					"method": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The method. Empty: every method.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.PathMatch"},
+			"gateway/api/app/v1.HeaderMatch", "gateway/api/app/v1.PathMatch", "gateway/api/app/v1.QueryParamMatch"},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteRetry(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on another endpoint, and one second before one on the same.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"codes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Answers that are tried again, if the request had at most 15 KiB.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int32",
+									},
+								},
+							},
+						},
+					},
+					"attempts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often to try again.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -720,7 +2015,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RouteRule says which requests go to which backends.",
+				Description: "RouteRule says which requests go to which backends, and what happens to them on the way.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"matches": {
@@ -736,6 +2031,27 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Ref: ref("gateway/api/app/v1.RouteMatch"),
+									},
+								},
+							},
+						},
+					},
+					"filters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RouteFilter"),
 									},
 								},
 							},
@@ -759,11 +2075,63 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 					},
+					"timeouts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long to wait for a backend. Empty: 60 seconds.",
+							Ref:         ref("gateway/api/app/v1.RouteTimeouts"),
+						},
+					},
+					"retry": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When to try a request again. Empty: a request that could not be sent is tried again up to 3 times.",
+							Ref:         ref("gateway/api/app/v1.RouteRetry"),
+						},
+					},
+					"sessionPersistence": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Keep a client's requests on the same endpoint of a Service, by a cookie.",
+							Ref:         ref("gateway/api/app/v1.SessionPersistence"),
+						},
+					},
+					"maxRequestBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a Content-Length: one that does not say its length is answered with 411. Empty: any size.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.BackendRef", "gateway/api/app/v1.RouteMatch"},
+			"gateway/api/app/v1.BackendRef", "gateway/api/app/v1.RouteFilter", "gateway/api/app/v1.RouteMatch", "gateway/api/app/v1.RouteRetry", "gateway/api/app/v1.RouteTimeouts", "gateway/api/app/v1.SessionPersistence"},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteTimeouts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteTimeouts bounds how long to wait for a backend. HAProxy bounds the time until the answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"request": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long the client may have to wait for the answer to begin, whatever is tried for it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"backendRequest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long one attempt may take until the answer begins.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -799,6 +2167,209 @@ func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.
 				},
 			},
 		},
+	}
+}
+
+func schema_gateway_api_app_v1_SessionPersistence(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"sessionName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the cookie.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the session is kept.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"absoluteTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long a session may last. Empty: any time, as long as the browser is open.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_TCPRoute(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TCPRoute sends the connections of TCP listeners to Services.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The route's name; it is in the access log. A DNS label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"listeners": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The names of the TCP listeners the route belongs to. A listener takes one route: the first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Where connections go.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ConnectionRule"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name", "listeners", "rules"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ConnectionRule"},
+	}
+}
+
+func schema_gateway_api_app_v1_TLSRoute(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "TLSRoute sends the connections of TLS listeners to Services, by the server name that the client asks for.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The route's name; it is in the access log. A DNS label.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"listeners": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The names of the TLS listeners the route belongs to. Empty: every TLS listener.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"hostnames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The server names the route is for. Empty: every server name of the listener.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"rules": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Where connections go.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ConnectionRule"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name", "rules"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ConnectionRule"},
+	}
+}
+
+func schema_gateway_api_app_v1_URLRewrite(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "URLRewrite changes where a request seems to go. Matches, the access log and X-Forwarded-Host have the original.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The hostname, in place of the request's Host.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path.",
+							Ref:         ref("gateway/api/app/v1.PathModifier"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.PathModifier"},
 	}
 }
 

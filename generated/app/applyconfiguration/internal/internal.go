@@ -25,7 +25,133 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: gateway.api.app.v1.Backend
+  map:
+    fields:
+    - name: connections
+      type:
+        namedType: gateway.api.app.v1.ConnectionLimits
+    - name: healthCheck
+      type:
+        namedType: gateway.api.app.v1.HealthCheck
+    - name: loadBalancing
+      type:
+        namedType: gateway.api.app.v1.LoadBalancing
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: outlierDetection
+      type:
+        namedType: gateway.api.app.v1.OutlierDetection
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
+    - name: proxyProtocol
+      type:
+        scalar: string
+    - name: tls
+      type:
+        namedType: gateway.api.app.v1.BackendTLS
 - name: gateway.api.app.v1.BackendRef
+  map:
+    fields:
+    - name: filters
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.BackendRefFilter
+          elementRelationship: associative
+          keys:
+          - type
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
+    - name: weight
+      type:
+        scalar: numeric
+- name: gateway.api.app.v1.BackendRefFilter
+  map:
+    fields:
+    - name: requestHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: responseHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: type
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.BackendTLS
+  map:
+    fields:
+    - name: caCertificateRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: hostname
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.CORS
+  map:
+    fields:
+    - name: allowCredentials
+      type:
+        scalar: boolean
+    - name: allowHeaders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: allowMethods
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: allowOrigins
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: exposeHeaders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: maxAge
+      type:
+        scalar: numeric
+- name: gateway.api.app.v1.ClientValidation
+  map:
+    fields:
+    - name: caCertificateRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: mode
+      type:
+        scalar: string
+- name: gateway.api.app.v1.ConnectionBackendRef
   map:
     fields:
     - name: name
@@ -37,6 +163,40 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
       default: 0
     - name: weight
+      type:
+        scalar: numeric
+- name: gateway.api.app.v1.ConnectionLimits
+  map:
+    fields:
+    - name: maxPerEndpoint
+      type:
+        scalar: numeric
+      default: 0
+    - name: maxQueue
+      type:
+        scalar: numeric
+    - name: queueTimeout
+      type:
+        scalar: string
+- name: gateway.api.app.v1.ConnectionRule
+  map:
+    fields:
+    - name: backendRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ConnectionBackendRef
+          elementRelationship: atomic
+- name: gateway.api.app.v1.DirectResponse
+  map:
+    fields:
+    - name: body
+      type:
+        scalar: string
+    - name: contentType
+      type:
+        scalar: string
+    - name: statusCode
       type:
         scalar: numeric
 - name: gateway.api.app.v1.Gateway
@@ -74,6 +234,15 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewaySpec
   map:
     fields:
+    - name: backends
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.Backend
+          elementRelationship: associative
+          keys:
+          - name
+          - port
     - name: listeners
       type:
         list:
@@ -101,6 +270,28 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ServiceSpec
       default: {}
+    - name: tcpRoutes
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.TCPRoute
+          elementRelationship: associative
+          keys:
+          - name
+    - name: tlsRoutes
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.TLSRoute
+          elementRelationship: associative
+          keys:
+          - name
+    - name: trustedProxies
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.GatewayStatus
   map:
     fields:
@@ -138,12 +329,98 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: selector
       type:
         scalar: string
+- name: gateway.api.app.v1.HSTS
+  map:
+    fields:
+    - name: includeSubDomains
+      type:
+        scalar: boolean
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
+    - name: preload
+      type:
+        scalar: boolean
+- name: gateway.api.app.v1.Header
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: value
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.HeaderFilter
+  map:
+    fields:
+    - name: add
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.Header
+          elementRelationship: associative
+          keys:
+          - name
+    - name: remove
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: set
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.Header
+          elementRelationship: associative
+          keys:
+          - name
+- name: gateway.api.app.v1.HeaderMatch
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.HealthCheck
+  map:
+    fields:
+    - name: healthyThreshold
+      type:
+        scalar: numeric
+    - name: hostname
+      type:
+        scalar: string
+    - name: interval
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: timeout
+      type:
+        scalar: string
+    - name: unhealthyThreshold
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.Listener
   map:
     fields:
     - name: hostname
       type:
         scalar: string
+    - name: httpsRedirect
+      type:
+        scalar: boolean
     - name: name
       type:
         scalar: string
@@ -156,6 +433,57 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: proxyProtocol
+      type:
+        scalar: boolean
+    - name: tls
+      type:
+        namedType: gateway.api.app.v1.ListenerTLS
+- name: gateway.api.app.v1.ListenerTLS
+  map:
+    fields:
+    - name: certificateRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: cipherProfile
+      type:
+        scalar: string
+    - name: clientValidation
+      type:
+        namedType: gateway.api.app.v1.ClientValidation
+    - name: hsts
+      type:
+        namedType: gateway.api.app.v1.HSTS
+    - name: minVersion
+      type:
+        scalar: string
+- name: gateway.api.app.v1.LoadBalancing
+  map:
+    fields:
+    - name: algorithm
+      type:
+        scalar: string
+    - name: header
+      type:
+        scalar: string
+- name: gateway.api.app.v1.ObjectReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.OutlierDetection
+  map:
+    fields:
+    - name: consecutiveErrors
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.PathMatch
   map:
     fields:
@@ -165,6 +493,19 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: value
       type:
         scalar: string
+- name: gateway.api.app.v1.PathModifier
+  map:
+    fields:
+    - name: replaceFullPath
+      type:
+        scalar: string
+    - name: replacePrefixMatch
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.PodResources
   map:
     fields:
@@ -185,6 +526,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.PodResources
       default: {}
+- name: gateway.api.app.v1.ProxyProblem
+  map:
+    fields:
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: listener
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.ProxyStatus
   map:
     fields:
@@ -198,6 +557,44 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: problems
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ProxyProblem
+          elementRelationship: atomic
+- name: gateway.api.app.v1.QueryParamMatch
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.RequestRedirect
+  map:
+    fields:
+    - name: hostname
+      type:
+        scalar: string
+    - name: path
+      type:
+        namedType: gateway.api.app.v1.PathModifier
+    - name: port
+      type:
+        scalar: numeric
+    - name: scheme
+      type:
+        scalar: string
+    - name: statusCode
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.Route
   map:
     fields:
@@ -223,13 +620,69 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.RouteRule
           elementRelationship: atomic
+- name: gateway.api.app.v1.RouteFilter
+  map:
+    fields:
+    - name: cors
+      type:
+        namedType: gateway.api.app.v1.CORS
+    - name: directResponse
+      type:
+        namedType: gateway.api.app.v1.DirectResponse
+    - name: requestHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: requestRedirect
+      type:
+        namedType: gateway.api.app.v1.RequestRedirect
+    - name: responseHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: type
+      type:
+        scalar: string
+      default: ""
+    - name: urlRewrite
+      type:
+        namedType: gateway.api.app.v1.URLRewrite
 - name: gateway.api.app.v1.RouteMatch
   map:
     fields:
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.HeaderMatch
+          elementRelationship: associative
+          keys:
+          - name
+    - name: method
+      type:
+        scalar: string
     - name: path
       type:
         namedType: gateway.api.app.v1.PathMatch
       default: {}
+    - name: queryParams
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.QueryParamMatch
+          elementRelationship: associative
+          keys:
+          - name
+- name: gateway.api.app.v1.RouteRetry
+  map:
+    fields:
+    - name: attempts
+      type:
+        scalar: numeric
+    - name: codes
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: associative
 - name: gateway.api.app.v1.RouteRule
   map:
     fields:
@@ -239,12 +692,41 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.BackendRef
           elementRelationship: atomic
+    - name: filters
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RouteFilter
+          elementRelationship: associative
+          keys:
+          - type
     - name: matches
       type:
         list:
           elementType:
             namedType: gateway.api.app.v1.RouteMatch
           elementRelationship: atomic
+    - name: maxRequestBytes
+      type:
+        scalar: numeric
+    - name: retry
+      type:
+        namedType: gateway.api.app.v1.RouteRetry
+    - name: sessionPersistence
+      type:
+        namedType: gateway.api.app.v1.SessionPersistence
+    - name: timeouts
+      type:
+        namedType: gateway.api.app.v1.RouteTimeouts
+- name: gateway.api.app.v1.RouteTimeouts
+  map:
+    fields:
+    - name: backendRequest
+      type:
+        scalar: string
+    - name: request
+      type:
+        scalar: string
 - name: gateway.api.app.v1.ServiceSpec
   map:
     fields:
@@ -256,6 +738,71 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: type
       type:
         scalar: string
+- name: gateway.api.app.v1.SessionPersistence
+  map:
+    fields:
+    - name: absoluteTimeout
+      type:
+        scalar: string
+    - name: sessionName
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+- name: gateway.api.app.v1.TCPRoute
+  map:
+    fields:
+    - name: listeners
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: rules
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ConnectionRule
+          elementRelationship: atomic
+- name: gateway.api.app.v1.TLSRoute
+  map:
+    fields:
+    - name: hostnames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: listeners
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: rules
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ConnectionRule
+          elementRelationship: atomic
+- name: gateway.api.app.v1.URLRewrite
+  map:
+    fields:
+    - name: hostname
+      type:
+        scalar: string
+    - name: path
+      type:
+        namedType: gateway.api.app.v1.PathModifier
 - name: io.k8s.apimachinery.pkg.api.resource.Quantity
   scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

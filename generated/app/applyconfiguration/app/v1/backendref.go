@@ -15,6 +15,9 @@ type BackendRefApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
 	Weight *int32 `json:"weight,omitempty"`
+	// What happens to the requests for this Service alone, after the rule's filters: RequestHeaderModifier and
+	// ResponseHeaderModifier.
+	Filters []BackendRefFilterApplyConfiguration `json:"filters,omitempty"`
 }
 
 // BackendRefApplyConfiguration constructs a declarative configuration of the BackendRef type for use with
@@ -44,5 +47,18 @@ func (b *BackendRefApplyConfiguration) WithPort(value int32) *BackendRefApplyCon
 // If called multiple times, the Weight field is set to the value of the last call.
 func (b *BackendRefApplyConfiguration) WithWeight(value int32) *BackendRefApplyConfiguration {
 	b.Weight = &value
+	return b
+}
+
+// WithFilters adds the given value to the Filters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Filters field.
+func (b *BackendRefApplyConfiguration) WithFilters(values ...*BackendRefFilterApplyConfiguration) *BackendRefApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFilters")
+		}
+		b.Filters = append(b.Filters, *values[i])
+	}
 	return b
 }

@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // GatewaySpecApplyConfiguration represents a declarative configuration of the GatewaySpec type for use
 // with apply.
 //
@@ -14,14 +18,27 @@ type GatewaySpecApplyConfiguration struct {
 	// How many proxy pods to run. Zero is allowed: the Gateway then answers nothing. kubectl scale and a
 	// HorizontalPodAutoscaler change this field.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname.
+	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak
+	// the same protocol.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
 	// Which requests go to which Services. Names are unique.
 	//
 	// When several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a
-	// wildcard (the longer one first) before none; then an Exact path before a PathPrefix; then the longer prefix;
-	// then the order in this object. A request that no rule matches is answered with 404.
+	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
+	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
+	// object. A request that no rule matches is answered with 404.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
+	// Which connections of TCP listeners go to which Services. Names are unique.
+	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
+	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
+	// client asks for. Names are unique.
+	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
+	// How to talk to the Services that routes name, where the defaults do not do.
+	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
+	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as
+	// X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else
+	// sends is replaced.
+	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// The Service that makes the proxies reachable.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
@@ -64,6 +81,55 @@ func (b *GatewaySpecApplyConfiguration) WithRoutes(values ...*RouteApplyConfigur
 			panic("nil value passed to WithRoutes")
 		}
 		b.Routes = append(b.Routes, *values[i])
+	}
+	return b
+}
+
+// WithTCPRoutes adds the given value to the TCPRoutes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TCPRoutes field.
+func (b *GatewaySpecApplyConfiguration) WithTCPRoutes(values ...*TCPRouteApplyConfiguration) *GatewaySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTCPRoutes")
+		}
+		b.TCPRoutes = append(b.TCPRoutes, *values[i])
+	}
+	return b
+}
+
+// WithTLSRoutes adds the given value to the TLSRoutes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TLSRoutes field.
+func (b *GatewaySpecApplyConfiguration) WithTLSRoutes(values ...*TLSRouteApplyConfiguration) *GatewaySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTLSRoutes")
+		}
+		b.TLSRoutes = append(b.TLSRoutes, *values[i])
+	}
+	return b
+}
+
+// WithBackends adds the given value to the Backends field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Backends field.
+func (b *GatewaySpecApplyConfiguration) WithBackends(values ...*BackendApplyConfiguration) *GatewaySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBackends")
+		}
+		b.Backends = append(b.Backends, *values[i])
+	}
+	return b
+}
+
+// WithTrustedProxies adds the given value to the TrustedProxies field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TrustedProxies field.
+func (b *GatewaySpecApplyConfiguration) WithTrustedProxies(values ...appv1.CIDR) *GatewaySpecApplyConfiguration {
+	for i := range values {
+		b.TrustedProxies = append(b.TrustedProxies, values[i])
 	}
 	return b
 }

@@ -15,7 +15,8 @@ import (
 type GatewayStatusApplyConfiguration struct {
 	// The latest generation the operator has seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Accepted: the spec can be carried out. ResolvedRefs: all Services and ports it names exist. Programmed: every proxy
+	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
+	// certificates. Programmed: every proxy
 	// that receives traffic runs this generation.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Where traffic can be sent: the addresses of the load balancer if the Service is of type LoadBalancer, else its cluster IPs.

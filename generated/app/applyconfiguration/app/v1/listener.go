@@ -17,12 +17,21 @@ type ListenerApplyConfiguration struct {
 	Name *appv1.Name `json:"name,omitempty"`
 	// The port to accept connections on. Ports 8404 and 8405 belong to the proxy pod itself.
 	Port *int32 `json:"port,omitempty"`
-	// The protocol spoken on the port.
+	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
+	// HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.
 	Protocol *appv1.Protocol `json:"protocol,omitempty"`
 	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
 	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
-	// hostname, and the routes of that listener only.
+	// hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates
+	// are for; a request over a connection made for another listener is answered with 421.
 	Hostname *appv1.Hostname `json:"hostname,omitempty"`
+	// How to speak TLS. Required for protocol HTTPS.
+	TLS *ListenerTLSApplyConfiguration `json:"tls,omitempty"`
+	// Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.
+	HTTPSRedirect *bool `json:"httpsRedirect,omitempty"`
+	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection
+	// without is closed. Only for ports that nobody but a load balancer can reach.
+	ProxyProtocol *bool `json:"proxyProtocol,omitempty"`
 }
 
 // ListenerApplyConfiguration constructs a declarative configuration of the Listener type for use with
@@ -60,5 +69,29 @@ func (b *ListenerApplyConfiguration) WithProtocol(value appv1.Protocol) *Listene
 // If called multiple times, the Hostname field is set to the value of the last call.
 func (b *ListenerApplyConfiguration) WithHostname(value appv1.Hostname) *ListenerApplyConfiguration {
 	b.Hostname = &value
+	return b
+}
+
+// WithTLS sets the TLS field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TLS field is set to the value of the last call.
+func (b *ListenerApplyConfiguration) WithTLS(value *ListenerTLSApplyConfiguration) *ListenerApplyConfiguration {
+	b.TLS = value
+	return b
+}
+
+// WithHTTPSRedirect sets the HTTPSRedirect field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTPSRedirect field is set to the value of the last call.
+func (b *ListenerApplyConfiguration) WithHTTPSRedirect(value bool) *ListenerApplyConfiguration {
+	b.HTTPSRedirect = &value
+	return b
+}
+
+// WithProxyProtocol sets the ProxyProtocol field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProxyProtocol field is set to the value of the last call.
+func (b *ListenerApplyConfiguration) WithProxyProtocol(value bool) *ListenerApplyConfiguration {
+	b.ProxyProtocol = &value
 	return b
 }

@@ -11,14 +11,16 @@ import (
 // PathMatchApplyConfiguration represents a declarative configuration of the PathMatch type for use
 // with apply.
 //
-// PathMatch is a condition on a request's path, without the query string. Paths are compared byte by byte, as the client
-// sent them: nothing is decoded, and case matters.
+// PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
+// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend
+// gets the path as the client sent it. Requests with "." and ".." segments, encoded or not, are answered with 400.
 type PathMatchApplyConfiguration struct {
 	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
-	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference.
+	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
+	// path matches the value, in RE2 syntax without Unicode.
 	Type *appv1.PathMatchType `json:"type,omitempty"`
 	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F), a query, a
-	// fragment, and characters that a path must have percent-encoded.
+	// fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
 	Value *string `json:"value,omitempty"`
 }
 

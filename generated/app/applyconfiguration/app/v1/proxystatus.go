@@ -15,6 +15,8 @@ type ProxyStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Why a later generation could not be loaded. Empty when all is well.
 	Message *string `json:"message,omitempty"`
+	// What of the Gateway this pod leaves out, though it runs the generation: certificates that cannot be used.
+	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
 }
 
 // ProxyStatusApplyConfiguration constructs a declarative configuration of the ProxyStatus type for use with
@@ -44,5 +46,18 @@ func (b *ProxyStatusApplyConfiguration) WithObservedGeneration(value int64) *Pro
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *ProxyStatusApplyConfiguration) WithMessage(value string) *ProxyStatusApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithProblems adds the given value to the Problems field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Problems field.
+func (b *ProxyStatusApplyConfiguration) WithProblems(values ...*ProxyProblemApplyConfiguration) *ProxyStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithProblems")
+		}
+		b.Problems = append(b.Problems, *values[i])
+	}
 	return b
 }

@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // RouteMatchApplyConfiguration represents a declarative configuration of the RouteMatch type for use
 // with apply.
 //
@@ -11,6 +15,12 @@ package v1
 type RouteMatchApplyConfiguration struct {
 	// The condition on the path. Empty: every path.
 	Path *PathMatchApplyConfiguration `json:"path,omitempty"`
+	// The conditions on the request's headers.
+	Headers []HeaderMatchApplyConfiguration `json:"headers,omitempty"`
+	// The conditions on the parameters of the query.
+	QueryParams []QueryParamMatchApplyConfiguration `json:"queryParams,omitempty"`
+	// The method. Empty: every method.
+	Method *appv1.HTTPMethod `json:"method,omitempty"`
 }
 
 // RouteMatchApplyConfiguration constructs a declarative configuration of the RouteMatch type for use with
@@ -24,5 +34,39 @@ func RouteMatch() *RouteMatchApplyConfiguration {
 // If called multiple times, the Path field is set to the value of the last call.
 func (b *RouteMatchApplyConfiguration) WithPath(value *PathMatchApplyConfiguration) *RouteMatchApplyConfiguration {
 	b.Path = value
+	return b
+}
+
+// WithHeaders adds the given value to the Headers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Headers field.
+func (b *RouteMatchApplyConfiguration) WithHeaders(values ...*HeaderMatchApplyConfiguration) *RouteMatchApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHeaders")
+		}
+		b.Headers = append(b.Headers, *values[i])
+	}
+	return b
+}
+
+// WithQueryParams adds the given value to the QueryParams field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the QueryParams field.
+func (b *RouteMatchApplyConfiguration) WithQueryParams(values ...*QueryParamMatchApplyConfiguration) *RouteMatchApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithQueryParams")
+		}
+		b.QueryParams = append(b.QueryParams, *values[i])
+	}
+	return b
+}
+
+// WithMethod sets the Method field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Method field is set to the value of the last call.
+func (b *RouteMatchApplyConfiguration) WithMethod(value appv1.HTTPMethod) *RouteMatchApplyConfiguration {
+	b.Method = &value
 	return b
 }

@@ -7,12 +7,24 @@ package v1
 // RouteRuleApplyConfiguration represents a declarative configuration of the RouteRule type for use
 // with apply.
 //
-// RouteRule says which requests go to which backends.
+// RouteRule says which requests go to which backends, and what happens to them on the way.
 type RouteRuleApplyConfiguration struct {
 	// A request has to meet one of these. Empty: every request.
 	Matches []RouteMatchApplyConfiguration `json:"matches,omitempty"`
+	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
+	// first, then a redirect or direct response, or else the changes of request and answer. A type may be there once.
+	Filters []RouteFilterApplyConfiguration `json:"filters,omitempty"`
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
 	BackendRefs []BackendRefApplyConfiguration `json:"backendRefs,omitempty"`
+	// How long to wait for a backend. Empty: 60 seconds.
+	Timeouts *RouteTimeoutsApplyConfiguration `json:"timeouts,omitempty"`
+	// When to try a request again. Empty: a request that could not be sent is tried again up to 3 times.
+	Retry *RouteRetryApplyConfiguration `json:"retry,omitempty"`
+	// Keep a client's requests on the same endpoint of a Service, by a cookie.
+	SessionPersistence *SessionPersistenceApplyConfiguration `json:"sessionPersistence,omitempty"`
+	// The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a
+	// Content-Length: one that does not say its length is answered with 411. Empty: any size.
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 }
 
 // RouteRuleApplyConfiguration constructs a declarative configuration of the RouteRule type for use with
@@ -34,6 +46,19 @@ func (b *RouteRuleApplyConfiguration) WithMatches(values ...*RouteMatchApplyConf
 	return b
 }
 
+// WithFilters adds the given value to the Filters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Filters field.
+func (b *RouteRuleApplyConfiguration) WithFilters(values ...*RouteFilterApplyConfiguration) *RouteRuleApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFilters")
+		}
+		b.Filters = append(b.Filters, *values[i])
+	}
+	return b
+}
+
 // WithBackendRefs adds the given value to the BackendRefs field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the BackendRefs field.
@@ -44,5 +69,37 @@ func (b *RouteRuleApplyConfiguration) WithBackendRefs(values ...*BackendRefApply
 		}
 		b.BackendRefs = append(b.BackendRefs, *values[i])
 	}
+	return b
+}
+
+// WithTimeouts sets the Timeouts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Timeouts field is set to the value of the last call.
+func (b *RouteRuleApplyConfiguration) WithTimeouts(value *RouteTimeoutsApplyConfiguration) *RouteRuleApplyConfiguration {
+	b.Timeouts = value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *RouteRuleApplyConfiguration) WithRetry(value *RouteRetryApplyConfiguration) *RouteRuleApplyConfiguration {
+	b.Retry = value
+	return b
+}
+
+// WithSessionPersistence sets the SessionPersistence field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SessionPersistence field is set to the value of the last call.
+func (b *RouteRuleApplyConfiguration) WithSessionPersistence(value *SessionPersistenceApplyConfiguration) *RouteRuleApplyConfiguration {
+	b.SessionPersistence = value
+	return b
+}
+
+// WithMaxRequestBytes sets the MaxRequestBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRequestBytes field is set to the value of the last call.
+func (b *RouteRuleApplyConfiguration) WithMaxRequestBytes(value int64) *RouteRuleApplyConfiguration {
+	b.MaxRequestBytes = &value
 	return b
 }
