@@ -13,8 +13,10 @@ import (
 type Problem struct {
 	// Route is the name of the route concerned.
 	Route string
-	// Listener is the name of the listener concerned; "" if the route names none and fits none.
+	// Listener is the name of the listener concerned; "" if the route names none and fits none, or if it is not about one.
 	Listener string
+	// InRule says that it is about what a rule says, not about where the route belongs.
+	InRule bool
 	// Message is a sentence for the author of the spec.
 	Message string
 }
@@ -22,56 +24,115 @@ type Problem struct {
 // Compile returns the routing table of a spec and what of the spec is not in it. It expects what the CRD's schema
 // demands, and applies the schema's defaults, so that a spec that never saw an API server means the same.
 func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
-	table := Table{Listeners: make([]Listener, len(spec.Listeners))}
-	byName := make(map[appv1.Name]*Listener, len(spec.Listeners))
-	for i, listener := range spec.Listeners {
-		table.Listeners[i] = Listener{Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname)}
-		byName[listener.Name] = &table.Listeners[i]
+	c := compiler{byName: make(map[string]*Listener, len(spec.Listeners)), redirects: map[string]bool{}}
+	c.table = Table{Listeners: make([]Listener, len(spec.Listeners)), Policies: compilePolicies(spec.Backends)}
+	for i := range spec.Listeners {
+		listener := &c.table.Listeners[i]
+		*listener = compileListener(&spec.Listeners[i])
+		c.byName[listener.Name] = listener
+		if spec.Listeners[i].HTTPSRedirect {
+			c.redirects[listener.Name] = true
+			listener.Entries = []Entry{redirectEntry(spec)}
+		}
 	}
-	var problems []Problem
 	for i := range spec.Routes {
-		problems = append(problems, attach(&table, byName, &spec.Routes[i])...)
+		c.route(&spec.Routes[i])
 	}
-	for i := range table.Listeners {
-		table.Listeners[i].Entries = byPrecedence(table.Listeners[i].Entries)
+	for i := range spec.TCPRoutes {
+		c.tcpRoute(&spec.TCPRoutes[i])
 	}
-	slices.SortFunc(table.Listeners, func(a, b Listener) int {
+	for i := range spec.TLSRoutes {
+		c.tlsRoute(&spec.TLSRoutes[i])
+	}
+	for _, cidr := range spec.TrustedProxies {
+		c.table.TrustedProxies = append(c.table.TrustedProxies, string(cidr))
+	}
+	slices.Sort(c.table.TrustedProxies)
+	for i := range c.table.Listeners {
+		c.table.Listeners[i].Entries = byPrecedence(c.table.Listeners[i].Entries)
+	}
+	slices.SortFunc(c.table.Listeners, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), compareHostnames(a.Hostname, b.Hostname))
 	})
-	return table, problems
+	return c.table, c.problems
+}
+
+// compiler collects the table. The pointers in byName are into the table.
+type compiler struct {
+	table     Table
+	byName    map[string]*Listener
+	redirects map[string]bool
+	problems  []Problem
+}
+
+func (c *compiler) problem(route, listener, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Route: route, Listener: listener, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) ruleProblem(route, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Route: route, InRule: true, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) route(route *appv1.Route) {
+	fits := func(l *Listener) bool { return (l.Protocol == "HTTP" || l.Protocol == "HTTPS") && !c.redirects[l.Name] }
+	c.attach(attachment{
+		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
+		fits: fits, want: "HTTP or HTTPS, without httpsRedirect", entries: c.ruleEntries(route),
+	})
+}
+
+func (c *compiler) tcpRoute(route *appv1.TCPRoute) {
+	c.attach(attachment{
+		name: string(route.Name), listeners: route.Listeners, fits: func(l *Listener) bool { return l.Protocol == "TCP" },
+		want: "TCP", entries: connectionEntries(route.Name, route.Rules),
+	})
+}
+
+func (c *compiler) tlsRoute(route *appv1.TLSRoute) {
+	c.attach(attachment{
+		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
+		fits: func(l *Listener) bool { return l.Protocol == "TLS" }, want: "TLS", entries: connectionEntries(route.Name, route.Rules),
+	})
+}
+
+// attachment is a route of any kind on its way to its listeners.
+type attachment struct {
+	name      string
+	listeners []appv1.Name
+	hostnames []appv1.Hostname
+	// fits says whether the route may belong to a listener, want says of which kind such a listener is.
+	fits func(l *Listener) bool
+	want string
+	// entries are the route's, without a hostname.
+	entries []Entry
 }
 
 // attach adds a route to its listeners.
-func attach(table *Table, byName map[appv1.Name]*Listener, route *appv1.Route) []Problem {
-	rules := ruleEntries(route)
-	if len(route.Listeners) == 0 {
-		fits := false
-		for i := range table.Listeners {
-			fits = attachTo(&table.Listeners[i], route, rules) || fits
+func (c *compiler) attach(a attachment) {
+	if len(a.listeners) == 0 {
+		found := false
+		for i := range c.table.Listeners {
+			if listener := &c.table.Listeners[i]; a.fits(listener) {
+				found = attachTo(listener, a) || found
+			}
 		}
-		if !fits {
-			return []Problem{{
-				Route:   string(route.Name),
-				Message: fmt.Sprintf("route %q gets no requests: none of its hostnames is one of any listener", route.Name),
-			}}
+		if !found {
+			c.problem(a.name, "", "route %q gets no requests: no listener of its kind takes one of its hostnames", a.name)
 		}
-		return nil
+		return
 	}
-	var problems []Problem
-	for _, name := range route.Listeners {
-		listener, ok := byName[name]
-		message := ""
-		if !ok {
-			message = fmt.Sprintf("route %q names listener %q, which does not exist", route.Name, name)
-		} else if !attachTo(listener, route, rules) {
-			message = fmt.Sprintf("route %q gets no requests from listener %q: none of its hostnames is within the listener's hostname %q",
-				route.Name, name, listener.Hostname)
-		}
-		if message != "" {
-			problems = append(problems, Problem{Route: string(route.Name), Listener: string(name), Message: message})
+	for _, name := range a.listeners {
+		listener, ok := c.byName[string(name)]
+		switch {
+		case !ok:
+			c.problem(a.name, string(name), "route %q names listener %q, which does not exist", a.name, name)
+		case !a.fits(listener):
+			c.problem(a.name, string(name), "route %q gets no requests from listener %q, which is not of protocol %s", a.name, name, a.want)
+		case !attachTo(listener, a):
+			c.problem(a.name, string(name), "route %q gets no requests from listener %q: none of its hostnames is within the listener's hostname %q",
+				a.name, name, listener.Hostname)
 		}
 	}
-	return problems
 }
 
 // attachTo adds the rules of a route to a listener, for every hostname of the route that overlaps with the listener's,
@@ -79,8 +140,8 @@ func attach(table *Table, byName map[appv1.Name]*Listener, route *appv1.Route) [
 //
 // An entry keeps the route's hostname, even where the listener's is narrower: only requests for the listener's hosts get
 // there anyway, and precedence goes by the hostname of the route.
-func attachTo(listener *Listener, route *appv1.Route, rules []Entry) bool {
-	hostnames := route.Hostnames
+func attachTo(listener *Listener, a attachment) bool {
+	hostnames := a.hostnames
 	if len(hostnames) == 0 {
 		hostnames = []appv1.Hostname{""}
 	}
@@ -90,7 +151,7 @@ func attachTo(listener *Listener, route *appv1.Route, rules []Entry) bool {
 			continue
 		}
 		fits = true
-		for _, entry := range rules {
+		for _, entry := range a.entries {
 			entry.Hostname = string(hostname)
 			listener.Entries = append(listener.Entries, entry)
 		}
@@ -98,57 +159,154 @@ func attachTo(listener *Listener, route *appv1.Route, rules []Entry) bool {
 	return fits
 }
 
-// ruleEntries returns an entry for every match of every rule of a route, without a hostname.
-func ruleEntries(route *appv1.Route) []Entry {
+// ruleEntries returns an entry for every match of every rule of a route, without a hostname. A match that cannot be
+// carried out is left out: nothing meets it.
+func (c *compiler) ruleEntries(route *appv1.Route) []Entry {
 	var entries []Entry
-	for i, rule := range route.Rules {
-		targets := ruleTargets(rule.BackendRefs)
-		matches := rule.Matches
+	for i := range route.Rules {
+		rule := compileRule(string(route.Name), i, &route.Rules[i])
+		if size := filtersSize(rule); size > maxFilters {
+			c.ruleProblem(rule.Route, "route %q: requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", rule.Route, i, size, maxFilters)
+			rule = &Rule{Route: rule.Route, Index: rule.Index, MaxBody: -1}
+		}
+		matches := route.Rules[i].Matches
 		if len(matches) == 0 {
 			matches = []appv1.RouteMatch{{}}
 		}
-		for _, match := range matches {
-			entry := Entry{PathType: Prefix, Path: match.Path.Value, Route: string(route.Name), Rule: i, Targets: targets}
-			if match.Path.Type == appv1.PathMatchExact {
-				entry.PathType = Exact
+		for j := range matches {
+			entry, err := compileMatch(&matches[j])
+			if err != nil {
+				c.ruleProblem(rule.Route, "route %q: no request meets rules[%d].matches[%d]: %v", rule.Route, i, j, err)
+				continue
 			}
-			if entry.Path == "" {
-				entry.Path = "/"
-			}
-			if entry.PathType == Prefix && !strings.HasSuffix(entry.Path, "/") {
-				entry.Path += "/"
-			}
+			entry.Rule = rule
 			entries = append(entries, entry)
 		}
 	}
 	return entries
 }
 
-func ruleTargets(refs []appv1.BackendRef) []Target {
-	var targets []Target
-	for _, ref := range refs {
-		weight := int32(1)
-		if ref.Weight != nil {
-			weight = *ref.Weight
+// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it.
+func compileMatch(match *appv1.RouteMatch) (Entry, error) {
+	entry := Entry{PathType: Prefix, Path: match.Path.Value, Method: string(match.Method)}
+	if entry.Path == "" {
+		entry.Path = "/"
+	}
+	var err error
+	length := 0
+	switch match.Path.Type {
+	case appv1.PathMatchRegularExpression:
+		entry.PathType = Regex
+		length, err = checkRegex("path", entry.Path)
+	case appv1.PathMatchExact:
+		entry.PathType = Exact
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	if entry.PathType != Regex {
+		if canonical, ok := CanonicalPath(entry.Path); ok {
+			entry.Path = canonical
+		} else {
+			return Entry{}, fmt.Errorf("requests with the path %q are answered with 400", entry.Path)
 		}
-		if weight > 0 {
-			targets = append(targets, Target{Backend: Backend{Service: ref.Name, Port: ref.Port}, Weight: weight})
+		if entry.PathType == Prefix && !strings.HasSuffix(entry.Path, "/") {
+			entry.Path += "/"
 		}
 	}
-	return targets
+	for _, header := range match.Headers {
+		condition := Condition{Name: strings.ToLower(string(header.Name)), Value: header.Value, Regex: header.Type == appv1.ValueMatchRegularExpression}
+		entry.Headers = append(entry.Headers, condition)
+	}
+	for _, param := range match.QueryParams {
+		condition := Condition{Name: param.Name, Value: param.Value, Regex: param.Type == appv1.ValueMatchRegularExpression}
+		if !condition.Regex {
+			decoded, _ := percentDecode(keepMalformed(param.Value))
+			condition.Value = percentEncode(decoded)
+		}
+		entry.Query = append(entry.Query, condition)
+	}
+	return entry, checkConditions(&entry, length)
 }
 
-// byPrecedence sorts entries by precedence and drops those that an equal one, earlier in the spec, hides.
+// maxMatch is how long the expressions of a match may be together, in bytes: HAProxy has to hold them in one line.
+const maxMatch = 7000
+
+// checkConditions sorts the conditions of an entry and says what is wrong with them.
+func checkConditions(entry *Entry, length int) error {
+	seen := map[string]bool{}
+	for _, header := range entry.Headers {
+		if seen[header.Name] {
+			return fmt.Errorf("header %q is there twice", header.Name)
+		}
+		seen[header.Name] = true
+	}
+	for what, conditions := range map[string][]Condition{"header": entry.Headers, "query parameter": entry.Query} {
+		slices.SortFunc(conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
+		for _, condition := range conditions {
+			n := len(QuoteRegex(condition.Value))
+			if condition.Regex {
+				var err error
+				if n, err = checkRegex(fmt.Sprintf("%s %q", what, condition.Name), condition.Value); err != nil {
+					return err
+				}
+			}
+			length += n + len(QuoteRegex(condition.Name))
+		}
+	}
+	if length > maxMatch {
+		return fmt.Errorf("its conditions are too long: %d bytes where %d are allowed, when every sign is written out", length, maxMatch)
+	}
+	return nil
+}
+
+// checkRegex returns how long the translation of an expression is.
+func checkRegex(field, expression string) (int, error) {
+	translated, err := TranslateRegex(expression)
+	if err != nil {
+		return 0, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
+	}
+	return len(translated), nil
+}
+
+// byPrecedence sorts entries by precedence and drops those that no request can reach: an equal or less demanding one of
+// the same path comes before.
 func byPrecedence(entries []Entry) []Entry {
-	slices.SortStableFunc(entries, func(a, b Entry) int {
-		return cmp.Or(
-			compareHostnames(a.Hostname, b.Hostname),
-			cmp.Compare(a.PathType, b.PathType),
-			cmp.Compare(len(b.Path), len(a.Path)),
-			cmp.Compare(a.Path, b.Path),
-		)
-	})
-	return slices.CompactFunc(entries, func(a, b Entry) bool {
-		return a.Hostname == b.Hostname && a.PathType == b.PathType && a.Path == b.Path
-	})
+	slices.SortStableFunc(entries, compareEntries)
+	kept := entries[:0]
+	seen := map[string]bool{}
+	for i := range entries {
+		entry := &entries[i]
+		if entry.plain() {
+			if last := len(kept) - 1; last >= 0 && kept[last].plain() && kept[last].samePlace(entry) {
+				continue
+			}
+		} else {
+			key := fmt.Sprintf("%s %d %s %s %v %v", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+		}
+		kept = append(kept, *entry)
+	}
+	return kept
+}
+
+func compareEntries(a, b Entry) int {
+	order := cmp.Or(compareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
+	if a.PathType != Regex && order == 0 {
+		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
+	}
+	return cmp.Or(order,
+		cmp.Compare(hasMethod(b), hasMethod(a)),
+		cmp.Compare(len(b.Headers), len(a.Headers)),
+		cmp.Compare(len(b.Query), len(a.Query)))
+}
+
+func hasMethod(e Entry) int {
+	if e.Method == "" {
+		return 0
+	}
+	return 1
 }

@@ -28,12 +28,19 @@ func format(table routing.Table) string {
 	for _, listener := range table.Listeners {
 		fmt.Fprintf(&b, "%s :%d %q\n", listener.Name, listener.Port, listener.Hostname)
 		for _, entry := range listener.Entries {
-			kind := "prefix"
-			if entry.PathType == routing.Exact {
-				kind = "exact"
+			kind := map[routing.PathType]string{routing.Exact: "exact", routing.Regex: "regex", routing.Prefix: "prefix"}[entry.PathType]
+			fmt.Fprintf(&b, "  %q %s %s", entry.Hostname, kind, entry.Path)
+			if entry.Method != "" {
+				b.WriteString(" " + entry.Method)
 			}
-			fmt.Fprintf(&b, "  %q %s %s -> %s/%d", entry.Hostname, kind, entry.Path, entry.Route, entry.Rule)
-			for _, target := range entry.Targets {
+			for _, header := range entry.Headers {
+				fmt.Fprintf(&b, " header %s=%s", header.Name, header.Value)
+			}
+			for _, param := range entry.Query {
+				fmt.Fprintf(&b, " query %s=%s", param.Name, param.Value)
+			}
+			fmt.Fprintf(&b, " -> %s/%d", entry.Rule.Route, entry.Rule.Index)
+			for _, target := range entry.Rule.Targets {
 				fmt.Fprintf(&b, " %s:%d*%d", target.Backend.Service, target.Backend.Port, target.Weight)
 			}
 			b.WriteString("\n")
@@ -87,6 +94,45 @@ http :80 ""
   "" prefix /a/ -> first/0
 `,
 		},
+		"of equal paths, a method comes before headers, these before parameters, and more before fewer": {
+			`
+listeners: [{name: http, port: 80}]
+routes:
+  - name: r
+    rules:
+      - matches: [{}, {queryParams: [{name: q, value: a b}]}, {headers: [{name: X-B, value: b}]}, {headers: [{name: X-B, value: b}, {name: X-A, type: RegularExpression, value: a.*}]}, {method: GET}]
+      - matches: [{path: {type: RegularExpression, value: /x}}, {path: {type: RegularExpression, value: /longer}, method: PUT}, {path: {type: Exact, value: /%61}}]
+      - matches: [{method: GET}, {headers: [{name: x-b, value: b}]}, {headers: [{name: x-b, value: c}]}]
+`, `
+http :80 ""
+  "" exact /a -> r/1
+  "" regex /longer PUT -> r/1
+  "" regex /x -> r/1
+  "" prefix / GET -> r/0
+  "" prefix / header x-a=a.* header x-b=b -> r/0
+  "" prefix / header x-b=b -> r/0
+  "" prefix / header x-b=c -> r/2
+  "" prefix / query q=a%20b -> r/0
+  "" prefix / -> r/0
+`,
+		},
+		"routes of connections, and a listener that redirects": {
+			`
+listeners: [{name: tcp, port: 1, protocol: TCP}, {name: tls, port: 2, protocol: TLS}, {name: http, port: 80, httpsRedirect: true}, {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]
+routes: [{name: r, rules: [{}]}]
+tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: a, port: 1}]}]}, {name: hidden, listeners: [tcp], rules: [{backendRefs: [{name: b, port: 1}]}]}]
+tlsRoutes: [{name: s, hostnames: [a.io], rules: [{backendRefs: [{name: a, port: 1, weight: 2}, {name: b, port: 1, weight: 0}]}]}]
+`, `
+tcp :1 ""
+  "" prefix / -> t/0 a:1*1
+tls :2 ""
+  "a.io" prefix / -> s/0 a:1*2
+http :80 ""
+  "" prefix / -> /0
+https :8443 ""
+  "" prefix / -> r/0
+`,
+		},
 		"listeners are ordered by port, then by hostname": {
 			`{listeners: [{name: a, port: 81}, {name: b, port: 80}, {name: c, port: 80, hostname: "*.io"}, {name: d, port: 80, hostname: x.io}]}`, `
 d :80 "x.io"
@@ -138,7 +184,20 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"a route that fits no listener": {
 			`routes: [{name: r, hostnames: ["*.a.io", example.com], rules: [{}]}]`,
-			[]routing.Problem{{Route: "r", Message: `route "r" gets no requests: none of its hostnames is one of any listener`}},
+			[]routing.Problem{{Route: "r", Message: `route "r" gets no requests: no listener of its kind takes one of its hostnames`}},
+		},
+		"a listener of another protocol": {
+			`tcpRoutes: [{name: t, listeners: [exact], rules: [{backendRefs: [{name: a, port: 1}]}]}]`,
+			[]routing.Problem{{Route: "t", Listener: "exact", Message: `route "t" gets no requests from listener "exact", which is not of protocol TCP`}},
+		},
+		"matches that cannot be carried out": {
+			`routes: [{name: r, listeners: [exact], rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {headers: [{name: A, value: b}, {name: a, value: b}]}, {queryParams: [{name: q, type: RegularExpression, value: "a**"}]}, {path: {value: /a%}}]}]}]`,
+			[]routing.Problem{
+				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[0]: the regular expression of path is not valid: missing closing ): "("`},
+				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[1]: header "a" is there twice`},
+				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[2]: the regular expression of query parameter "q" is not valid: invalid nested repetition operator: "**"`},
+				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[3]: requests with the path "/a%" are answered with 400`},
+			},
 		},
 		"a listener that does not exist": {
 			`routes: [{name: r, listeners: [gone], rules: [{}]}]`,

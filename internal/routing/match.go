@@ -1,30 +1,52 @@
 package routing
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
+
+// Request is what a request is matched by.
+type Request struct {
+	// Port is the one the request was accepted on.
+	Port int32
+	// Host is from NormalizeHost.
+	Host string
+	// Path and Query are as the client sent them, without the question mark. A request without a path ("OPTIONS *",
+	// "GET http://example.com") has the path "/".
+	Path, Query string
+	Method      string
+	// Header holds the values of headers, in the order they came, by their names in lower case.
+	Header map[string][]string
+}
 
 // Match is what a request meets.
 type Match struct {
-	// Listener and Route are names, Rule is the index of the rule in the route.
-	Listener, Route string
-	Rule            int
-	// Targets are the backends that may get the request. None: it is answered with 500.
-	Targets []Target
+	// Listener is the listener's name.
+	Listener string
+	// Entry is what the request matches, Rule is what happens to it.
+	Entry *Entry
+	Rule  *Rule
 }
 
-// Match returns what a request meets that was accepted on the port, with a host from NormalizeHost and the path as the
-// client sent it, without the query. A request without a path ("OPTIONS *", "GET http://example.com") has the path "/".
-// False means that nothing matches, which is answered with 404.
+// Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is not
+// one that CanonicalPath accepts, with 400.
 //
 // It is the definition of routing, kept plain for that: linear in the size of the table, so nothing that is in a hurry
 // calls it.
-func (t Table) Match(port int32, host, path string) (Match, bool) {
-	for _, listener := range t.Listeners {
-		if listener.Port != port || !hostMatches(listener.Hostname, host) {
+func (t Table) Match(r Request) (Match, bool) {
+	path, ok := CanonicalPath(r.Path)
+	if !ok {
+		return Match{}, false
+	}
+	r.Path = path
+	for i := range t.Listeners {
+		listener := &t.Listeners[i]
+		if listener.Port != r.Port || !hostMatches(listener.Hostname, r.Host) {
 			continue
 		}
-		for _, entry := range listener.Entries {
-			if hostMatches(entry.Hostname, host) && pathMatches(entry, path) {
-				return Match{Listener: listener.Name, Route: entry.Route, Rule: entry.Rule, Targets: entry.Targets}, true
+		for i := range listener.Entries {
+			if entry := &listener.Entries[i]; entry.matches(r) {
+				return Match{Listener: listener.Name, Entry: entry, Rule: entry.Rule}, true
 			}
 		}
 		// The routes of less specific listeners are not for this host.
@@ -33,9 +55,59 @@ func (t Table) Match(port int32, host, path string) (Match, bool) {
 	return Match{}, false
 }
 
-func pathMatches(entry Entry, path string) bool {
-	if entry.PathType == Exact {
-		return path == entry.Path
+func (e *Entry) matches(r Request) bool {
+	if !hostMatches(e.Hostname, r.Host) || !e.pathMatches(r.Path) || e.Method != "" && e.Method != r.Method {
+		return false
 	}
-	return strings.HasPrefix(path+"/", entry.Path)
+	for _, condition := range e.Headers {
+		values, ok := r.Header[condition.Name]
+		if !ok || !condition.meets(strings.Join(values, ",")) {
+			return false
+		}
+	}
+	for _, condition := range e.Query {
+		value, ok := queryParam(r.Query, condition.Name)
+		if !ok || !condition.meets(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *Entry) pathMatches(path string) bool {
+	switch e.PathType {
+	case Exact:
+		return path == e.Path
+	case Regex:
+		return regexMatches(e.Path, path)
+	default:
+		return strings.HasPrefix(path+"/", e.Path)
+	}
+}
+
+func (c Condition) meets(value string) bool {
+	if c.Regex {
+		return regexMatches(c.Value, value)
+	}
+	return value == c.Value
+}
+
+// regexMatches compares by bytes: each byte of the value is a character of its own.
+func regexMatches(expression, value string) bool {
+	characters := make([]rune, len(value))
+	for i := range len(value) {
+		characters[i] = rune(value[i])
+	}
+	return regexp.MustCompile(`\A(?:` + expression + `)\z`).MatchString(string(characters))
+}
+
+// ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard
+// ("*.example.com") belongs to the listener that all its names belong to that have no other.
+func (t Table) ListenerFor(port int32, hostname string) *Listener {
+	for i := range t.Listeners {
+		if t.Listeners[i].Port == port && hostMatches(t.Listeners[i].Hostname, hostname) {
+			return &t.Listeners[i]
+		}
+	}
+	return nil
 }

@@ -105,8 +105,8 @@ routes:
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if match, ok := table.Match(test.port, test.host, test.path); ok {
-				got = fmt.Sprintf("%s %s/%d", match.Listener, match.Route, match.Rule)
+			if match, ok := table.Match(routing.Request{Port: test.port, Host: test.host, Path: test.path}); ok {
+				got = fmt.Sprintf("%s %s/%d", match.Listener, match.Rule.Route, match.Rule.Index)
 			}
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)

@@ -18,6 +18,8 @@ type Target struct {
 	Backend Backend
 	// Weight is greater than zero. The share is the weight divided by the sum of the weights of the rule's targets.
 	Weight int32
+	// Headers is what happens to the headers of requests for this backend, after the rule's.
+	Headers HeaderChanges
 }
 
 // PathType is how a path is compared.
@@ -26,61 +28,119 @@ type PathType int
 const (
 	// Exact matches the path that equals the value.
 	Exact PathType = iota
+	// Regex matches the paths that a regular expression matches as a whole.
+	Regex
 	// Prefix matches the value and every path below it, by whole segments.
 	Prefix
 )
 
-// Entry is one way to match a request: a hostname and a path of one rule.
+// Entry is one way to match a request: a hostname and one match of one rule.
 type Entry struct {
 	// Hostname is the route's: exact, a wildcard ("*.example.com"), or "" for every host of the listener.
 	Hostname string
 	// PathType says how Path is compared.
 	PathType PathType
-	// Path is the path to compare with. That of a Prefix ends in a slash: "/api/" matches /api, /api/ and /api/users.
+	// Path is the path to compare with, as CanonicalPath has it. That of a Prefix ends in a slash: "/api/" matches /api,
+	// /api/ and /api/users. That of a Regex is an expression.
 	Path string
-	// Route is the route's name.
-	Route string
-	// Rule is the index of the rule in the route, from 0.
-	Rule int
-	// Targets get the requests. None: requests are answered with 500.
-	Targets []Target
+	// Method is the method a request has to have; "": any.
+	Method string
+	// Headers and Query are the conditions on headers and parameters, sorted by name. Names of headers are in lower case.
+	Headers, Query []Condition
+	// Rule is what happens to the request. Several entries share one.
+	Rule *Rule
 }
 
-// Listener is a listener and everything that can match a request to it.
+// Conditional says whether there is more to check than the host and path that lead to the entry.
+func (e *Entry) Conditional() bool {
+	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0
+}
+
+// plain says whether the entry asks for a host and a literal path alone.
+func (e *Entry) plain() bool { return !e.Conditional() }
+
+// samePlace says whether two entries are for the same hostname and path.
+func (e *Entry) samePlace(other *Entry) bool {
+	return e.Hostname == other.Hostname && e.PathType == other.PathType && e.Path == other.Path
+}
+
+// Condition is a condition on the value of a header or query parameter.
+type Condition struct {
+	Name string
+	// Value is the value to compare with, or an expression that has to match all of it.
+	Value string
+	Regex bool
+}
+
+// Listener is a listener and everything that can match a request or connection to it.
 type Listener struct {
 	// Name is the listener's name.
 	Name string
 	// Port is the port it accepts connections on.
 	Port int32
+	// Protocol is one of the API's: HTTP, HTTPS, TCP, TLS.
+	Protocol string
 	// Hostname is exact, a wildcard ("*.example.com"), or "" for every host.
 	Hostname string
-	// Entries are ordered by precedence: the first that matches a request wins. No two have the same hostname, path type
-	// and path.
+	// ProxyProtocol says that connections begin with a PROXY protocol header.
+	ProxyProtocol bool
+	// TLS is how the listener terminates TLS; nil if it does not.
+	TLS *TLS
+	// Entries are ordered by precedence: the first that matches a request wins. No two have the same conditions. Those of
+	// a TCP or TLS listener have only a hostname, the path "/" and targets.
 	Entries []Entry
+}
+
+// TLS is how a listener terminates TLS.
+type TLS struct {
+	// Secrets are the names of the Secrets with certificates, in the order of the spec.
+	Secrets []string
+	// MinVersion is TLSv1.2 or TLSv1.3.
+	MinVersion string
+	// ClientCAs are the names of the ConfigMaps with those who sign clients' certificates; empty: clients are not asked.
+	ClientCAs []string
+	// ClientRequired says whether a client must have a certificate.
+	ClientRequired bool
+	// HSTS is the value of Strict-Transport-Security; "": none.
+	HSTS string
 }
 
 // Table says which requests go where. It is immutable.
 type Table struct {
 	// Listeners are ordered by port, then by precedence of their hostnames, of which no two on a port are the same.
 	Listeners []Listener
+	// Policies say how to talk to backends, where the defaults do not do.
+	Policies map[Backend]BackendPolicy
+	// TrustedProxies are the CIDR ranges of those whose X-Forwarded headers are believed.
+	TrustedProxies []string
+}
+
+// Rules calls f for every rule of the table, once for each entry that leads to it, with the listener it is reached by.
+func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
+	for i := range t.Listeners {
+		for j := range t.Listeners[i].Entries {
+			f(&t.Listeners[i], t.Listeners[i].Entries[j].Rule)
+		}
+	}
 }
 
 // Backends returns all backends the table refers to, sorted, each once.
 func (t Table) Backends() []Backend {
 	seen := map[Backend]bool{}
 	var all []Backend
-	for _, listener := range t.Listeners {
-		for _, entry := range listener.Entries {
-			for _, target := range entry.Targets {
-				if !seen[target.Backend] {
-					seen[target.Backend] = true
-					all = append(all, target.Backend)
-				}
+	t.Rules(func(_ *Listener, rule *Rule) {
+		for _, target := range rule.Targets {
+			if !seen[target.Backend] {
+				seen[target.Backend] = true
+				all = append(all, target.Backend)
 			}
 		}
-	}
-	slices.SortFunc(all, func(a, b Backend) int {
-		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port))
 	})
+	slices.SortFunc(all, CompareBackends)
 	return all
+}
+
+// CompareBackends orders backends by Service, then port.
+func CompareBackends(a, b Backend) int {
+	return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port))
 }

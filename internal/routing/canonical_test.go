@@ -1,0 +1,88 @@
+package routing_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"gateway/internal/routing"
+)
+
+func TestCanonicalPath(t *testing.T) {
+	const refused = "refused"
+	for path, want := range map[string]string{
+		"/":               "/",
+		"/api/Users":      "/api/Users",
+		"/%61pi":          "/api",
+		"/%7Euser":        "/~user",
+		"//api///x":       "/api/x",
+		"/a%2Fb%2fc":      "/a/b/c",
+		"/%2f%2Fadmin":    "/admin",
+		"/a%20b":          "/a%20b",
+		"/%c3%a4":         "/%C3%A4",
+		"/100%25":         "/100%25",
+		"/%2561":          "/%2561",
+		"/a%3Fb%23c":      "/a?b#c",
+		"/a+b;c=d":        "/a+b;c=d",
+		"/...":            "/...",
+		"/.well-known/x":  "/.well-known/x",
+		"/a/..b":          "/a/..b",
+		"/.":              refused,
+		"/a/../b":         refused,
+		"/a/%2e%2E/b":     refused,
+		"/a%2f..%2fadmin": refused,
+		"/a/.%2e":         refused,
+		"/%00":            refused,
+		"/a%":             refused,
+		"/a%4":            refused,
+		"/a%zz":           refused,
+	} {
+		got, ok := routing.CanonicalPath(path)
+		if !ok {
+			got = refused
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+// TestTranslateRegex compares expressions with Go's own, on the syntax that both have. What PCRE makes of the translation is
+// for the property test.
+func TestTranslateRegex(t *testing.T) {
+	for expression, want := range map[string]string{
+		"":                   "(?:)",
+		"/a.b":               `(?:(?:\x2Fa)[^\x0A](?:b))`,
+		"a|b":                `[a-b]`,
+		"(?i)k1":             `(?:[Kk]1)`,
+		"[^a-z]":             `[\x00-\x09\x0B-\x60\x7B-\xFF]`,
+		"(ab)*":              `(?:(?:(?:ab))*)`,
+		"a{2,3}":             `(?:(?:a){2,3})`,
+		`\b*`:                `(?:(?:\b)*)`,
+		"^a$":                `(?:(?:(?<=\x0A))(?:a)(?:(?=\x0A)))`,
+		`\Q"%[src]'\E`:       `(?:\x22\x25\x5Bsrc\x5D\x27)`,
+		`[^\x00-\x{10FFFF}]`: "(?!)",
+	} {
+		got, err := routing.TranslateRegex(expression)
+		if err != nil || got != want {
+			t.Errorf("%s: got %s (%v), want %s", expression, got, err, want)
+		}
+		if plain := regexp.MustCompile(`^[A-Za-z0-9\\()\[\]{}|*+?<=!:^,-]*$`); !plain.MatchString(got) {
+			t.Errorf("%s: %s has other signs than allowed", expression, got)
+		}
+	}
+	for expression, want := range map[string]string{
+		"a(":                        "missing closing )",
+		"*":                         "missing argument to repetition operator",
+		`(?=a)`:                     "invalid or unsupported Perl syntax",
+		`\1`:                        "invalid escape sequence",
+		"[z-a]":                     "invalid character class range",
+		"a{1001}":                   "invalid repeat count",
+		"(?:[a-z]{100}){9}":         "it is too large",
+		strings.Repeat("[^a]", 400): "it is too",
+	} {
+		if got, err := routing.TranslateRegex(expression); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s: got %.20s, %v, want an error with %q", expression, got, err, want)
+		}
+	}
+}

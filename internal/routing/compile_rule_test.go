@@ -1,0 +1,75 @@
+package routing_test
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/routing"
+)
+
+// compileOne returns what is made of a rule, which is given without its braces.
+func compileOne(t *testing.T, rule string) (*routing.Rule, []routing.Problem) {
+	t.Helper()
+	table, problems := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]"))
+	return table.Listeners[0].Entries[0].Rule, problems
+}
+
+func TestTimeoutsOfARule(t *testing.T) {
+	for rule, want := range map[string]time.Duration{
+		"":                                  0,
+		"timeouts: {request: 10s}":          10 * time.Second,
+		"timeouts: {backendRequest: 1m30s}": 90 * time.Second,
+		"timeouts: {request: 10s, backendRequest: 500ms}": 500 * time.Millisecond,
+		"timeouts: {request: 0s}":                         -1,
+		"timeouts: {request: 0s, backendRequest: 2s}":     2 * time.Second,
+		"timeouts: {request: 2s, backendRequest: 0s}":     2 * time.Second,
+	} {
+		if got, _ := compileOne(t, rule); got.Timeout != want {
+			t.Errorf("%s: got %s, want %s", rule, got.Timeout, want)
+		}
+	}
+}
+
+// TestAttemptsOfARule: all attempts together are within the time for the request.
+func TestAttemptsOfARule(t *testing.T) {
+	for rule, want := range map[string]int32{
+		"retry: {}":            3,
+		"retry: {attempts: 7}": 7,
+		"retry: {attempts: 7}, timeouts: {request: 10s, backendRequest: 3s}":     2,
+		"retry: {attempts: 1}, timeouts: {request: 10s, backendRequest: 3s}":     1,
+		"retry: {attempts: 7}, timeouts: {request: 3s, backendRequest: 3s}":      0,
+		"retry: {attempts: 7}, timeouts: {request: 99999h, backendRequest: 1ms}": 7,
+		"retry: {attempts: 7}, timeouts: {request: 0s, backendRequest: 3s}":      7,
+	} {
+		if got, _ := compileOne(t, rule); got.Retry.Attempts != want {
+			t.Errorf("%s: got %d, want %d", rule, got.Retry.Attempts, want)
+		}
+	}
+}
+
+func TestHeadersOfARule(t *testing.T) {
+	rule, _ := compileOne(t, `filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: A, value: "1"}, {name: b, value: "2"}], set: [{name: a, value: "0"}], remove: [C, B]}}]`)
+	want := []routing.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1"}}, {Name: "b", Clear: true, Values: []string{"2"}}, {Name: "c", Clear: true}}
+	if !reflect.DeepEqual(rule.Headers.Request, want) {
+		t.Errorf("got %+v, want %+v", rule.Headers.Request, want)
+	}
+	after := routing.Then(want, routing.HeaderChange{Name: "a", Values: []string{"3"}}, routing.HeaderChange{Name: "b", Clear: true})
+	want = []routing.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1", "3"}}, {Name: "b", Clear: true}, {Name: "c", Clear: true}}
+	if !reflect.DeepEqual(after, want) {
+		t.Errorf("got %+v, want %+v", after, want)
+	}
+}
+
+func TestFiltersThatAreTooLong(t *testing.T) {
+	var headers strings.Builder
+	for i := range 16 {
+		fmt.Fprintf(&headers, "{name: h%d, value: %s},", i, strings.Repeat("a", 500))
+	}
+	rule, problems := compileOne(t, "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: ["+headers.String()+"]}}], backendRefs: [{name: a, port: 80}]")
+	if len(rule.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, "its filters have 8") {
+		t.Errorf("got %+v and %+v", rule, problems)
+	}
+}

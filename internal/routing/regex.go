@@ -1,0 +1,174 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"strings"
+)
+
+// MaxRegex is how long an expression of TranslateRegex may be, in bytes.
+const MaxRegex = 4096
+
+// TranslateRegex returns an expression for PCRE that, compared with one line of several, matches as a whole the bytes
+// that the RE2 expression matches as a whole. It consists of letters, digits and the signs of the syntax: everything else is
+// written as \xHH. An error says what is wrong with the expression.
+//
+// RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from what it was
+// parsed to.
+func TranslateRegex(expression string) (string, error) {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		var parse *syntax.Error
+		if errors.As(err, &parse) {
+			return "", fmt.Errorf("%s: %q", parse.Code, parse.Expr)
+		}
+		return "", err
+	}
+	if size := expanded(parsed); size > maxExpanded {
+		return "", fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
+	}
+	var b strings.Builder
+	writeRegex(&b, parsed)
+	if b.Len() > MaxRegex {
+		return "", fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), MaxRegex)
+	}
+	return b.String(), nil
+}
+
+// maxExpanded bounds expanded, for each expression; those of a match share PCRE's 64 KiB.
+const maxExpanded = 8000
+
+// expanded returns about how many bytes PCRE needs for an expression, in which it writes repetitions out.
+func expanded(re *syntax.Regexp) int {
+	size := 8
+	switch re.Op {
+	case syntax.OpLiteral:
+		size += 12 * len(re.Rune)
+	case syntax.OpCharClass:
+		size += 33
+	}
+	for _, sub := range re.Sub {
+		size += expanded(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1) + 1
+	}
+	return size
+}
+
+// QuoteRegex returns an expression for PCRE that matches the bytes of s, written like one of TranslateRegex.
+func QuoteRegex(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		writeByte(&b, s[i])
+	}
+	return b.String()
+}
+
+// writeRegex writes assertions as groups: PCRE does not take them repeated.
+func writeRegex(b *strings.Builder, re *syntax.Regexp) {
+	switch re.Op {
+	case syntax.OpNoMatch:
+		b.WriteString("(?!)")
+	case syntax.OpEmptyMatch:
+		b.WriteString("(?:)")
+	case syntax.OpLiteral:
+		b.WriteString("(?:")
+		for _, r := range re.Rune {
+			writeLiteral(b, r, re.Flags&syntax.FoldCase != 0)
+		}
+		b.WriteString(")")
+	case syntax.OpCharClass:
+		writeClass(b, re.Rune)
+	case syntax.OpAnyCharNotNL, syntax.OpAnyChar:
+		b.WriteString(`[^\x0A]`)
+	case syntax.OpBeginLine, syntax.OpBeginText:
+		b.WriteString(`(?:(?<=\x0A))`)
+	case syntax.OpEndLine, syntax.OpEndText:
+		b.WriteString(`(?:(?=\x0A))`)
+	case syntax.OpWordBoundary:
+		b.WriteString(`(?:\b)`)
+	case syntax.OpNoWordBoundary:
+		b.WriteString(`(?:\B)`)
+	default:
+		writeOperator(b, re)
+	}
+}
+
+// writeOperator writes what consists of other expressions.
+func writeOperator(b *strings.Builder, re *syntax.Regexp) {
+	b.WriteString("(?:")
+	for i, sub := range re.Sub {
+		if re.Op == syntax.OpAlternate && i > 0 {
+			b.WriteString("|")
+		}
+		writeRegex(b, sub)
+	}
+	switch re.Op {
+	case syntax.OpStar:
+		b.WriteString("*")
+	case syntax.OpPlus:
+		b.WriteString("+")
+	case syntax.OpQuest:
+		b.WriteString("?")
+	case syntax.OpRepeat:
+		fmt.Fprintf(b, "{%d,", re.Min)
+		if re.Max >= 0 {
+			fmt.Fprint(b, re.Max)
+		}
+		b.WriteString("}")
+	default: // OpConcat, OpAlternate, OpCapture: the group is all
+	}
+	b.WriteString(")")
+}
+
+func writeLiteral(b *strings.Builder, r rune, fold bool) {
+	switch {
+	case r > 0xff:
+		b.WriteString("(?!)")
+	case fold && isLetter(r):
+		b.WriteString("[" + strings.ToUpper(string(r)) + strings.ToLower(string(r)) + "]")
+	default:
+		writeByte(b, byte(r))
+	}
+}
+
+// writeClass writes the bytes of a class, given as pairs of first and last character.
+func writeClass(b *strings.Builder, ranges []rune) {
+	var class strings.Builder
+	add := func(first, last rune) {
+		if first > last {
+			return
+		}
+		writeByte(&class, byte(first))
+		if first < last {
+			class.WriteString("-")
+			writeByte(&class, byte(last))
+		}
+	}
+	for i := 0; i < len(ranges); i += 2 {
+		first, last := ranges[i], min(ranges[i+1], 0xff)
+		// A line break never is in what is compared, but after it.
+		if first <= '\n' && '\n' <= last {
+			add(first, '\n'-1)
+			first = '\n' + 1
+		}
+		add(first, last)
+	}
+	if class.Len() == 0 {
+		b.WriteString("(?!)")
+		return
+	}
+	b.WriteString("[" + class.String() + "]")
+}
+
+func writeByte(b *strings.Builder, c byte) {
+	if isLetter(rune(c)) || '0' <= c && c <= '9' {
+		b.WriteByte(c)
+		return
+	}
+	fmt.Fprintf(b, `\x%02X`, c)
+}
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }

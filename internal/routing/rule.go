@@ -1,0 +1,146 @@
+package routing
+
+import "time"
+
+// Rule is what happens to the requests that a rule of the spec matches.
+type Rule struct {
+	// Route is the route's name; "" for what a listener does by itself.
+	Route string
+	// Index is the index of the rule in the route, from 0.
+	Index int
+	// Targets get the requests. None: requests are answered with 500.
+	Targets []Target
+	// Timeout is how long an attempt may take until the answer begins; 0: the default, negative: any time.
+	Timeout time.Duration
+	// Retry says when a request is tried again; nil: the default.
+	Retry *Retry
+	// Affinity keeps clients on an endpoint; nil: it does not.
+	Affinity *Affinity
+	// MaxBody is the size of the largest request body in bytes; negative: any.
+	MaxBody int64
+	// Headers is what happens to headers on the way.
+	Headers HeaderChanges
+	// Rewrite is another host or path for the backend; nil: none.
+	Rewrite *Rewrite
+	// Redirect answers the request; nil: it does not.
+	Redirect *Redirect
+	// Response answers the request; nil: it does not.
+	Response *Response
+	// CORS says which pages may use the rule; nil: the rule does not care.
+	CORS *CORS
+}
+
+// Retry says when a request is tried again.
+type Retry struct {
+	// Attempts is how often to try again.
+	Attempts int32
+	// Codes are the statuses to try again after, sorted.
+	Codes []int32
+}
+
+// Affinity keeps a client on an endpoint by a cookie.
+type Affinity struct {
+	// Cookie is the cookie's name.
+	Cookie string
+	// MaxLife is how long it may be used; 0: any time.
+	MaxLife time.Duration
+}
+
+// HeaderChanges is what happens to headers of a request and of its answer.
+type HeaderChanges struct {
+	Request, Response []HeaderChange
+}
+
+// HeaderChange is what happens to the headers of one name.
+type HeaderChange struct {
+	// Name is in lower case.
+	Name string
+	// Clear says whether those that are there are removed first.
+	Clear bool
+	// Values are added.
+	Values []string
+}
+
+// PathChange is another path.
+type PathChange struct {
+	// Full is another path as a whole; "" if a prefix is replaced.
+	Full string
+	// Depth is how many segments the prefix has that is replaced: 0 for "/", 1 for "/api".
+	Depth int
+	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
+	Prefix string
+}
+
+// Rewrite is another host or path.
+type Rewrite struct {
+	// Hostname is another host; "": none.
+	Hostname string
+	// Path is another path; nil: none.
+	Path *PathChange
+}
+
+// Redirect sends the client elsewhere.
+type Redirect struct {
+	// Status is 301, 302, 303, 307 or 308.
+	Status int32
+	// Scheme and Hostname replace the request's; "": they do not.
+	Scheme, Hostname string
+	// Port is the port to name; 0: that of the scheme if there is one, else the listener's.
+	Port int32
+	// Path is another path; nil: none.
+	Path *PathChange
+}
+
+// Response is a fixed answer.
+type Response struct {
+	Status            int32
+	ContentType, Body string
+}
+
+// CORS says which pages of other origins may use a rule.
+type CORS struct {
+	// Origins are origins, patterns like https://*.example.com, or "*".
+	Origins []string
+	// Credentials says whether requests may carry cookies.
+	Credentials bool
+	// Methods, Headers and Expose are lists for the headers of the protocol, perhaps "*".
+	Methods, Headers, Expose []string
+	// MaxAge is for how many seconds a preflight answer may be kept.
+	MaxAge int32
+}
+
+// BackendPolicy says how to talk to a backend.
+type BackendPolicy struct {
+	// TLS says to speak TLS; nil: no.
+	TLS *BackendTLS
+	// ProxyProtocol is "V1", "V2" or "".
+	ProxyProtocol string
+	// Algorithm is one of the API's load balancing algorithms; "": Random. Header is the name for algorithm Header.
+	Algorithm, Header string
+	// Check says how to ask endpoints whether they are well; nil: not at all.
+	Check *HealthCheck
+	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.
+	MaxErrors int32
+	// MaxConnections is how many requests an endpoint gets at a time; 0: any number. MaxQueue is how many wait for it; 0: any
+	// number.
+	MaxConnections, MaxQueue int32
+	// QueueTimeout is how long a request may wait; 0: the default.
+	QueueTimeout time.Duration
+}
+
+// BackendTLS is how to speak TLS to endpoints.
+type BackendTLS struct {
+	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates.
+	CAs []string
+	// ServerName is asked for, and the certificate has to be for it.
+	ServerName string
+}
+
+// HealthCheck is how endpoints are asked whether they are well.
+type HealthCheck struct {
+	// Path is requested from Hostname; "": a connection is enough.
+	Path, Hostname    string
+	Interval, Timeout time.Duration
+	// Fall checks in a row take an endpoint out, Rise bring it back.
+	Fall, Rise int32
+}
