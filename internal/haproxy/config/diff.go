@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -13,9 +14,8 @@ type Plan struct {
 	Reload string
 	// Add are servers to add, before anything else: no request may be routed to a server that is not there yet.
 	Add []ServerChange
-	// ReplaceMap says whether to replace the map, by Map.
-	ReplaceMap bool
-	Map        []MapEntry
+	// Maps are the maps to replace, one after the other.
+	Maps []MapChange
 	// Remove are servers to remove, last.
 	Remove []ServerChange
 	// After is what runs once the plan is carried out: the running configuration of the next Diff. It is the desired one,
@@ -25,22 +25,32 @@ type Plan struct {
 
 // Empty says whether there is nothing to do.
 func (p Plan) Empty() bool {
-	return p.Reload == "" && !p.ReplaceMap && len(p.Add) == 0 && len(p.Remove) == 0
+	return p.Reload == "" && len(p.Maps) == 0 && len(p.Add) == 0 && len(p.Remove) == 0
 }
 
 // ServerChange is a server to add to or remove from a backend section.
 type ServerChange struct {
-	Backend string
-	Server  Server
+	Backend  string
+	Server   Server
+	Settings ServerSettings
+}
+
+// MapChange is the new content of a map file, by the file's name in Paths.ConfigDir.
+type MapChange struct {
+	File    string
+	Entries []MapEntry
 }
 
 // Why a reload is needed. These are values of a metric label.
 const (
-	ReloadFirst    = "first load"
-	ReloadPorts    = "listener ports changed"
-	ReloadBackends = "a backend was added"
-	// ReloadWildcards: the rules look up wildcard hostnames by their number of labels, and there is one of a new number.
-	ReloadWildcards = "a wildcard hostname of another depth was added"
+	ReloadFirst        = "first load"
+	ReloadPorts        = "listener ports changed"
+	ReloadBackends     = "a backend was added"
+	ReloadPolicies     = "settings of a backend changed"
+	ReloadCertificates = "certificates changed"
+	// ReloadKinds: the table has something of a kind that the skeleton has no rules for yet: wildcard hostnames with another
+	// number of labels, a condition on or a change of a header of another name, another fixed answer.
+	ReloadKinds = "something of a new kind was added"
 	// ReloadSettings is anything else of the skeleton, as after an upgrade of the agent.
 	ReloadSettings = "settings changed"
 )
@@ -48,17 +58,19 @@ const (
 // Diff returns the plan that makes HAProxy, which runs one configuration, run another. The zero Config stands for a
 // HAProxy that runs none.
 //
-// What is no longer needed of the skeleton, backends and rules for wildcards of some depth, stays until the next reload:
-// it does no harm, and is there when it is needed again.
+// What is no longer needed of the skeleton, backends and rules, stays until the next reload: it does no harm, and is there
+// when it is needed again.
 func Diff(desired, running Config) Plan {
-	if reason := reloadReason(desired.Skeleton, running.Skeleton); reason != "" {
+	reason := reloadReason(desired.Skeleton, running.Skeleton)
+	if reason == "" && !maps.EqualFunc(used(desired.Static, running.Static), desired.Static, bytes.Equal) {
+		reason = ReloadCertificates
+	}
+	if reason != "" {
 		return Plan{Reload: reason, After: desired}
 	}
 	plan := Plan{After: desired}
-	plan.After.Skeleton = running.Skeleton
-	if !slices.Equal(desired.Map, running.Map) {
-		plan.ReplaceMap, plan.Map = true, desired.Map
-	}
+	plan.After.Skeleton, plan.After.Static = running.Skeleton, running.Static
+	plan.Maps = mapChanges(desired.Maps, running.Maps)
 	for _, backend := range slices.Sorted(maps.Keys(desired.Servers)) {
 		plan.Add = append(plan.Add, missing(backend, desired, running)...)
 	}
@@ -68,12 +80,64 @@ func Diff(desired, running Config) Plan {
 	return plan
 }
 
+// used returns those of the files that are wanted.
+func used(wanted, files map[string][]byte) map[string][]byte {
+	all := map[string][]byte{}
+	for name := range wanted {
+		if content, ok := files[name]; ok {
+			all[name] = content
+		}
+	}
+	return all
+}
+
+// mapChanges returns how to get from some maps to others without a request that meets a mixture. MapFile says which lists of
+// conditions count. So before it changes, the new lists are added, and when it has, the old ones are removed: a request
+// that was told of a list which is gone sees that the version has changed, and looks again.
+func mapChanges(desired, running map[string][]MapEntry) []MapChange {
+	var before, after []MapChange
+	for i := range conditionFiles {
+		file := conditionFile(i)
+		want, have := desired[file], running[file]
+		if slices.Equal(want, have) {
+			continue
+		}
+		both := union(want, have)
+		if !slices.Equal(both, have) {
+			before = append(before, MapChange{File: file, Entries: both})
+		}
+		if !slices.Equal(both, want) {
+			after = append(after, MapChange{File: file, Entries: want})
+		}
+	}
+	changes := before
+	if !slices.Equal(desired[MapFile], running[MapFile]) {
+		changes = append(changes, MapChange{File: MapFile, Entries: desired[MapFile]})
+	}
+	return append(changes, after...)
+}
+
+// union returns entries and those of others that are not among them.
+func union(entries, others []MapEntry) []MapEntry {
+	all := slices.Clone(entries)
+	seen := make(map[MapEntry]bool, len(entries))
+	for _, entry := range entries {
+		seen[entry] = true
+	}
+	for _, entry := range others {
+		if !seen[entry] {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
 // missing returns the servers of a backend that one configuration has and the other has not.
 func missing(backend string, has, hasNot Config) []ServerChange {
 	var changes []ServerChange
 	for _, server := range has.Servers[backend] {
 		if _, found := slices.BinarySearchFunc(hasNot.Servers[backend], server, compareServers); !found {
-			changes = append(changes, ServerChange{Backend: backend, Server: server})
+			changes = append(changes, ServerChange{Backend: backend, Server: server, Settings: has.Settings[backend]})
 		}
 	}
 	return changes
@@ -91,30 +155,70 @@ func reloadReason(desired, running string) string {
 	if !slices.Equal(frontends(want), frontends(have)) {
 		return ReloadPorts
 	}
-	backends, wildcards := false, false
+	reasons := map[string]bool{}
 	for header, body := range want {
-		existing, ok := have[header]
-		_, isBackend := backendSection(header)
-		switch {
-		case ok && existing == body:
-		case isBackend && !ok:
-			backends = true
-		case header == routingHeader && withoutWildcards(body) == withoutWildcards(existing):
-			wildcards = wildcards || hasOtherWildcards(body, existing)
-		default:
-			return ReloadSettings
-		}
+		reasons[sectionReason(header, body, have)] = true
 	}
-	switch {
-	case backends:
-		return ReloadBackends
-	case wildcards:
-		return ReloadWildcards
+	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadPolicies, ReloadBackends, ReloadKinds} {
+		if reasons[reason] {
+			return reason
+		}
 	}
 	return ""
 }
 
-const routingHeader = "defaults routing from common\n"
+// sectionReason returns why sections that a process runs do not do for one that is wanted, or "".
+func sectionReason(header, body string, have map[string]string) string {
+	existing, ok := have[header]
+	_, isBackend := backendSection(header)
+	switch {
+	case ok && existing == body:
+		return ""
+	case isBackend && !ok:
+		return ReloadBackends
+	case isBackend:
+		return ReloadPolicies
+	case !ok:
+		// The first listener of a protocol: there is a frontend more, too.
+		return ReloadPorts
+	case strings.HasPrefix(header, "frontend ") && bindings(body) != bindings(existing):
+		return ReloadPorts
+	case strings.HasPrefix(header, "frontend ") && isWithin(body, existing):
+		return ""
+	case strings.HasPrefix(header, "frontend "):
+		return ReloadKinds
+	case !strings.HasPrefix(header, "defaults rout"):
+		return ReloadSettings
+	case isWithin(body, existing):
+		return ""
+	}
+	return ReloadKinds
+}
+
+// isWithin says whether a section has all lines of another, in the same order: then it does what the other does, and what
+// it has beside is for things that are not there. The lines that say who is trusted are not of that kind.
+func isWithin(body, existing string) bool {
+	want, have := strings.Split(body, "\n"), strings.Split(existing, "\n")
+	for _, line := range have {
+		if len(want) > 0 && want[0] == line {
+			want = want[1:]
+		} else if strings.Contains(line, "set-var(txn.trusted)") {
+			return false
+		}
+	}
+	return len(want) == 0
+}
+
+// bindings returns the lines that bind a port.
+func bindings(body string) string {
+	var all strings.Builder
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "    bind ") {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
+}
 
 // sections returns the lines of each section of a skeleton by its first line.
 func sections(skeleton string) map[string]string {
@@ -135,29 +239,4 @@ func frontends(sections map[string]string) []string {
 	}
 	slices.Sort(headers)
 	return headers
-}
-
-// The rules for wildcard hostnames of one number of labels are the lines that name this variable. They are the same
-// whatever others there are.
-const wildcardVar = "txn.below"
-
-// withoutWildcards returns the lines of the routing section that are there for every Gateway.
-func withoutWildcards(body string) string {
-	var kept strings.Builder
-	for line := range strings.Lines(body) {
-		if !strings.Contains(line, wildcardVar) {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
-}
-
-// hasOtherWildcards says whether a routing section has rules for wildcards that another has not.
-func hasOtherWildcards(body, other string) bool {
-	for line := range strings.Lines(body) {
-		if strings.Contains(line, wildcardVar) && !strings.Contains(other, line) {
-			return true
-		}
-	}
-	return false
 }

@@ -39,7 +39,7 @@ func TestDiff(t *testing.T) {
 		"a hostname":                        {"a.io", "c.io", "", true, nil, nil},
 		"a wildcard of a depth that exists": {"*.b.io", "*.c.io", "", true, nil, nil},
 		"the last wildcard of a depth":      {"*.b.io", "c.b.io", "", true, nil, nil},
-		"a wildcard of another depth":       {"*.b.io", "*.a.b.io", config.ReloadWildcards, false, nil, nil},
+		"a wildcard of another depth":       {"*.b.io", "*.a.b.io", config.ReloadKinds, false, nil, nil},
 		"a listener's name":                 {"name: http", "name: web", "", true, nil, nil},
 		"a listener on the same port":       {"HTTP}]", "HTTP}, {name: a, port: 80, protocol: HTTP, hostname: a.io}]", "", true, nil, nil},
 		"a listener on another port":        {"HTTP}]", "HTTP}, {name: a, port: 81, protocol: HTTP}]", config.ReloadPorts, false, nil, nil},
@@ -62,10 +62,10 @@ func TestDiff(t *testing.T) {
 			running := config.Render(parseWorld(t, diffWorld).input(t))
 			desired := config.Render(parseWorld(t, changed).input(t))
 			plan := config.Diff(desired, running)
-			if plan.Reload != test.reload || plan.ReplaceMap != test.replaceMap || !reflect.DeepEqual(plan.Add, test.add) || !reflect.DeepEqual(plan.Remove, test.remove) {
-				t.Errorf("got %q, replace map %v, add %v, remove %v", plan.Reload, plan.ReplaceMap, plan.Add, plan.Remove)
+			if plan.Reload != test.reload || (len(plan.Maps) > 0) != test.replaceMap || !reflect.DeepEqual(plan.Add, test.add) || !reflect.DeepEqual(plan.Remove, test.remove) {
+				t.Errorf("got %q, replace map %v, add %v, remove %v", plan.Reload, len(plan.Maps) > 0, plan.Add, plan.Remove)
 			}
-			if plan.ReplaceMap && !reflect.DeepEqual(plan.Map, desired.Map) {
+			if want := []config.MapChange{{File: config.MapFile, Entries: desired.Maps[config.MapFile]}}; len(plan.Maps) > 0 && !reflect.DeepEqual(plan.Maps, want) {
 				t.Error("the new map is not the desired one")
 			}
 			if again := config.Diff(desired, plan.After); !again.Empty() {

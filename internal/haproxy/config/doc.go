@@ -1,22 +1,36 @@
 // Package config makes HAProxy's configuration.
 //
-// In: an Input, which holds the routing table of a Gateway and what was observed of the Services behind it. Out: a
-// Config, which Files turns into what HAProxy starts from, and which Diff compares with the running one to say what to
-// do: commands to the running HAProxy, or a reload and its reason.
+// In: an Input, which holds the routing table of a Gateway and what was observed of the Services and certificates behind it.
+// Out: a Config, which Files turns into what HAProxy starts from, and which Diff compares with the running one to say what
+// to do: commands to the running HAProxy, or a reload and its reason.
 //
-// The routes are data. haproxy.cfg, the skeleton, holds the ports, a section for each Service port, and a handful of
-// rules that look everything else up in one map file. HAProxy keeps a map in trees, so a request costs the same with
-// ten routes as with ten thousand, and replaces it as a whole at run time. These are the keys of routes.map, where HOST
-// is a hostname, "*.example.com" or, for every host, "*":
+// The routes are data. haproxy.cfg, the skeleton, holds the ports, a section for each Service port, and rules that look
+// everything else up in maps. HAProxy keeps a map in trees, so a request costs the same with ten routes as with ten
+// thousand, and replaces it as a whole at run time. A request goes through these rules:
 //
-//	version              GENERATION|HASH        of the Gateway, and of everything else in the map
-//	l/PORT/HOST          LISTENER               the listener of a port and host
-//	e/LISTENER/HOST/PATH ROUTE|RULE|TARGET      an exact path
-//	p/LISTENER/HOST/PATH ROUTE|RULE|TARGET      a prefix; PATH ends in a slash
-//	w/WEIGHTS/HEX        INDEX                  a share of a weighted split, see split.go
-//	t/BACKENDS/INDEX     BACKEND                a backend of a weighted split
+//	section routing   normalises the request, and finds its listener and its HIT: lookups.go
+//	                  requests that may have to meet conditions go a longer way: conditions.go
+//	section routed    checks the connection, and carries out the PROGRAM of the rule: program.go, routed.go
+//	backend sections  one for each Service port, and one for answers that need none: backends.go
 //
-// TARGET is a backend section, or 500 (no backend, or a Service that does not exist), or "%|WEIGHTS|BACKENDS".
+// Connections of TCP and TLS listeners have the rules of section routing in the section of their port.
+//
+// These are the keys of routes.map, where HOST is a hostname, "*.example.com" or, for every host, "*":
+//
+//	version              GENERATION|HASH   of the Gateway, and of everything else in the map
+//	l/PORT/HOST          LISTENER          the listener of a port and host
+//	e/LISTENER/HOST/PATH HIT or LIST       an exact path
+//	r/LISTENER/HOST      LIST              regular expressions
+//	p/LISTENER/HOST/PATH HIT or LIST       a prefix; PATH ends in a slash
+//	f/NAME               PROGRAM           what happens to a request of a rule, see program.go
+//	t/TARGETS/INDEX      SECTION[|NAME]    a backend of a weighted split, with the name of a program of its own
+//	w/WEIGHTS/HEX        INDEX             a share of a weighted split, see split.go
+//	h/LISTENER           TEXT              the value of Strict-Transport-Security
+//	m/LISTENER           required          that clients must have a certificate
+//
+// HIT is "ROUTE|RULE|NAME|TARGET", where NAME is that of the program, or ".". TARGET is a backend section, or 500 (no backend,
+// or one that cannot be used), or answer (the program answers), or "%|WEIGHTS|TARGETS". LIST is "?FILE:NAME", see
+// conditions.go.
 //
 // The package is pure: the same Input, in whatever order its parts are, gives the same bytes.
 package config

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -18,26 +19,41 @@ func (p Paths) MapPath() string { return p.ConfigDir + "/" + MapFile }
 // WorkerSocket returns the path of the socket of the worker's command line.
 func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 
-// Files returns the content of ConfigFile and MapFile, by name. HAProxy shows the load ID in the description that "show
-// info" prints, as "load=ID", by which one can tell that a new worker runs these files.
+// Files returns the content of every file, by name. HAProxy shows the load ID in the description that "show info" prints, as
+// "load=ID", by which one can tell that a new worker runs these files.
 func (c Config) Files(loadID string) map[string][]byte {
 	var cfg bytes.Buffer
+	var servers []Server
+	// The servers of a section come after its default-server line.
+	endSection := func() {
+		for _, server := range servers {
+			cfg.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + "\n")
+		}
+		servers = nil
+	}
 	for line := range strings.Lines(c.Skeleton) {
 		if strings.HasPrefix(line, descriptionPrefix) {
 			line = strings.Replace(line, loadPlace, " load="+quote(loadID, inConfig)+`"`, 1)
 		}
+		if line == "\n" {
+			endSection()
+		}
 		cfg.WriteString(line)
-		if section, ok := backendSection(line); ok {
-			for _, server := range c.Servers[section] {
-				cfg.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + "\n")
-			}
+		if name, ok := backendSection(line); ok {
+			servers = c.Servers[name]
 		}
 	}
-	var routes bytes.Buffer
-	for _, entry := range c.Map {
-		routes.WriteString(entry.Key + " " + entry.Value + "\n")
+	endSection()
+	files := map[string][]byte{ConfigFile: cfg.Bytes()}
+	for name, entries := range c.Maps {
+		var content bytes.Buffer
+		for _, entry := range entries {
+			content.WriteString(entry.Key + " " + entry.Value + "\n")
+		}
+		files[name] = content.Bytes()
 	}
-	return map[string][]byte{ConfigFile: cfg.Bytes(), MapFile: routes.Bytes()}
+	maps.Copy(files, c.Static)
+	return files
 }
 
 // ServerName returns the name of a server in its backend section, from which its address and port can be read:
@@ -47,8 +63,7 @@ func ServerName(s Server) string {
 }
 
 // ServerAddress returns the address of a server as a server line and the command "add server" want it: 10.0.0.1:8080,
-// [fd00::1]:8080. There is nothing after it: a server added at run time has to be like one from the file, and does not
-// inherit the options of a default-server line.
+// [fd00::1]:8080.
 func ServerAddress(s Server) string {
 	address := quote(s.Address, inConfig)
 	if strings.Contains(address, ":") {

@@ -2,8 +2,10 @@ package config_test
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,9 +28,10 @@ func TestGolden(t *testing.T) {
 			in := readWorld(t, path).input(t)
 			files := config.Render(in).Files("example")
 			compareGolden(t, filepath.Join("testdata", name+".cfg"), files[config.ConfigFile])
-			compareGolden(t, filepath.Join("testdata", name+".map"), files[config.MapFile])
+			compareGolden(t, filepath.Join("testdata", name+".map"), data(files))
 
 			in.Paths = haproxytest.NewPaths(t)
+			in = withRealCertificates(t, in)
 			if err := haproxytest.Check(t, in.Paths, config.Render(in).Files("example")); err != nil {
 				t.Error(err)
 			}
@@ -51,4 +54,16 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	if string(got) != string(want) {
 		t.Errorf("%s differs (if it should, run the test with -update); got:\n%s", path, got)
 	}
+}
+
+// data returns the content of all files but haproxy.cfg that have any: those other than the map of routes begin with their
+// name.
+func data(files map[string][]byte) []byte {
+	all := slices.Clone(files[config.MapFile])
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != config.ConfigFile && name != config.MapFile && len(files[name]) > 0 {
+			all = append(append(all, "\n# "+name+"\n"...), files[name]...)
+		}
+	}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
@@ -24,6 +25,12 @@ type gateway struct {
 // world are replaced: a Service that has any gets one real server, named like the Service.
 func startGateway(t testing.TB, w world) *gateway {
 	t.Helper()
+	return startGatewayWith(t, w, func(*config.Input) {})
+}
+
+// startGatewayWith lets change what HAProxy is started with.
+func startGatewayWith(t testing.TB, w world, change func(in *config.Input)) *gateway {
+	t.Helper()
 	g := &gateway{ports: map[int32]int32{}}
 	for i := range w.Spec.Listeners {
 		port := w.Spec.Listeners[i].Port
@@ -37,9 +44,11 @@ func startGateway(t testing.TB, w world) *gateway {
 	g.in.Paths = haproxytest.NewPaths(t)
 	for backend, state := range g.in.Backends {
 		if len(state.Servers) > 0 {
-			g.in.Backends[backend] = config.BackendState{Exists: true, Servers: []config.Server{startServer(t, backend.Service)}}
+			state.Servers = []config.Server{startServer(t, backend.Service)}
+			g.in.Backends[backend] = state
 		}
 	}
+	change(&g.in)
 	g.Instance = haproxytest.Start(t, g.in.Paths, matchHeader(config.Render(g.in).Files("test")))
 	return g
 }
@@ -52,10 +61,16 @@ func matchHeader(files map[string][]byte) map[string][]byte {
 	return files
 }
 
-// replaceMap makes HAProxy route by the map of another configuration.
-func (g *gateway) replaceMap(t testing.TB, entries []config.MapEntry) {
+// replaceMaps carries out the changes of maps in a plan.
+func (g *gateway) replaceMaps(t testing.TB, changes []config.MapChange) {
 	t.Helper()
-	path := g.in.Paths.MapPath()
+	for _, change := range changes {
+		g.replaceMap(t, g.in.Paths.ConfigDir+"/"+change.File, change.Entries)
+	}
+}
+
+func (g *gateway) replaceMap(t testing.TB, path string, entries []config.MapEntry) {
+	t.Helper()
 	version := strings.TrimPrefix(strings.TrimSpace(g.Worker("prepare map "+path)), "New version created: ")
 	var payload strings.Builder
 	flush := func() {
@@ -120,30 +135,36 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		backend string // the Service whose server answered
 		body    string // a part of the body
 	}{
-		"an exact path":                                   {80, get("shop.example.com", "/"), 200, "exact", "GET /\n"},
-		"a prefix, with a query":                          {80, get("shop.example.com", "/api/users?q=/x"), 200, "api", "GET /api/users?q=/x\n"},
-		"a prefix ends on a segment":                      {80, get("shop.example.com", "/apis"), 404, "", "no route matches the host and path\n"},
-		"every character the schema allows in a path":     {80, get("shop.example.com", "/odd!$&'()*+,;=:@%7E-._~"), 200, "exact", ""},
-		"nothing is decoded":                              {80, get("shop.example.com", "/%61pi"), 404, "", ""},
-		"a host in upper case with port and trailing dot": {80, get("SHOP.Example.COM.:8080", "/api"), 200, "api", "Host: SHOP.Example.COM.:8080\n"},
-		"a host with an empty port":                       {80, get("shop.example.com:", "/api"), 200, "api", ""},
-		"a host without route":                            {80, get("x.example.com", "/"), 404, "", ""},
-		"a wildcard is not for the name itself":           {80, get("example.com", "/"), 404, "", ""},
-		"a listener is not for other hosts":               {80, get("example.org", "/"), 404, "", ""},
-		"a Service without endpoints":                     {80, get("shop.example.com", "/empty"), 503, "", "no endpoint of the backend is available\n"},
-		"a Service that does not exist":                   {80, get("shop.example.com", "/missing"), 500, "", "the backend of the route does not exist\n"},
-		"an absolute URI":                                 {80, "GET http://shop.example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "api", ""},
-		"an absolute URI without a path":                  {80, "GET http://shop.example.com HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "exact", ""},
-		"an absolute URI of another host":                 {80, "GET http://example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},
-		"an absolute URI without Host":                    {81, "GET http://shop.example.com/api HTTP/1.0\r\n\r\n", 400, "", "the request is malformed\n"},
-		"OPTIONS *, which Go's server answers nameless":   {80, "OPTIONS * HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "", ""},
+		"an exact path":                                    {80, get("shop.example.com", "/"), 200, "exact", "GET /\n"},
+		"a prefix, with a query":                           {80, get("shop.example.com", "/api/users?q=/x"), 200, "api", "GET /api/users?q=/x\n"},
+		"a prefix ends on a segment":                       {80, get("shop.example.com", "/apis"), 404, "", "no route matches the request\n"},
+		"every character the schema allows in a path":      {80, get("shop.example.com", "/odd!$&'()*+,;=:@%7E-._~"), 200, "exact", ""},
+		"an encoded path, which the backend gets as it is": {80, get("shop.example.com", "/%61pi"), 200, "api", "GET /%61pi\n"},
+		"an encoded slash, which ends a segment":           {80, get("shop.example.com", "/api%2fusers"), 200, "api", "GET /api%2fusers\n"},
+		"slashes in a row":                                 {80, get("shop.example.com", "//api///users"), 200, "api", "GET //api///users\n"},
+		"a segment of one dot":                             {80, get("shop.example.com", "/x/./api"), 400, "", ""},
+		"a segment of two dots":                            {80, get("shop.example.com", "/x/../api"), 400, "", ""},
+		"two encoded dots":                                 {80, get("shop.example.com", "/x/%2E%2e"), 400, "", ""},
+		"two dots between encoded slashes":                 {80, get("shop.example.com", "/x%2f..%2Fapi"), 400, "", ""},
+		"a percent sign that encodes nothing":              {80, get("shop.example.com", "/api%zz"), 400, "", ""},
+		"a host in upper case with port and trailing dot":  {80, get("SHOP.Example.COM.:8080", "/api"), 200, "api", "Host: SHOP.Example.COM.:8080\n"},
+		"a host with an empty port":                        {80, get("shop.example.com:", "/api"), 200, "api", ""},
+		"a host without route":                             {80, get("x.example.com", "/"), 404, "", ""},
+		"a wildcard is not for the name itself":            {80, get("example.com", "/"), 404, "", ""},
+		"a listener is not for other hosts":                {80, get("example.org", "/"), 404, "", ""},
+		"a Service without endpoints":                      {80, get("shop.example.com", "/empty"), 503, "", "no endpoint of the backend is available\n"},
+		"a Service that does not exist":                    {80, get("shop.example.com", "/missing"), 500, "", "the backend of the route does not exist\n"},
+		"an absolute URI":                                  {80, "GET http://shop.example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "api", ""},
+		"an absolute URI without a path":                   {80, "GET http://shop.example.com HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "exact", ""},
+		"an absolute URI of another host":                  {80, "GET http://example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},
+		"an absolute URI without Host":                     {81, "GET http://shop.example.com/api HTTP/1.0\r\n\r\n", 400, "", "the request is malformed\n"},
+		"OPTIONS *, which Go's server answers nameless":    {80, "OPTIONS * HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "", ""},
 		"CONNECT":                          {81, "CONNECT shop.example.com:80 HTTP/1.1\r\nHost: shop.example.com:80\r\n\r\n", 405, "", ""},
 		"HTTP/1.0 without Host":            {81, "GET /api HTTP/1.0\r\n\r\n", 200, "any", ""},
 		"HTTP/1.1 without Host":            {81, "GET /api HTTP/1.1\r\n\r\n", 400, "", "the request is malformed\n"},
 		"an empty Host":                    {81, get("", "/api"), 200, "any", ""},
 		"an IPv4 host":                     {81, get("10.0.0.1:80", "/"), 200, "any", ""},
 		"an IPv6 host":                     {81, get("[::1]:80", "/"), 200, "any", ""},
-		"HTTP/2 by prior knowledge":        {81, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "", ""},
 		"two Hosts that differ":            {81, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "", ""},
 		"a list of hosts":                  {81, get("evil.example.org, shop.example.com", "/"), 400, "", ""},
 		"a slash in the host":              {80, get("shop.example.com/api", "/x"), 400, "", "the request is malformed\n"},
@@ -158,7 +179,7 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		"a very long path":                 {80, get("shop.example.com", "/api/"+long), 200, "api", ""},
 		"a path that does not fit":         {80, get("shop.example.com", "/api/"+long+long), 400, "", ""},
 		"NUL in the path":                  {81, get("a", "/\x00"), 400, "", ""},
-		"an encoded NUL in the path":       {81, get("a", "/%00"), 200, "any", ""},
+		"an encoded NUL in the path":       {81, get("a", "/%00"), 400, "", ""},
 		"a fragment":                       {81, get("a", "/#a"), 400, "", ""},
 		"a space in the path":              {81, get("a", "/a b"), 400, "", ""},
 		"a byte outside ASCII in the path": {81, get("a", "/\xff"), 400, "", ""},
@@ -184,9 +205,25 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	g := startGateway(t, parseWorld(t, shopWorld))
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: example.com:81\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n" +
 		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\n\r\n")
-	want := fmt.Sprintf("X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: example.com:81\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: http\r\n", g.ports[81])
-	if !strings.Contains(got.Body, want) || strings.Count(got.Body, "orwarded") != 4 {
+	want := fmt.Sprintf("Forwarded: for=127.0.0.1;host=\"example.com:81\";proto=http\r\n"+
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: example.com:81\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: http\r\n", g.ports[81])
+	if !strings.Contains(got.Body, want) || strings.Count(got.Body, "orwarded") != 5 {
 		t.Errorf("the backend received\n%s\nwant only\n%s", got.Body, want)
+	}
+}
+
+// TestTrustedProxies: the client is in a trusted range, and what it says is added to.
+func TestTrustedProxies(t *testing.T) {
+	t.Parallel()
+	w := parseWorld(t, shopWorld)
+	w.Spec.TrustedProxies = []appv1.CIDR{"127.0.0.0/8", "fd00::/8"}
+	g := startGateway(t, w)
+	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 1.1.1.1\r\n" +
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\nForwarded: for=1.1.1.1\r\n\r\n")
+	want := fmt.Sprintf("Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;host=\"inner\";proto=http\r\nX-Forwarded-For: 1.1.1.1\r\n"+
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: https\r\n", g.ports[81])
+	if !strings.Contains(got.Body, want) {
+		t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // podPaths are the paths in the data-plane pod.
-var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy"}
+var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: "/etc/haproxy-certificates"}
 
 // world is an Input as it is written in YAML.
 type world struct {
@@ -23,12 +23,16 @@ type world struct {
 	Spec       appv1.GatewaySpec `json:"spec"`
 	// Backends are the Service ports that exist, with the addresses of their endpoints.
 	Backends []worldBackend `json:"backends"`
+	// Certificates are by listener, Authorities by ConfigMap.
+	Certificates map[string][]config.Certificate `json:"certificates"`
+	Authorities  map[string]string               `json:"authorities"`
 }
 
 type worldBackend struct {
-	Service string   `json:"service"`
-	Port    int32    `json:"port"`
-	Servers []string `json:"servers"`
+	Service     string   `json:"service"`
+	Port        int32    `json:"port"`
+	Servers     []string `json:"servers"`
+	AppProtocol string   `json:"appProtocol"`
 }
 
 // input returns the Input of a world in the data-plane pod.
@@ -38,9 +42,13 @@ func (w world) input(t testing.TB) config.Input {
 	in := config.Input{
 		Namespace: w.Namespace, Name: w.Name, Generation: w.Generation,
 		Table: table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,
+		Certificates: w.Certificates, Authorities: map[string][]byte{},
+	}
+	for name, authority := range w.Authorities {
+		in.Authorities[name] = []byte(authority)
 	}
 	for _, backend := range w.Backends {
-		state := config.BackendState{Exists: true}
+		state := config.BackendState{Exists: true, AppProtocol: backend.AppProtocol}
 		for _, server := range backend.Servers {
 			addr, err := netip.ParseAddrPort(server)
 			if err != nil {

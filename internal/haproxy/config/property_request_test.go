@@ -12,30 +12,132 @@ import (
 type request struct {
 	port int32
 	// host is the Host header, path the path it is routed by.
-	host, path string
-	bytes      string
+	host, path, query, method string
+	header                    map[string][]string
+	bytes                     string
 }
 
 // request returns a random request, more often than not one that has to do with the spec.
 func (g *generator) request(spec appv1.GatewaySpec, ports map[int32]int32) request {
-	r := request{port: ports[80+g.Int32N(2)], host: g.requestHost(spec), path: g.requestPath(spec)}
+	r := request{port: ports[80+g.Int32N(2)], host: g.requestHost(spec), path: g.encodeSome(g.requestPath(spec)), query: g.requestQuery(), method: "GET"}
+	if g.IntN(3) == 0 {
+		r.method = pick(g, methods)
+	}
 	query := ""
-	if g.IntN(4) == 0 {
-		query = "?q=/a/b"
+	if r.query != "" || g.IntN(8) == 0 {
+		query = "?" + r.query
+	}
+	var lines string
+	r.header, lines = g.requestHeaders(nil)
+	if g.IntN(2) == 0 {
+		query, lines = g.aim(&r, spec)
 	}
 	switch g.IntN(16) {
 	case 0:
 		// Without a Host, as only HTTP/1.0 may.
 		r.host = ""
-		r.bytes = fmt.Sprintf("GET %s%s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", r.path, query)
+		r.bytes = fmt.Sprintf("%s %s%s HTTP/1.0\r\nConnection: keep-alive\r\n%s\r\n", r.method, r.path, query, lines)
 	case 1:
 		// A Host that differs from the URI, if only by case, is refused, and so is one that HAProxy cannot parse.
 		r.host = g.hostBelow("test")
-		r.bytes = fmt.Sprintf("GET http://%s%s%s HTTP/1.1\r\nHost: %s\r\n\r\n", r.host, r.path, query, r.host)
+		r.bytes = fmt.Sprintf("%s http://%s%s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.method, r.host, r.path, query, r.host, lines)
 	default:
-		r.bytes = fmt.Sprintf("GET %s%s HTTP/1.1\r\nHost: %s\r\n\r\n", r.path, query, r.host)
+		r.bytes = fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.method, r.path, query, r.host, lines)
 	}
 	return r
+}
+
+// aim changes a request so that it may meet one of the spec's matches, and returns its query and headers as they are sent.
+func (g *generator) aim(r *request, spec appv1.GatewaySpec) (query, lines string) {
+	route := pick(g, spec.Routes)
+	matches := pick(g, route.Rules).Matches
+	if len(route.Hostnames) > 0 {
+		r.host = strings.Replace(string(pick(g, route.Hostnames)), "*", "a", 1)
+	}
+	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: "/"}}
+	if len(matches) > 0 {
+		match = pick(g, matches)
+	}
+	if match.Path.Type != appv1.PathMatchRegularExpression {
+		r.path = g.encodeSome(match.Path.Value)
+	}
+	if match.Method != "" {
+		r.method = string(match.Method)
+	}
+	var headers [][2]string
+	for _, header := range match.Headers {
+		headers = append(headers, [2]string{strings.ToLower(string(header.Name)), g.meet(header.Type, header.Value)})
+	}
+	var pairs []string
+	for _, param := range match.QueryParams {
+		value := strings.NewReplacer(" ", "+", "%41", "A").Replace(g.meet(param.Type, param.Value))
+		pairs = append(pairs, g.encodeSome(param.Name)+"="+g.encodeSome(value))
+	}
+	r.query = strings.Join(pairs, "&")
+	r.header, lines = g.requestHeaders(headers)
+	return "?" + r.query, lines
+}
+
+// meet returns a value that may meet a condition.
+func (g *generator) meet(kind appv1.ValueMatchType, value string) string {
+	if kind == appv1.ValueMatchRegularExpression {
+		return pick(g, []string{"a", "b", "ab", "aaa"})
+	}
+	return value
+}
+
+// requestHeaders returns the given headers, by name and as they are sent, or else some that conditions may be on: some
+// several times, some empty, some with what looks like another one.
+func (g *generator) requestHeaders(given [][2]string) (map[string][]string, string) {
+	header, lines := map[string][]string{}, ""
+	for _, h := range given {
+		header[h[0]] = append(header[h[0]], h[1])
+		lines += upperSome(g.Rand, h[0]) + ": " + h[1] + "\r\n"
+	}
+	if given != nil && g.IntN(4) > 0 {
+		return header, lines
+	}
+	for range g.IntN(5) {
+		name, value := pick(g, headers), pick(g, append([]string{"", "aaa", "x", "\xe4", "b\tb", "q:q"}, values...))
+		if g.IntN(8) == 0 {
+			name = pick(g, []string{"x-ab", "xx-a", "rol", "other"})
+		}
+		header[name] = append(header[name], value)
+		lines += upperSome(g.Rand, name) + ":" + pick(g, []string{" ", "", "  "}) + value + pick(g, []string{"", " "}) + "\r\n"
+	}
+	return header, lines
+}
+
+// requestQuery returns parameters that conditions may be on, in some of the ways to write them.
+func (g *generator) requestQuery() string {
+	var pairs []string
+	for range g.IntN(4) {
+		name := pick(g, append([]string{"qq", "Q", "", "xrole"}, params...))
+		value := strings.ReplaceAll(pick(g, append([]string{"", "aaa", "a+b", "a%2Bb", "%00a", "a%0ah:role", "%c3%a4", "100%", "%zz", "a=b", "two+words"}, values...)), " ", "%20")
+		pair := g.encodeSome(name) + "=" + g.encodeSome(value)
+		if g.IntN(12) == 0 {
+			pair = name
+		}
+		pairs = append(pairs, pair)
+	}
+	return strings.Join(pairs, "&")
+}
+
+// encodeSome percent-encodes some letters, in either case.
+func (g *generator) encodeSome(s string) string {
+	if g.IntN(3) > 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		encoded := i > 0 && s[i-1] == '%' || i > 1 && s[i-2] == '%'
+		if letter := s[i] >= 'a' && s[i] <= 'z' || s[i] == '.' || s[i] == '['; letter && !encoded && g.IntN(4) == 0 {
+			b.WriteString(upperSome(g.Rand, fmt.Sprintf("%%%02x", s[i])))
+		} else {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
 }
 
 // requestHost returns a Host header: mostly a hostname of the spec, with something in place of the wildcard, in one of
@@ -81,7 +183,11 @@ func (g *generator) requestPath(spec appv1.GatewaySpec) string {
 	for _, route := range spec.Routes {
 		for _, rule := range route.Rules {
 			for _, match := range rule.Matches {
-				known = append(known, match.Path.Value)
+				if match.Path.Type == appv1.PathMatchRegularExpression {
+					known = append(known, pick(g, []string{"/aa", "/a/b/x", "/b.b", "/A/x", "/%C3%A4x", "/a/b/b", "/b/a", "/ab", "/" + strings.Repeat("a", 60) + "b"}))
+				} else {
+					known = append(known, match.Path.Value)
+				}
 			}
 		}
 	}
@@ -98,7 +204,7 @@ func (g *generator) requestPath(spec appv1.GatewaySpec) string {
 	case 4:
 		return strings.TrimSuffix(path, "/") + g.path()
 	case 5:
-		return path + pick(g, []string{"//", "/.", "/../a", ";v=1", "%2F", "/a%00", "/" + strings.Repeat("a", 2000)})
+		return path + pick(g, []string{"//", "/.", "/../a", ";v=1", "%2F", "/a%00", "/%2e", "%2f%2E%2e", "%zz", "%", "/a%3Fb+c", "/" + strings.Repeat("a", 2000)})
 	case 6:
 		return "/" + path
 	default:

@@ -36,7 +36,7 @@ func TestProperty(t *testing.T) {
 	for _, port := range universe.ports {
 		clients[port] = newClient(t, port)
 	}
-	statuses := map[int]int{}
+	statuses, kinds := map[int]int{}, map[string]int{}
 	for table := range *tables {
 		spec := g.spec(universe.ports)
 		in := universe.in
@@ -48,7 +48,7 @@ func TestProperty(t *testing.T) {
 			t.Fatalf("seed %d, table %d: a reload is wanted: %s", g.seed, table, plan.Reload)
 		}
 		// The servers are left alone: no request is routed to those of a Service that does not exist.
-		universe.replaceMap(t, plan.Map)
+		universe.replaceMaps(t, plan.Maps)
 		running = plan.After
 		for range requestsPerTable {
 			r := g.request(spec, universe.ports)
@@ -57,13 +57,42 @@ func TestProperty(t *testing.T) {
 				t.Fatalf("seed %d, table %d, request %q to port %d: %s\n%s", g.seed, table, r.bytes, r.port, message, describe(in.Table))
 			}
 			statuses[got.Status]++
+			count(kinds, in, r)
 		}
 	}
-	t.Logf("seed %d: %d pairs of table and request, by status: %v", g.seed, *tables*requestsPerTable, statuses)
+	t.Logf("seed %d: %d pairs of table and request, by status: %v, by what matched: %v", g.seed, *tables*requestsPerTable, statuses, kinds)
+	for _, kind := range []string{"exact", "prefix", "regex", "method", "header", "query", "passed by"} {
+		if *tables >= 100 && kinds[kind] < *tables/4 {
+			t.Errorf("only %d requests matched by %s: the test does not try enough", kinds[kind], kind)
+		}
+	}
 	for _, status := range []int{200, 400, 404, 500, 503} {
 		if *tables >= 100 && statuses[status] < *tables {
 			t.Errorf("only %d answers have status %d: the test does not try enough", statuses[status], status)
 		}
+	}
+}
+
+// count counts the ways in which a request was matched, and whether it passed by an entry of its host and path.
+func count(kinds map[string]int, in config.Input, r request) {
+	host, _ := routing.NormalizeHost(r.host)
+	match, ok := in.Table.Match(routing.Request{Port: r.port, Host: host, Path: r.path, Query: r.query, Method: r.method, Header: r.header})
+	if !ok {
+		return
+	}
+	kinds[map[routing.PathType]string{routing.Exact: "exact", routing.Regex: "regex", routing.Prefix: "prefix"}[match.Entry.PathType]]++
+	if match.Entry.Method != "" {
+		kinds["method"]++
+	}
+	if len(match.Entry.Headers) > 0 {
+		kinds["header"]++
+	}
+	if len(match.Entry.Query) > 0 {
+		kinds["query"]++
+	}
+	anyMethod := routing.Request{Port: r.port, Host: host, Path: r.path}
+	if plain, ok := in.Table.Match(anyMethod); ok && plain.Entry != match.Entry {
+		kinds["passed by"]++
 	}
 }
 
@@ -73,16 +102,19 @@ func judge(in config.Input, r request, got answer) string {
 	if !ok {
 		return expect(got, "status 400")
 	}
-	match, ok := in.Table.Match(r.port, host, r.path)
+	if _, ok := routing.CanonicalPath(r.path); !ok {
+		return expect(got, "status 400")
+	}
+	match, ok := in.Table.Match(routing.Request{Port: r.port, Host: host, Path: r.path, Query: r.query, Method: r.method, Header: r.header})
 	if !ok {
 		return expect(got, "status 404")
 	}
-	matched := fmt.Sprintf("%s %s %d", match.Listener, match.Route, match.Rule)
+	matched := fmt.Sprintf("%s %s %d", match.Listener, match.Rule.Route, match.Rule.Index)
 	if got.Header.Get("Matched") != matched {
 		return fmt.Sprintf("status %d by %q, want it by %q", got.Status, got.Header.Get("Matched"), matched)
 	}
 	allowed := []string{}
-	for _, target := range match.Targets {
+	for _, target := range match.Rule.Targets {
 		allowed = append(allowed, outcome(in, target.Backend))
 	}
 	if len(allowed) == 0 {
@@ -119,7 +151,7 @@ func describe(table routing.Table) string {
 	for _, listener := range table.Listeners {
 		fmt.Fprintf(&b, "listener %s %d %q\n", listener.Name, listener.Port, listener.Hostname)
 		for _, entry := range listener.Entries {
-			fmt.Fprintf(&b, "  %+v\n", entry)
+			fmt.Fprintf(&b, "  %q %d %s %s %v %v -> %s %d\n", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query, entry.Rule.Route, entry.Rule.Index)
 		}
 	}
 	return b.String()
@@ -146,10 +178,22 @@ func newGenerator(t *testing.T) *generator {
 }
 
 var (
+	headers = []string{"x-a", "role", "accept"}
+	params  = []string{"q", "v[1]", "role"}
+	values  = []string{"a", "b", "ab", "two words", "a,b", "A", "h:role", "x%41"}
+	methods = []string{"GET", "POST", "OPTIONS", "DELETE"}
+	// The expressions have what RE2 and PCRE write or do differently.
+	regexes = []string{
+		"a+", "^b.*$", "[^x]+", "(?i)AB?", "a|b|two.*", `\w+`, ".*", `(?:a|b){1,2}`, `a\b.*`, "[[:alpha:]]+", `\Qa\E`, "a*?b", `(?s).+`, `[\s\S]*b`,
+		`\x61`, "(a)(b)?", "(?m)^a$", `[^\x00-\x60]+`, `\D+`, `a$|^b`,
+	}
+	pathRegexes = []string{
+		"/a.*", "/(a|b)/[^/]+", "/ab?/?", `/.*\.b`, "(?i)/A/.*", "/[a-b]{1,2}(/.*)?", "^/a(/b)*$", `/%C3%A4.*`, "/.+/.+", "/(a+)+$",
+	}
 	services  = []string{"one", "two", "three", "four", "empty", "missing"}
 	suffixes  = []string{"test", "a.test", "b.a.test", "example.com"}
 	labels    = []string{"a", "b", "x-y", "x_y", "1"}
-	segments  = []string{"a", "ab", "b", "A", "%61", "a.b", "..a"}
+	segments  = []string{"a", "ab", "b", "A", "%61", "a.b", "..a", "%c3%A4", "a%20b", "%25"}
 	maxWeight = int32(4)
 )
 
@@ -166,6 +210,14 @@ func (g *generator) universe() world {
 	for _, service := range services {
 		route.Rules[0].BackendRefs = append(route.Rules[0].BackendRefs, appv1.BackendRef{Name: service, Port: 80})
 	}
+	match := appv1.RouteMatch{}
+	for _, name := range headers {
+		match.Headers = append(match.Headers, appv1.HeaderMatch{Name: appv1.HeaderName(name), Value: "a"})
+	}
+	for _, name := range params {
+		match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Name: name, Value: "a"})
+	}
+	route.Rules[0].Matches = []appv1.RouteMatch{match}
 	w.Spec.Routes = []appv1.Route{route}
 	for _, service := range services {
 		backend := worldBackend{Service: service, Port: 80}
@@ -258,10 +310,7 @@ func (g *generator) route(name string, listeners []appv1.Listener) appv1.Route {
 	for range 1 + g.IntN(3) {
 		var rule appv1.RouteRule
 		for range g.IntN(4) {
-			match := appv1.RouteMatch{Path: appv1.PathMatch{Value: g.path()}}
-			if g.IntN(2) == 0 {
-				match.Path.Type = appv1.PathMatchExact
-			}
+			match := g.match()
 			rule.Matches = append(rule.Matches, match)
 		}
 		for range g.IntN(4) {
@@ -274,4 +323,41 @@ func (g *generator) route(name string, listeners []appv1.Listener) appv1.Route {
 		route.Rules = append(route.Rules, rule)
 	}
 	return route
+}
+
+// match returns a match, half of the time with more than a path.
+func (g *generator) match() appv1.RouteMatch {
+	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: g.path()}}
+	switch g.IntN(5) {
+	case 0, 1:
+		match.Path.Type = appv1.PathMatchExact
+	case 2:
+		match.Path = appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: pick(g, pathRegexes)}
+	}
+	if g.IntN(2) == 0 {
+		return match
+	}
+	if g.IntN(3) == 0 {
+		match.Method = appv1.HTTPMethod(pick(g, methods))
+	}
+	for _, name := range headers {
+		if g.IntN(4) == 0 {
+			kind, value := g.value()
+			match.Headers = append(match.Headers, appv1.HeaderMatch{Type: kind, Name: appv1.HeaderName(upperSome(g.Rand, name)), Value: value})
+		}
+	}
+	for _, name := range params {
+		if g.IntN(4) == 0 {
+			kind, value := g.value()
+			match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Type: kind, Name: name, Value: value})
+		}
+	}
+	return match
+}
+
+func (g *generator) value() (appv1.ValueMatchType, string) {
+	if g.IntN(2) == 0 {
+		return appv1.ValueMatchRegularExpression, pick(g, regexes)
+	}
+	return appv1.ValueMatchExact, pick(g, values)
 }

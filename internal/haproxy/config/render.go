@@ -11,69 +11,169 @@ import (
 	"gateway/internal/routing"
 )
 
-// Values of TARGET, see doc.go. Neither can be the name of a backend section, which starts with a letter.
+// Values of TARGET, see doc.go, beside the names of sections for Services, which start with a letter and hold a "_".
 const (
-	targetNone  = "500"
-	targetSplit = "%"
+	targetNone   = "500"
+	targetAnswer = "answer"
+	targetSplit  = "%"
 )
+
+// noProgram is in place of the name of a program.
+const noProgram = "."
 
 // Render makes the configuration of one Gateway.
 func Render(in Input) Config {
-	return Config{
-		Skeleton: renderSkeleton(in),
-		Map:      renderMap(in),
-		Servers:  renderServers(in),
+	b := newMapBuilder(in)
+	maps := b.build()
+	sections := renderSections(in)
+	config := Config{
+		Maps:     maps,
+		Static:   renderCertificateLists(in),
+		Servers:  map[string][]Server{},
+		Settings: map[string]ServerSettings{},
 	}
-}
-
-// BackendName returns the name of the backend section of a Service port.
-func BackendName(b routing.Backend) string {
-	return quote(b.Service, inConfig) + "_" + strconv.Itoa(int(b.Port))
-}
-
-// renderServers returns the servers of every backend section. A Service that does not exist has none.
-func renderServers(in Input) map[string][]Server {
-	servers := map[string][]Server{}
-	for _, backend := range in.Table.Backends() {
-		state := in.Backends[backend]
-		if !state.Exists {
-			state.Servers = nil
+	for name, authority := range usedAuthorities(in) {
+		config.Static[name] = authority
+	}
+	for i := range sections {
+		section := &sections[i]
+		config.Servers[section.name] = section.servers
+		if section.settings != (ServerSettings{}) {
+			config.Settings[section.name] = section.settings
 		}
-		sorted := slices.Clone(state.Servers)
-		slices.SortFunc(sorted, compareServers)
-		servers[BackendName(backend)] = slices.Compact(sorted)
 	}
-	return servers
+	config.Skeleton = renderSkeleton(in, sections)
+	return config
 }
 
 func compareServers(a, b Server) int {
 	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
 }
 
-// mapBuilder collects map entries. Rules share the entries of splits, so splits holds the keys of those already there.
+// mapBuilder collects map entries. Rules share the entries of splits and programs, so seen holds the keys of those
+// already there.
 type mapBuilder struct {
-	in      Input
-	entries []MapEntry
-	splits  map[string]bool
+	in         Input
+	entries    []MapEntry
+	seen       map[string]bool
+	conditions conditionLists
+	// hits are the values of rules, which several entries share.
+	hits map[*routing.Rule]string
+	// connections says that the present listener is one of TCP or TLS.
+	connections bool
 }
 
-func renderMap(in Input) []MapEntry {
-	b := &mapBuilder{in: in, splits: map[string]bool{}}
-	for _, listener := range in.Table.Listeners {
-		b.add("l/"+strconv.Itoa(int(listener.Port))+"/"+hostKey(listener.Hostname), listener.Name)
-		for _, entry := range listener.Entries {
-			kind := "p/"
-			if entry.PathType == routing.Exact {
-				kind = "e/"
-			}
-			b.add(kind+listener.Name+"/"+hostKey(entry.Hostname)+entry.Path,
-				entry.Route+"|"+strconv.Itoa(entry.Rule)+"|"+b.target(entry.Targets))
-		}
+func newMapBuilder(in Input) *mapBuilder {
+	return &mapBuilder{
+		in: in, seen: map[string]bool{}, hits: map[*routing.Rule]string{},
+		conditions: conditionLists{lists: map[string][]MapEntry{}},
+	}
+}
+
+// build returns the entries of every map file.
+func (b *mapBuilder) build() map[string][]MapEntry {
+	for i := range b.in.Table.Listeners {
+		b.addListener(&b.in.Table.Listeners[i])
 	}
 	slices.SortFunc(b.entries, compareEntries)
-	version := MapEntry{Key: "version", Value: strconv.FormatInt(in.Generation, 10) + "|" + hash(b.entries)}
+	version := MapEntry{Key: "version", Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
 	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)
-	return slices.Insert(b.entries, i, version)
+	maps := b.conditions.files()
+	maps[MapFile] = slices.Insert(b.entries, i, version)
+	return maps
+}
+
+func (b *mapBuilder) addListener(listener *routing.Listener) {
+	b.connections = isConnection(listener)
+	b.add("l/"+itoa(listener.Port)+"/"+hostKey(listener.Hostname), listener.Name)
+	if tls := listener.TLS; tls != nil {
+		if tls.HSTS != "" {
+			b.add("h/"+listener.Name, quote(tls.HSTS, inProgram))
+		}
+		if len(tls.ClientCAs) > 0 && tls.ClientRequired {
+			b.add("m/"+listener.Name, "required")
+		}
+	}
+	for entries := listener.Entries; len(entries) > 0; {
+		n := 1
+		for n < len(entries) && entries[n].Hostname == entries[0].Hostname {
+			n++
+		}
+		b.addHost(listener, entries[:n])
+		entries = entries[n:]
+	}
+}
+
+// addHost adds the entries of one hostname, which are in the order of precedence: exact paths, then regular expressions,
+// then prefixes, the longest first.
+func (b *mapBuilder) addHost(listener *routing.Listener, entries []routing.Entry) {
+	place := listener.Name + "/" + hostKey(entries[0].Hostname)
+	var regexes, prefixes []routing.Entry
+	for i := 0; i < len(entries); {
+		n := 1
+		for i+n < len(entries) && samePath(&entries[i], &entries[i+n]) {
+			n++
+		}
+		switch group := entries[i : i+n]; group[0].PathType {
+		case routing.Exact:
+			b.add("e/"+place+group[0].Path, b.value(group))
+		case routing.Regex:
+			regexes = append(regexes, group...)
+		default:
+			prefixes = append(prefixes, group...)
+		}
+		i += n
+	}
+	if len(regexes) > 0 {
+		b.add("r/"+place, b.value(regexes))
+		// Regular expressions come before prefixes, so no prefix is found without asking them.
+		if len(prefixes) == 0 || prefixes[len(prefixes)-1].Path != "/" {
+			b.add("p/"+place+"/", b.conditions.add(nil))
+		}
+	}
+	b.addPrefixes(place, prefixes, len(regexes) > 0)
+}
+
+// addPrefixes adds the prefixes of one hostname. Where a request may pass by all entries of a prefix, those of the shorter
+// prefixes that hold it follow.
+func (b *mapBuilder) addPrefixes(place string, entries []routing.Entry, conditional bool) {
+	for i := 0; i < len(entries); {
+		n := 1
+		for i+n < len(entries) && samePath(&entries[i], &entries[i+n]) {
+			n++
+		}
+		group := slices.Clone(entries[i : i+n])
+		for j := i + n; j < len(entries) && group[len(group)-1].Conditional(); j++ {
+			if strings.HasPrefix(entries[i].Path, entries[j].Path) {
+				group = append(group, entries[j])
+			}
+		}
+		value := b.value(group)
+		if conditional && value[0] != '?' {
+			value = b.list(group)
+		}
+		b.add("p/"+place+entries[i].Path, value)
+		i += n
+	}
+}
+
+func samePath(a, b *routing.Entry) bool { return a.PathType == b.PathType && a.Path == b.Path }
+
+// value returns what stands for the entries, of which a request takes the first whose conditions it meets: the HIT of one
+// that has none, or the name of a list.
+func (b *mapBuilder) value(entries []routing.Entry) string {
+	if !entries[0].Conditional() {
+		return b.hit(entries[0].Rule)
+	}
+	return b.list(entries)
+}
+
+func (b *mapBuilder) list(entries []routing.Entry) string {
+	items := make([]conditionItem, len(entries))
+	for i := range entries {
+		items[i] = conditionItem{expression: conditionExpression(&entries[i]), value: b.hit(entries[i].Rule)}
+	}
+	return b.conditions.add(items)
 }
 
 func (b *mapBuilder) add(key, value string) {
@@ -88,48 +188,99 @@ func hostKey(hostname string) string {
 	return hostname
 }
 
-// target returns the TARGET of a rule's targets, and adds the entries of a split.
-func (b *mapBuilder) target(targets []routing.Target) string {
-	switch len(targets) {
-	case 0:
-		return targetNone
-	case 1:
-		return b.section(targets[0].Backend)
+// hit returns the HIT of a rule.
+func (b *mapBuilder) hit(rule *routing.Rule) string {
+	if hit, ok := b.hits[rule]; ok {
+		return hit
 	}
-	sections := make([]string, len(targets))
-	for i, target := range targets {
-		sections[i] = b.section(target.Backend)
+	hit := quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + b.target(rule)
+	b.hits[rule] = hit
+	return hit
+}
+
+// target returns PROGRAM|TARGET of a rule, and adds the entries of a split.
+func (b *mapBuilder) target(rule *routing.Rule) string {
+	switch {
+	case rule.Redirect != nil || rule.Response != nil:
+		return b.program(rule, rule.Headers) + "|" + targetAnswer
+	case len(rule.Targets) == 0:
+		return b.program(rule, rule.Headers) + "|" + targetNone
+	case len(rule.Targets) == 1:
+		target := rule.Targets[0]
+		return b.program(rule, targetHeaders(rule, target)) + "|" + b.section(rule, target.Backend)
 	}
-	backends := strings.Join(sections, ",")
-	if b.once("t/" + backends) {
-		for i, section := range sections {
-			b.add("t/"+backends+"/"+strconv.Itoa(i), section)
+	words := make([]string, len(rule.Targets))
+	for i, target := range rule.Targets {
+		words[i] = b.section(rule, target.Backend)
+		if len(target.Headers.Request)+len(target.Headers.Response) > 0 {
+			words[i] += "|" + b.program(rule, targetHeaders(rule, target))
 		}
 	}
-	proportion := proportions(targets)
+	targets := splitName(words)
+	if b.once("t/" + targets) {
+		for i, word := range words {
+			b.add("t/"+targets+"/"+strconv.Itoa(i), word)
+		}
+	}
+	proportion := proportions(rule.Targets)
 	weights := joinWeights(proportion)
 	if b.once("w/" + weights) {
 		for _, share := range shares(proportion) {
 			b.add("w/"+weights+"/"+share.Prefix, strconv.Itoa(share.Index))
 		}
 	}
-	return targetSplit + "|" + weights + "|" + backends
+	return b.program(rule, rule.Headers) + "|" + targetSplit + "|" + weights + "|" + targets
 }
 
-// section returns the backend section that gets the requests for a backend, or targetNone if the Service does not exist.
-func (b *mapBuilder) section(backend routing.Backend) string {
-	if !b.in.Backends[backend].Exists {
+// maxSplitName keeps values readable, and lines short.
+const maxSplitName = 100
+
+// splitName returns a name for a list of targets.
+func splitName(words []string) string {
+	name := strings.Join(words, ",")
+	if len(name) > maxSplitName || strings.Contains(name, "|") {
+		return hashText(name)
+	}
+	return name
+}
+
+// program returns the name of a rule's program, and adds it; "." if it has none.
+func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) string {
+	if isEmpty(rule, headers) {
+		return noProgram
+	}
+	origins := ""
+	if rule.CORS != nil {
+		origins = "*"
+		if !slices.Contains(rule.CORS.Origins, "*") {
+			origins = b.conditions.add(originItems(rule.CORS.Origins))
+		}
+	}
+	text := program(rule, headers, origins)
+	name := hashText(text)
+	if b.once("f/" + name) {
+		b.add("f/"+name, text)
+	}
+	return name
+}
+
+// section returns the backend section that gets a rule's requests for a backend, or targetNone if there can be none.
+func (b *mapBuilder) section(rule *routing.Rule, backend routing.Backend) string {
+	if !usable(b.in, backend) {
 		return targetNone
 	}
-	return BackendName(backend)
+	if b.connections {
+		return connectionSection(backend)
+	}
+	return sectionName(backend, rule)
 }
 
 // once says whether it is called with this key for the first time.
 func (b *mapBuilder) once(key string) bool {
-	if b.splits[key] {
+	if b.seen[key] {
 		return false
 	}
-	b.splits[key] = true
+	b.seen[key] = true
 	return true
 }
 
@@ -142,5 +293,12 @@ func hash(entries []MapEntry) string {
 		// Writing to a hash never fails.
 		_, _ = h.Write([]byte(entry.Key + " " + entry.Value + "\n"))
 	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// hashText returns a short name for a text.
+func hashText(text string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
 	return fmt.Sprintf("%016x", h.Sum64())
 }

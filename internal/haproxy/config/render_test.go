@@ -57,8 +57,17 @@ func TestHostileStringsAreInert(t *testing.T) {
 			Routes: []appv1.Route{{
 				Name: appv1.Name(s), Hostnames: []appv1.Hostname{appv1.Hostname(s)},
 				Rules: []appv1.RouteRule{{
-					Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Value: "/" + s}}},
-					BackendRefs: []appv1.BackendRef{{Name: "a", Port: 80}, {Name: "a", Port: 81}},
+					Matches: []appv1.RouteMatch{{
+						Path:        appv1.PathMatch{Value: strings.ReplaceAll("/"+s, "%", "%25")},
+						Headers:     []appv1.HeaderMatch{{Name: appv1.HeaderName(s), Value: s}},
+						QueryParams: []appv1.QueryParamMatch{{Name: s, Value: s}},
+					}},
+					Filters: []appv1.RouteFilter{
+						{RequestHeaderModifier: &appv1.HeaderFilter{Set: []appv1.Header{{Name: appv1.ModifiedHeaderName(s), Value: s}}}},
+						{URLRewrite: &appv1.URLRewrite{Hostname: appv1.PreciseHostname(s), Path: &appv1.PathModifier{Type: appv1.PathModifierReplaceFullPath, ReplaceFullPath: appv1.URLPath(s)}}},
+					},
+					SessionPersistence: &appv1.SessionPersistence{SessionName: s},
+					BackendRefs:        []appv1.BackendRef{{Name: "a", Port: 80}, {Name: "a", Port: 81}},
 				}},
 			}},
 		})
@@ -70,7 +79,7 @@ func TestHostileStringsAreInert(t *testing.T) {
 		return bytes.Count(files[config.ConfigFile], []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n"))
 	}
 	wantConfig, wantMap := lines("harmless")
-	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", strings.Repeat("a", 4000)} {
+	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", strings.Repeat("a", 1000)} {
 		if gotConfig, gotMap := lines(s); gotConfig != wantConfig || gotMap != wantMap {
 			t.Errorf("%q makes %d lines of configuration and %d of map, want %d and %d", s, gotConfig, gotMap, wantConfig, wantMap)
 		}

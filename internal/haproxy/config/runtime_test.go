@@ -107,7 +107,7 @@ backends:
 	after.Spec.Listeners[0].Port = g.ports[80]
 	in := g.in
 	in.Table, _ = routing.Compile(&after.Spec)
-	maps := [][]config.MapEntry{config.Render(in).Map, config.Render(g.in).Map}
+	maps := [][]config.MapEntry{config.Render(in).Maps[config.MapFile], config.Render(g.in).Maps[config.MapFile]}
 
 	var clients sync.WaitGroup
 	done := make(chan struct{})
@@ -129,7 +129,7 @@ backends:
 		})
 	}
 	for i := range 1000 {
-		g.replaceMap(t, maps[i%2])
+		g.replaceMap(t, g.in.Paths.MapPath(), maps[i%2])
 	}
 	close(done)
 	clients.Wait()

@@ -1,11 +1,15 @@
 package config
 
+import "strings"
+
 // The parts of haproxy.cfg that are the same for every Gateway, with what HAProxy 2.6 was seen to do.
 
 // globalSection wants the Gateway's namespace and name and the worker's socket.
 //
 // There is no mworker-max-reloads: HAProxy 2.6 counts failed reloads against the worker that keeps running, and ends it,
 // requests and all, with the next reload that succeeds. hard-stop-after bounds old workers.
+//
+// The key of a certificate is beside it, in tls.key.
 //
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
 // may be a billion.
@@ -15,6 +19,9 @@ const globalSection = `global
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after 30s
     fd-hard-limit 100000
+    ssl-load-extra-del-ext
+    ssl-load-extra-files key
+    ssl-default-bind-options ssl-min-ver TLSv1.2
 `
 
 // commonSection holds the defaults of all sections. "safe" reuse sends the first request of a client on a connection to
@@ -42,7 +49,7 @@ defaults common
     http-error status 504 content-type text/plain hdr cache-control no-store string "the backend did not answer in time\n"
 `
 
-// routingHead starts the section that all frontends of listeners get their rules from: the rules of a defaults section
+// routingHead starts the section that all frontends of HTTP listeners get their rules from: the rules of a defaults section
 // are run in every frontend that names it, so haproxy.cfg does not repeat them for every port.
 //
 // One access log line is one JSON object. Strings of the client pass the json converter, after they were cut, so that the
@@ -52,40 +59,198 @@ const routingHead = `
 defaults routing from common
     log global
     option dontlognull
-    option disable-h2-upgrade
     log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
-// routingRequest normalises what the lookups use. It does what routing.NormalizeHost does.
+// routingRequest normalises what the lookups use. It does what routing.NormalizeHost and routing.CanonicalPath do.
 //
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy 2.6 lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
 // pass for a path. HAProxy 2.6 accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
 // routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/".
 //
-// What clients say about where they come from is not believed.
-const routingRequest = `    http-request set-var(txn.port) fe_name
+// A path of printable ASCII, without a percent sign, double slash or a segment that begins with a dot is what it is; any
+// other takes a way round.
+//
+// HAProxy 2.6 takes any version of HTTP, and NUL in a header.
+//
+// HTTP/1.0 knows no chunks. HAProxy 2.6 reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
+// next request.
+//
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules.
+var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request set-var(txn.method) method
     http-request set-var(txn.path) path
     http-request set-var(txn.path) str(/) if !{ var(txn.path) -m found }
     http-request set-var(txn.host) req.fhdr(host),lower
     http-request deny deny_status 405 if { method CONNECT }
+    http-request deny deny_status 400 unless { req.ver 1.1 2.0 1.0 3.0 }
+    http-request deny deny_status 400 if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
+    http-request deny deny_status 400 if { req.hdrs -m reg '\x00' }
     http-request deny deny_status 400 if { var(txn.host) -m found } !{ var(txn.host) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
     http-request deny deny_status 400 if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }
     http-request deny deny_status 400 if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
     http-request set-var(txn.host) var(txn.host),host_only,regsub(\.$,)
     http-request deny deny_status 400 if { var(txn.host) -m len gt 253 }
-    http-request set-header X-Forwarded-For %[src]
-    http-request set-header X-Forwarded-Proto http
-    http-request set-header X-Forwarded-Host %[req.fhdr(host)]
-    http-request set-header X-Forwarded-Port %[fe_name]
-    http-request del-header Forwarded
+    http-request set-var(txn.odd) bool(true) if { var(txn.path) -m reg [^!-$&-~]|//|/\. }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m sub %00 }
+    http-request set-var(txn.clean) var(txn.path) if !{ var(txn.odd) -m found }
+    http-request set-var(txn.clean) 'var(txn.path),url_dec,` + canonical + `,regsub("//+","/",g)' if { var(txn.odd) -m found }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } !{ var(txn.clean) -m found }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg /\.\.?(/|$) }
+    http-request del-header upgrade if { req.hdr(upgrade) -i -m sub h2c }
+    http-request del-header http2-settings
+    http-request del-header client-cert
+    http-request del-header x-ssl-client- -m beg
     http-request set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
-// routingAnswer answers what has no backend. hex wrote the random number with 16 digits; it has splitDigits.
-const routingAnswer = `    http-request return status 404 content-type text/plain hdr cache-control no-store string "no route matches the host and path\n" if !{ var(txn.hit) -m found }
-    http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n" if { var(txn.target) -m str 500 }
+// forwardedRules follow the rule that sets txn.trusted, if there is one.
+const forwardedRules = `    http-request del-header Forwarded unless { var(txn.trusted) -m found }
+    http-request del-header X-Forwarded-For unless { var(txn.trusted) -m found }
+    http-request del-header X-Forwarded-Proto unless { var(txn.trusted) -m found }
+    http-request del-header X-Forwarded-Host unless { var(txn.trusted) -m found }
+    http-request del-header X-Forwarded-Port unless { var(txn.trusted) -m found }
+    http-request set-var(txn.scheme) str(http)
+    http-request set-var(txn.scheme) str(https) if { ssl_fc }
+    http-request add-header Forwarded "for=%[src];host=\"%[req.fhdr(host)]\";proto=%[var(txn.scheme)]" unless { src -m sub : }
+    http-request add-header Forwarded "for=\"[%[src]]\";host=\"%[req.fhdr(host)]\";proto=%[var(txn.scheme)]" if { src -m sub : }
+    http-request add-header X-Forwarded-For %[src]
+    http-request set-header X-Forwarded-Proto %[var(txn.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
+    http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
+    http-request set-header X-Forwarded-Port %[fe_name] unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
+`
+
+// routingFound ends the search of requests that met an entry without conditions, or none. Their conditions are looked
+// at by no one.
+const routingFound = `    http-request allow unless { var(txn.hit) -m beg ? }
+`
+
+// routedHead starts the section that all backend sections for requests get their rules from. An answer of a backend is never
+// a reason to send a request again that may not be sent twice.
+const routedHead = `
+defaults routed from common
+    http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
+`
+
+// programHead ends the rules for requests whose rule has no program, and checks the size of bodies.
+var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
+    http-request set-var(txn.flags) <flags>
+    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
+    http-request set-var(txn.max) <maxbody>,add(0) if <bounded>
+    http-request return status 413 content-type text/plain hdr cache-control no-store string "the body of the request is too long\n" if <bounded> { req.body_size,sub(txn.max) gt 0 }
+`)
+
+// programRedirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The port of the listener is named if
+// the rule gives no scheme, but none is named that is the scheme's own.
+var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <redirect>
+    http-request set-var(txn.scheme) str(https) if <redirect> { var(txn.scheme) -m len 0 } { ssl_fc }
+    http-request set-var(txn.scheme) str(http) if <redirect> { var(txn.scheme) -m len 0 }
+    http-request set-var(txn.authority) <locationhost> if <redirect>
+    http-request set-var(txn.authority) var(txn.host) if <redirect> { var(txn.authority) -m len 0 }
+    http-request deny deny_status 400 if <redirect> { var(txn.authority) -m len 0 }
+    http-request set-var(txn.number) <locationport> if <redirect>
+    http-request set-var(txn.number) var(txn.port) if <redirect> { var(txn.number) -m str * }
+    http-request unset-var(txn.number) if <redirect> { var(txn.number) -m len 0 }
+    http-request unset-var(txn.number) if <redirect> { var(txn.scheme) -m str http } { var(txn.number) -m str 80 }
+    http-request unset-var(txn.number) if <redirect> { var(txn.scheme) -m str https } { var(txn.number) -m str 443 }
+    http-request set-var-fmt(txn.authority) "%[var(txn.authority)]:%[var(txn.number)]" if <redirect> { var(txn.number) -m found }
+    http-request set-var(txn.newpath) var(txn.path) if <redirect> { var(txn.kind) -m len 0 }
+    http-request set-var-fmt(txn.location) "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath)]" if <redirect>
+    http-request set-var-fmt(txn.location) "%[var(txn.location)]?%[query]" if <redirect> { query -m found }
+    http-request redirect location "%[var(txn.location)]" code 301 if <redirect> { <status> -m str 301 }
+    http-request redirect location "%[var(txn.location)]" code 302 if <redirect> { <status> -m str 302 }
+    http-request redirect location "%[var(txn.location)]" code 303 if <redirect> { <status> -m str 303 }
+    http-request redirect location "%[var(txn.location)]" code 307 if <redirect> { <status> -m str 307 }
+    http-request redirect location "%[var(txn.location)]" code 308 if <redirect> { <status> -m str 308 }
+`)
+
+// programRequest changes what a backend gets.
+var programRequest = fields(`    http-request set-timeout server <timeout>,add(0) if <timed>
+    http-request set-header Host "%[<host>]" if <rehosted>
+    http-request set-path "%[var(txn.newpath)]" if <rerouted>
+`)
+
+// corsRules answer preflight requests and mark other answers. What a backend says on the matter does not count. Browsers take
+// "*" literally in answers to requests with credentials, so those get what they asked for.
+var corsRules = fields(`    http-request set-var(txn.preflight) bool(true) if <cors> { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }
+    http-request set-var(txn.methods) <methods> if <preflight>
+    http-request set-var(txn.methods) req.fhdr(access-control-request-method) if <preflight> { var(txn.methods) -m str * } <credentials>
+    http-request set-var(txn.headers) <allowheaders> if <preflight>
+    http-request set-var(txn.headers) req.fhdr(access-control-request-headers) if <preflight> { var(txn.headers) -m str * } <credentials>
+    http-request return status 204 if <preflight>
+    http-response del-header access-control- -m beg if <cors>
+    http-after-response set-header access-control-allow-origin "%[var(txn.allowed)]" if <allowed>
+    http-after-response set-header access-control-allow-credentials true if <allowed> <credentials>
+    http-after-response set-header access-control-allow-methods "%[var(txn.methods)]" if <allowed> <preflight> !{ var(txn.methods) -m len 0 }
+    http-after-response set-header access-control-allow-headers "%[var(txn.headers)]" if <allowed> <preflight> { var(txn.headers) -m found } !{ var(txn.headers) -m len 0 }
+    http-after-response set-header access-control-max-age "%[<maxage>]" if <allowed> <preflight>
+    http-after-response set-header access-control-expose-headers "%[<exposeheaders>]" if <allowed> !<preflight> !{ <exposeheaders> -m len 0 }
+    http-after-response add-header vary Origin if <cors> !{ <origins> -m str * }
+`)
+
+// fields puts expressions in place of the names of fields, and conditions in place of those of flags.
+func fields(rules string) string {
+	return strings.NewReplacer(
+		"<flags>", field(fieldFlags), "<timeout>", field(fieldTimeout), "<maxbody>", field(fieldMaxBody), "<host>", text(fieldHost),
+		"<status>", field(fieldStatus), "<scheme>", field(fieldScheme), "<locationhost>", text(fieldLocationHost),
+		"<locationport>", field(fieldLocationPort), "<methods>", text(fieldMethods), "<allowheaders>", text(fieldAllowHeaders),
+		"<exposeheaders>", text(fieldExposeHeaders), "<maxage>", field(fieldMaxAge), "<origins>", text(fieldOrigins),
+		"<credentials>", "{ "+field(fieldCredentials)+" -m str true }", "<preflight>", "{ var(txn.preflight) -m found }",
+		"<allowed>", "{ var(txn.allowed) -m found }", "<cors>", flagged(flagCORS), "<redirect>", flagged(flagRedirect),
+		"<bounded>", flagged(flagMaxBody), "<timed>", flagged(flagTimeout), "<rehosted>", flagged(flagHost), "<rerouted>", flagged(flagPath),
+	).Replace(rules)
+}
+
+// connectionsSection holds the defaults of everything about connections of TCP and TLS listeners.
+const connectionsSection = `
+defaults connections
+    mode tcp
+    timeout connect 2s
+    timeout client 1h
+    timeout client-fin 10s
+    timeout server 1h
+    timeout queue 10s
+    retries 3
+    option redispatch 1
+`
+
+// connectionHead starts the rules of a port with connections.
+const connectionHead = `    log global
+    option dontlognull
+    log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    tcp-request content set-var(txn.port) fe_name
+    tcp-request content set-var(txn.clean) str(/)
+    tcp-request content set-var(txn.random) rand(16777216),hex,bytes(10,6)
+`
+
+// helloRules wait for a TLS ClientHello and take the server name from it.
+const helloRules = `    tcp-request inspect-delay 5s
+    tcp-request content reject unless { req.ssl_hello_type 1 }
+    tcp-request content set-var(txn.host) req.ssl_sni,lower
+    tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }
+`
+
+// connectionAnswer ends connections that no backend is for.
+const connectionAnswer = `    tcp-request content reject unless { var(txn.target) -m found }
+    tcp-request content reject if { var(txn.target) -m str 500 }
+    use_backend %[var(txn.target)]
+`
+
+// frontendEnd ends the section of a port with requests.
+const frontendEnd = `    use_backend %[var(txn.target)] if { var(txn.target) -m found }
+    default_backend 404
+`
+
+// answerSections are the backends of requests that get none.
+const answerSections = `
+backend 404 from common
+    http-request return status 404 content-type text/plain hdr cache-control no-store string "no route matches the request\n"
+
+backend 500 from common
+    http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n"
+
+backend answer from routed
 `
 
 // metricsSection wants the lines that bind it.

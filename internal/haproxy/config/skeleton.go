@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gateway/internal/routing"
@@ -15,34 +14,114 @@ const (
 	loadPlace         = ` load="`
 )
 
-// renderSkeleton returns haproxy.cfg without its server lines. It depends on the ports, the depths of wildcard hostnames
-// and the backends, and on nothing else of the table.
-func renderSkeleton(in Input) string {
+// renderSkeleton returns haproxy.cfg without its server lines. Beside the ports and the backend sections it depends on what
+// kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order
+// whatever others there are, which do nothing for a table without it. Diff relies on that.
+func renderSkeleton(in Input, sections []section) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket())
 	b.WriteString(commonSection)
-	b.WriteString(routingHead)
-	b.WriteString(routingRequest)
-	depths := wildcardDepths(in.Table)
-	for _, depth := range depths {
-		// A host of no more labels is not below the wildcard's suffix.
-		fmt.Fprintf(&b, "    http-request set-var(txn.below%[1]d) var(txn.host),field(-1,.,%[1]d) if { var(txn.host),field(%[2]d,.) -m found }\n",
-			depth, depth+1)
+	if slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) }) {
+		writeRouting(&b, in)
+		writeRouted(&b, in)
 	}
-	writeLookups(&b, in.Paths.MapPath(), depths)
-	b.WriteString(routingAnswer)
+	writeConnections(&b, in)
 	for _, port := range ports(in.Table) {
-		fmt.Fprintf(&b, "\nfrontend %d from routing\n%s    use_backend %%[var(txn.target)]\n", port, bindLines(in.Bind, port))
+		writeFrontend(&b, in, port)
 	}
 	metricsPort := in.Bind.MetricsPort
 	if metricsPort == 0 {
 		metricsPort = MetricsPort
 	}
-	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort))
-	for _, backend := range in.Table.Backends() {
-		fmt.Fprintf(&b, "\n%s%s from common\n    balance random(2)\n", backendPrefix, BackendName(backend))
+	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort, ""))
+	for i := range sections {
+		b.WriteString("\n" + sections[i].body)
 	}
 	return b.String()
+}
+
+// writeRouting writes the rules by which a request finds its backend section.
+func writeRouting(b *strings.Builder, in Input) {
+	b.WriteString(routingHead)
+	b.WriteString(routingRequest)
+	writeForwarded(b, in.Table.TrustedProxies)
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table)}
+	l.writeHosts("host", "below")
+	l.writeFast()
+	b.WriteString(routingFound)
+	headers, params := conditionNames(in.Table)
+	l.writeSlow(in.Paths, headers, params)
+	if hasTLS(in.Table) {
+		writeHSTS(b, in)
+	}
+}
+
+// writeConnections writes the defaults of TCP and TLS listeners.
+func writeConnections(b *strings.Builder, in Input) {
+	if slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) }) {
+		b.WriteString(connectionsSection)
+	}
+}
+
+// writeConnectionRules writes the rules by which connections of a port find their backend section. They are in the section
+// of the port: HAProxy 2.6 passes by rules of a defaults section that it had to wait for data for.
+func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
+	b.WriteString(connectionHead)
+	if protocol == "TLS" {
+		b.WriteString(helloRules)
+	}
+	l := lookups{b: b, directive: "tcp-request content", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table)}
+	l.writeHosts("host", "below")
+	l.writeFast()
+	b.WriteString(connectionAnswer)
+}
+
+// writeRouted writes the rules that all backend sections for requests share, and the sections of answers that need no
+// backend.
+func writeRouted(b *strings.Builder, in Input) {
+	b.WriteString(routedHead)
+	if hasTLS(in.Table) {
+		writeTLSChecks(b, in)
+	}
+	b.WriteString(programHead)
+	writePathChanges(b, in.Table)
+	writeCORS(b, in)
+	b.WriteString(programRedirect)
+	writeResponses(b, in.Table)
+	b.WriteString(programRequest)
+	writeHeaderChanges(b, in.Table)
+	b.WriteString(answerSections)
+}
+
+func hasTLS(table routing.Table) bool {
+	return slices.ContainsFunc(table.Listeners, func(l routing.Listener) bool { return l.TLS != nil })
+}
+
+// writeFrontend writes the section of a port. A port with TLS and without a certificate has none.
+func writeFrontend(b *strings.Builder, in Input, port int32) {
+	listener := in.Table.Listeners[slices.IndexFunc(in.Table.Listeners, func(l routing.Listener) bool { return l.Port == port })]
+	options, defaults := "", "routing"
+	switch listener.Protocol {
+	case "HTTPS":
+		if len(certificateLines(in, port)) == 0 {
+			return
+		}
+		options = fmt.Sprintf(" ssl crt-list %s/%s alpn h2,http/1.1 ciphers %s", in.Paths.ConfigDir, certificateList(port), intermediateCiphers)
+		if isStrict(in, port) {
+			options += " strict-sni"
+		}
+	case "TCP", "TLS":
+		defaults = "connections"
+	}
+	if listener.ProxyProtocol {
+		options += " accept-proxy"
+	}
+	fmt.Fprintf(b, "\nfrontend %d from %s\n%s", port, defaults, bindLines(in.Bind, port, options))
+	if isConnection(&listener) {
+		writeConnectionRules(b, in, listener.Protocol)
+	} else {
+		b.WriteString(frontendEnd)
+	}
 }
 
 const backendPrefix = "backend "
@@ -57,13 +136,13 @@ func backendSection(line string) (string, bool) {
 	return name, true
 }
 
-func bindLines(bind Bind, port int32) string {
+func bindLines(bind Bind, port int32, options string) string {
 	if len(bind.Addresses) == 0 {
-		return fmt.Sprintf("    bind :%d\n    bind :::%d v6only\n", port, port)
+		return fmt.Sprintf("    bind :%d%s\n    bind :::%d v6only%s\n", port, options, port, options)
 	}
 	var b strings.Builder
 	for _, address := range bind.Addresses {
-		b.WriteString("    bind " + ServerAddress(Server{Address: address, Port: port}) + "\n")
+		b.WriteString("    bind " + ServerAddress(Server{Address: address, Port: port}) + options + "\n")
 	}
 	return b.String()
 }
@@ -71,8 +150,8 @@ func bindLines(bind Bind, port int32) string {
 // ports returns the ports of all listeners, sorted, each once.
 func ports(table routing.Table) []int32 {
 	var all []int32
-	for _, listener := range table.Listeners {
-		all = append(all, listener.Port)
+	for i := range table.Listeners {
+		all = append(all, table.Listeners[i].Port)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -87,10 +166,10 @@ func wildcardDepths(table routing.Table) []int {
 			seen[strings.Count(hostname, ".")] = true
 		}
 	}
-	for _, listener := range table.Listeners {
-		note(listener.Hostname)
-		for _, entry := range listener.Entries {
-			note(entry.Hostname)
+	for i := range table.Listeners {
+		note(table.Listeners[i].Hostname)
+		for j := range table.Listeners[i].Entries {
+			note(table.Listeners[i].Entries[j].Hostname)
 		}
 	}
 	var depths []int
@@ -100,55 +179,4 @@ func wildcardDepths(table routing.Table) []int {
 	slices.Sort(depths)
 	slices.Reverse(depths)
 	return depths
-}
-
-// writeLookups writes the rules that find the target of a request, most specific first.
-//
-// The map is replaced atomically, but between two lookups of a request, and a request must not meet half of the old table
-// and half of the new: it might miss a route that both have. So the version is read before and after, and if it
-// changed, everything is looked up again. A third version in between is not to be expected: each takes milliseconds to
-// load.
-func writeLookups(b *strings.Builder, mapPath string, depths []int) {
-	hosts := []string{",txn.host"}
-	for _, depth := range depths {
-		hosts = append(hosts, "*.,txn.below"+strconv.Itoa(depth))
-	}
-	hosts = append(hosts, "*,")
-	set := func(name, value, condition string) {
-		if condition != "" {
-			condition = " if " + condition
-		}
-		fmt.Fprintf(b, "    http-request set-var(txn.%s) %s%s\n", name, value, condition)
-	}
-	for _, pass := range []string{"", "{ var(txn.torn) -m found } "} {
-		if pass != "" {
-			set("torn", "bool(true)", "!{ str(version),map_str("+mapPath+"),strcmp(txn.version) eq 0 }")
-			for _, name := range []string{"listener", "hit", "target"} {
-				fmt.Fprintf(b, "    http-request unset-var(txn.%s) if %s\n", name, strings.TrimSpace(pass))
-			}
-		}
-		set("version", "str(version),map_str("+mapPath+")", strings.TrimSpace(pass))
-		for i, host := range hosts {
-			set("listener", "str(l/),concat(,txn.port,/),concat("+host+"),map_str("+mapPath+")", miss(pass, "listener", i))
-		}
-		for i, host := range hosts {
-			key := ",concat(,txn.listener,/),concat(" + host + "),concat(,txn.path"
-			set("hit", "str(e/)"+key+"),map_str("+mapPath+")", miss(pass, "hit", i))
-			set("hit", "str(p/)"+key+",/),map_beg("+mapPath+")", miss(pass, "hit", i+1))
-		}
-		set("target", "var(txn.hit),word(3,|)", strings.TrimSpace(pass))
-		split := pass + "{ var(txn.target) -m str " + targetSplit + " }"
-		set("weights", "var(txn.hit),word(4,|)", split)
-		set("backends", "var(txn.hit),word(5,|)", split)
-		set("index", "str(w/),concat(,txn.weights,/),concat(,txn.random),map_beg("+mapPath+")", split)
-		set("target", "str(t/),concat(,txn.backends,/),concat(,txn.index),map_str("+mapPath+")", split)
-	}
-}
-
-// miss returns the condition for another try to set a variable: that no earlier one did.
-func miss(pass, name string, tries int) string {
-	if tries == 0 {
-		return strings.TrimSpace(pass)
-	}
-	return pass + "!{ var(txn." + name + ") -m found }"
 }

@@ -13,6 +13,12 @@ type Input struct {
 	// Backends holds what was observed of every Service port that Table refers to. One that is missing counts as a Service
 	// that does not exist.
 	Backends map[routing.Backend]BackendState
+	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec. A
+	// listener with none is not there.
+	Certificates map[string][]Certificate
+	// Authorities are the certificates (PEM) of those who sign others, by the name of the ConfigMap. What needs one that is
+	// missing is not served: a listener is not there, requests for a backend are answered with 500.
+	Authorities map[string][]byte
 	// Paths are where HAProxy finds its files and sockets.
 	Paths Paths
 	// Bind says where HAProxy accepts connections.
@@ -24,8 +30,21 @@ type BackendState struct {
 	// Exists says whether the Service and its port exist (and the Service is not of type ExternalName). Requests for one
 	// that does not are answered with 500.
 	Exists bool
+	// AppProtocol is the appProtocol of the Service's port.
+	AppProtocol string
 	// Servers are the endpoints that take traffic, in any order. None: requests are answered with 503.
 	Servers []Server
+}
+
+// Certificate is a certificate whose key HAProxy finds beside it.
+type Certificate struct {
+	// Secret is the name of the Secret. HAProxy finds it as tls.crt and tls.key in Paths.CertificateDir/SECRET.
+	Secret string
+	// Names are the server names that clients get it for, in lower case: those of its names that are within the listener's
+	// hostname, as they are in the certificate.
+	Names []string
+	// Hash tells the content of tls.crt: when it changes, HAProxy has to load it anew.
+	Hash string
 }
 
 // Server is one endpoint of a Service.
@@ -56,16 +75,32 @@ type Paths struct {
 	ConfigDir string
 	// RunDir holds the sockets.
 	RunDir string
+	// CertificateDir holds a directory for each Secret with certificates.
+	CertificateDir string
 }
 
 // Config is what HAProxy runs by, split by how a change of it is brought about.
 type Config struct {
 	// Skeleton is haproxy.cfg without its server lines. Adding to it takes a reload.
 	Skeleton string
-	// Map is the content of routes.map, sorted by key; keys are unique. It is replaced as a whole, atomically, at run time.
-	Map []MapEntry
+	// Static are the files that are read at a reload only, by name: lists of certificates, and authorities.
+	Static map[string][]byte
+	// Maps are the entries of each map file, by name. They are replaced, each as a whole and atomically, at run time.
+	Maps map[string][]MapEntry
 	// Servers are the servers by backend section, sorted. They are added and removed at run time.
 	Servers map[string][]Server
+	// Settings say how to add a server to a backend section, where that takes more than its address.
+	Settings map[string]ServerSettings
+}
+
+// ServerSettings are what a server gets at run time that it inherits from its section when it is in haproxy.cfg.
+type ServerSettings struct {
+	// Options follow the address in "add server".
+	Options string
+	// Check says that health checks have to be switched on.
+	Check bool
+	// CookieKey is the dynamic-cookie-key of the section; setting it anew gives the server its cookie. "": it has none.
+	CookieKey string
 }
 
 // MapEntry is one line of a HAProxy map file.

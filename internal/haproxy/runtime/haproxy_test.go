@@ -98,18 +98,18 @@ func TestServersComeAndGo(t *testing.T) {
 	p := startProxy(t)
 	endpoint := newEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	p.expectStatus(t, http.StatusServiceUnavailable)
-	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
-	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
 	p.expectStatus(t, http.StatusServiceUnavailable)
 	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
-	must(t, p.worker.AddServer(t.Context(), "b", config.Server{Address: "fd00::1", Port: 80}))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: config.Server{Address: "fd00::1", Port: 80}}))
 	if state := p.Worker("show servers state b"); !strings.Contains(state, " fd00::1_80 fd00::1 ") {
 		t.Errorf("the IPv6 server is not there: %s", state)
 	}
-	if err := p.worker.AddServer(t.Context(), "none", endpoint); err == nil {
+	if err := p.worker.AddServer(t.Context(), config.ServerChange{Backend: "none", Server: endpoint}); err == nil {
 		t.Error("a backend that does not exist got a server")
 	}
 }
@@ -123,7 +123,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 			<-release
 		}
 	})
-	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
 	slow := make(chan int, 1)
 	go func() {
 		status, _ := p.get(t, "/slow")
@@ -136,7 +136,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 		}
 		p.expectStatus(t, http.StatusServiceUnavailable)
 	}
-	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
 		t.Errorf("removing it again: %v, want ErrServerBusy", err)
@@ -145,7 +145,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 	if status := <-slow; status != http.StatusOK {
 		t.Errorf("the request on the removed server got status %d", status)
 	}
-	must(t, p.worker.AddServer(t.Context(), "b", endpoint))
+	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 }
 

@@ -72,17 +72,23 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 	}{
 		"adding to a backend that does not exist": {
 			map[string]string{"add server": "No such backend.\n"},
-			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			func(ctx context.Context, w *Worker) error {
+				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+			},
 			"failed to add server b/10.0.0.1_8080: No such backend.",
 		},
 		"adding without an answer": {
 			map[string]string{},
-			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			func(ctx context.Context, w *Worker) error {
+				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+			},
 			"without an answer",
 		},
 		"enabling fails": {
 			map[string]string{"add server": "New server registered.\n\n", "set server": "Require 'backend/server'.\n"},
-			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b", server) },
+			func(ctx context.Context, w *Worker) error {
+				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+			},
 			"failed to enable server b/10.0.0.1_8080: Require",
 		},
 		"deleting fails": {
@@ -92,7 +98,9 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		},
 		"a backend name that would be two words": {
 			map[string]string{},
-			func(ctx context.Context, w *Worker) error { return w.AddServer(ctx, "b c", server) },
+			func(ctx context.Context, w *Worker) error {
+				return w.AddServer(ctx, config.ServerChange{Backend: "b c", Server: server})
+			},
 			"cannot be the name of a server",
 		},
 		"a map that does not exist": {
@@ -158,8 +166,10 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	hanging := newSocket(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn); select {} })
 	worker, master := NewWorker(hanging), NewMaster(hanging)
 	calls := map[string]func(ctx context.Context) error{
-		"Process":      func(ctx context.Context) error { _, err := worker.Process(ctx); return err },
-		"AddServer":    func(ctx context.Context) error { return worker.AddServer(ctx, "b", server) },
+		"Process": func(ctx context.Context) error { _, err := worker.Process(ctx); return err },
+		"AddServer": func(ctx context.Context) error {
+			return worker.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+		},
 		"RemoveServer": func(ctx context.Context) error { return worker.RemoveServer(ctx, "b", server) },
 		"ReplaceMap":   func(ctx context.Context) error { return worker.ReplaceMap(ctx, "/m", nil) },
 		"Reload":       master.Reload,

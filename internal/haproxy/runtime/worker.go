@@ -81,20 +81,35 @@ func parseInfo(reply string) (Process, error) {
 
 // AddServer adds a server to a backend and lets it take requests. One that exists already, in maintenance after a
 // RemoveServer that found it busy, takes requests again.
-func (w *Worker) AddServer(ctx context.Context, backend string, server config.Server) error {
-	name, err := serverPath(backend, server)
+func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) error {
+	name, err := serverPath(change.Backend, change.Server)
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	reply, err := exchange(ctx, w.socket, "add server "+name+" "+config.ServerAddress(server)+"\n")
+	add := "add server " + name + " " + config.ServerAddress(change.Server)
+	if change.Settings.Options != "" {
+		add += " " + change.Settings.Options
+	}
+	reply, err := exchange(ctx, w.socket, add+"\n")
 	if err == nil && reply != serverAdded && reply != serverExists {
 		err = errors.New(firstLine(reply))
 	}
 	if err != nil {
 		return fmt.Errorf("failed to add server %s: %w", name, err)
 	}
-	if err := w.expectSilence(ctx, "set server "+name+" state ready\n"); err != nil {
-		return fmt.Errorf("failed to enable server %s: %w", name, err)
+	commands := []string{"set server " + name + " state ready\n"}
+	if change.Settings.Check {
+		// A server that was added has its checks off, whatever its options say.
+		commands = append(commands, "enable health "+name+"\n")
+	}
+	if key := change.Settings.CookieKey; key != "" {
+		// The cookies' values are computed when the key is set, for the servers there are then.
+		commands = append(commands, "set dynamic-cookie-key backend "+change.Backend+" "+key+"\n")
+	}
+	for _, command := range commands {
+		if err := w.expectSilence(ctx, command); err != nil {
+			return fmt.Errorf("failed to enable server %s: %w", name, err)
+		}
 	}
 	return nil
 }

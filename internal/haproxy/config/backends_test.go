@@ -1,0 +1,329 @@
+package config_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/routing"
+)
+
+// serve starts a server with a handler. mode may change it before it starts; with TLS, mode starts it.
+func serve(t testing.TB, handler http.HandlerFunc, mode func(server *httptest.Server)) config.Server {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if mode != nil {
+		mode(server)
+	}
+	if server.URL == "" {
+		server.Start()
+	}
+	// Close waits for requests, which may wait for the end of the test.
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	address, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatalf("failed to parse the server's URL: %v", err)
+	}
+	port, _ := strconv.Atoi(address.Port())
+	return config.Server{Address: "127.0.0.1", Port: int32(port)}
+}
+
+// named answers every request with a name in the header Backend.
+func named(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Backend", name) }
+}
+
+// failing answers every request with a status.
+func failing(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
+}
+
+// startBackends runs HAProxy for one rule with what is given of it, and of the backend "b", whose servers are those.
+func startBackends(t testing.TB, rule, policy, appProtocol string, servers ...config.Server) *gateway {
+	t.Helper()
+	w := parseWorld(t, fmt.Sprintf(`
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}] %s}]}]
+  backends: [{name: b, port: 80 %s}]
+backends: [{service: b, port: 80, appProtocol: "%s"}]
+authorities: {ca: PEM}
+`, rule, policy, appProtocol))
+	return startGatewayWith(t, w, func(in *config.Input) {
+		in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, AppProtocol: appProtocol, Servers: servers}
+	})
+}
+
+// eventually asks until it is told that something holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(15 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("it never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	slow := func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}
+	for _, timeouts := range []string{"{backendRequest: 50ms}", "{request: 50ms}", "{request: 10s, backendRequest: 50ms}"} {
+		g := startBackends(t, ", timeouts: "+timeouts, "", "", serve(t, slow, nil))
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 504 {
+			t.Errorf("%s: got %d, want 504", timeouts, got.Status)
+		}
+	}
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		tries.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}, nil)
+	g := startBackends(t, ", retry: {codes: [503], attempts: 2}", "", "", bad)
+	c := newClient(t, g.ports[80])
+	for request, want := range map[string]int32{
+		get("x", "/"): 3,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na": 1,
+	} {
+		tries.Store(0)
+		if got := c.send(request); got.Status != 503 || tries.Load() != want {
+			t.Errorf("%q: got %d after %d tries, want 503 after %d", request, got.Status, tries.Load(), want)
+		}
+	}
+	g = startBackends(t, ", retry: {codes: [503], attempts: 5}", ", loadBalancing: {algorithm: RoundRobin}", "", bad, serve(t, named("good"), nil))
+	c = newClient(t, g.ports[80])
+	for range 20 {
+		if got := c.send(get("x", "/")); got.Header.Get("Backend") != "good" {
+			t.Errorf("got %d, though another endpoint is well", got.Status)
+		}
+	}
+}
+
+func TestSessionPersistence(t *testing.T) {
+	t.Parallel()
+	g := startBackends(t, ", sessionPersistence: {sessionName: kept, absoluteTimeout: 1h}", ", loadBalancing: {algorithm: RoundRobin}", "",
+		serve(t, named("one"), nil), serve(t, named("two"), nil))
+	// A server that comes at run time gets its cookie, too.
+	added := config.ServerChange{Server: serve(t, named("three"), nil)}
+	for name, settings := range config.Render(g.in).Settings {
+		added.Backend, added.Settings = name, settings
+	}
+	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
+		t.Fatal(err)
+	}
+	cookies := map[string]string{}
+	c := newClient(t, g.ports[80])
+	for range 30 {
+		got := c.send(get("x", "/"))
+		cookie := got.Header.Get("Set-Cookie")
+		if !strings.HasPrefix(cookie, "kept=") || !strings.Contains(cookie, "HttpOnly") {
+			t.Fatalf("the cookie is %q", cookie)
+		}
+		cookies[got.Header.Get("Backend")], _, _ = strings.Cut(cookie, ";")
+	}
+	if len(cookies) != 3 {
+		t.Errorf("the endpoints that got requests are %v", cookies)
+	}
+	for backend, cookie := range cookies {
+		for range 5 {
+			if got := c.send("GET / HTTP/1.1\r\nHost: x\r\nCookie: " + cookie + "\r\n\r\n"); got.Header.Get("Backend") != backend {
+				t.Errorf("with the cookie of %s: got %s", backend, got.Header.Get("Backend"))
+			}
+		}
+	}
+}
+
+func TestHealthChecks(t *testing.T) {
+	t.Parallel()
+	const policy = `, healthCheck: {path: "/health%20z", hostname: check.internal, interval: 100ms, timeout: 1s, unhealthyThreshold: 2, healthyThreshold: 1}, loadBalancing: {algorithm: RoundRobin}`
+	var sick atomic.Bool
+	sick.Store(true)
+	moody := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Backend", "moody")
+		if r.RequestURI == "/health%20z" && r.Host == "check.internal" && sick.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}
+	g := startBackends(t, "", policy, "", serve(t, moody, nil), serve(t, named("well"), nil))
+	c := newClient(t, g.ports[80])
+	answers := func() map[string]bool {
+		seen := map[string]bool{}
+		for range 10 {
+			seen[c.send(get("x", "/")).Header.Get("Backend")] = true
+		}
+		return seen
+	}
+	eventually(t, "an endpoint that fails its check gets no requests", func() bool { return !answers()["moody"] })
+	sick.Store(false)
+	eventually(t, "an endpoint that passes its check again gets requests", func() bool { return answers()["moody"] })
+	// One that is added at run time is checked, too.
+	added := config.ServerChange{Backend: "b_80", Server: serve(t, failing(500), nil), Settings: config.Render(g.in).Settings["b_80"]}
+	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an endpoint that was added is taken out", func() bool {
+		return strings.Contains(g.Worker("show stat b_80 4 -1"), config.ServerName(added.Server)) && strings.Contains(g.Worker("show stat"), ",DOWN,")
+	})
+}
+
+func TestOutlierDetection(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+	}, nil)
+	// Checks by connection alone pass, and too seldom to matter here.
+	g := startBackends(t, "", ", healthCheck: {interval: 1h}, outlierDetection: {consecutiveErrors: 3}, loadBalancing: {algorithm: RoundRobin}", "",
+		bad, serve(t, named("good"), nil))
+	c := newClient(t, g.ports[80])
+	for range 50 {
+		c.send(get("x", "/"))
+	}
+	if n := requests.Load(); n < 3 || n > 10 {
+		t.Errorf("an endpoint that fails every request got %d of 50, want it taken out after 3", n)
+	}
+}
+
+func TestConnectionLimits(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	blocking := func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-leave
+	}
+	g := startBackends(t, "", ", connections: {maxPerEndpoint: 1, queueTimeout: 100ms}", "", serve(t, blocking, nil))
+	var first sync.WaitGroup
+	c := newClient(t, g.ports[80])
+	first.Go(func() {
+		if got, err := c.try(get("x", "/")); err != nil || got.Status != 200 {
+			t.Errorf("the first request: got %d: %v", got.Status, err)
+		}
+	})
+	<-entered
+	if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 503 {
+		t.Errorf("a request that has to wait too long: got %d, want 503", got.Status)
+	}
+	close(leave)
+	first.Wait()
+	if len(entered) != 0 {
+		t.Error("the endpoint got more requests than it may")
+	}
+}
+
+func TestLoadBalancing(t *testing.T) {
+	t.Parallel()
+	for algorithm, sticky := range map[string]bool{
+		"algorithm: Random": false, "algorithm: RoundRobin": false, "algorithm: LeastConnections": false, "algorithm: SourceIP": true,
+		"algorithm: URI": true, "algorithm: Header, header: X-User": true,
+	} {
+		var servers []config.Server
+		for i := range 4 {
+			servers = append(servers, serve(t, named(fmt.Sprint(i)), nil))
+		}
+		g := startBackends(t, "", ", loadBalancing: {"+algorithm+"}", "", servers...)
+		c, seen, users := newClient(t, g.ports[80]), map[string]bool{}, map[string]bool{}
+		for i := range 100 {
+			seen[c.send("GET /same HTTP/1.1\r\nHost: x\r\nX-User: same\r\n\r\n").Header.Get("Backend")] = true
+			users[c.send(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\nX-User: %d\r\n\r\n", i, i)).Header.Get("Backend")] = true
+		}
+		if (len(seen) == 1) != sticky {
+			t.Errorf("%s: equal requests went to %d of 4 endpoints", algorithm, len(seen))
+		}
+		if (len(users) == 1) != (algorithm == "algorithm: SourceIP") {
+			t.Errorf("%s: different requests went to %d of 4 endpoints", algorithm, len(users))
+		}
+	}
+}
+
+func TestBackendTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	names := make(chan string, 10)
+	secure := func(certificate tls.Certificate) config.Server {
+		return serve(t, named("secure"), func(server *httptest.Server) {
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				names <- hello.ServerName
+				return nil, nil
+			}}
+			server.StartTLS()
+		})
+	}
+	tests := map[string]struct {
+		policy string
+		server config.Server
+		status int
+	}{
+		"a certificate for the name":         {"hostname: good.internal", secure(ca.pair(t, "good.internal")), 200},
+		"a certificate for another name":     {"hostname: good.internal", secure(ca.pair(t, "bad.internal")), 503},
+		"a certificate of another authority": {"hostname: good.internal", secure(newAuthority(t).pair(t, "good.internal")), 503},
+		"no TLS":                             {"hostname: good.internal", serve(t, named("clear"), nil), 503},
+	}
+	for name, test := range tests {
+		for _, appProtocol := range []string{"", "https", "kubernetes.io/wss"} {
+			g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}]
+  backends: [{name: b, port: 80, tls: {caCertificateRefs: [{name: ca}], `+test.policy+`}}]
+backends: [{service: b, port: 80}]
+`), func(in *config.Input) {
+				in.Authorities["ca"] = ca.pem
+				in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, AppProtocol: appProtocol, Servers: []config.Server{test.server}}
+			})
+			if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != test.status {
+				t.Errorf("%s, %q: got %d, want %d", name, appProtocol, got.Status, test.status)
+			}
+			for range len(names) {
+				if asked := <-names; asked != "good.internal" {
+					t.Errorf("%s: the endpoint was asked for %q", name, asked)
+				}
+			}
+		}
+	}
+}
+
+// TestUnusableBackends: what cannot be done as asked is not done in another way.
+func TestUnusableBackends(t *testing.T) {
+	t.Parallel()
+	server := serve(t, named("b"), nil)
+	for _, test := range []struct{ policy, appProtocol string }{
+		{"", "https"},
+		{"", "kubernetes.io/wss"},
+		{"", "example.com/own"},
+		{", tls: {caCertificateRefs: [{name: missing}], hostname: a.b}", ""},
+	} {
+		g := startBackends(t, "", test.policy, test.appProtocol, server)
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 500 {
+			t.Errorf("%+v: got %d, want 500", test, got.Status)
+		}
+	}
+}

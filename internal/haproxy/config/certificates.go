@@ -1,0 +1,155 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// intermediateCiphers are the suites of TLS 1.2 in Mozilla's intermediate recommendation, version 5.7.
+const intermediateCiphers = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:" +
+	"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+
+// certificateList returns the name of the file that lists the certificates of a port.
+func certificateList(port int32) string { return "certificates-" + itoa(port) + ".list" }
+
+// CertificatePath returns where HAProxy finds the certificate of a Secret. It is also the certificate's name in runtime
+// commands.
+func (p Paths) CertificatePath(secret string) string {
+	return p.CertificateDir + "/" + quote(secret, inConfig) + "/tls.crt"
+}
+
+// renderCertificateLists returns the lists of all ports with TLS that have a certificate.
+func renderCertificateLists(in Input) map[string][]byte {
+	files := map[string][]byte{}
+	for _, port := range ports(in.Table) {
+		if lines := certificateLines(in, port); len(lines) > 0 {
+			files[certificateList(port)] = []byte(strings.Join(lines, ""))
+		}
+	}
+	return files
+}
+
+// certificateLines returns the lines of a port's list. If the port has a listener for every hostname, its first certificate
+// comes first: HAProxy shows it to clients that ask for a name of no other, or for none.
+func certificateLines(in Input, port int32) []string {
+	var first, others []string
+	for i := range in.Table.Listeners {
+		listener := &in.Table.Listeners[i]
+		if listener.Port != port || !servesTLS(in, listener) {
+			continue
+		}
+		options := listenerOptions(in, listener)
+		for _, certificate := range in.Certificates[listener.Name] {
+			names := ownNames(in.Table, listener, certificate.Names)
+			line := in.Paths.CertificatePath(certificate.Secret) + " [" + options + "] " + strings.Join(names, " ") + "\n"
+			// A new certificate under the same name has to be seen as a change.
+			comment := "# " + quote(certificate.Hash, inConfig) + "\n"
+			switch {
+			case listener.Hostname == "" && len(first) == 0:
+				if len(names) == 0 {
+					line = strings.TrimSuffix(line, " \n") + " !*\n"
+				}
+				first = append(first, comment+line)
+			case len(names) > 0:
+				others = append(others, comment+line)
+			}
+		}
+	}
+	return append(first, others...)
+}
+
+// servesTLS says whether a listener can be served: it has a certificate, and what it needs to verify clients.
+func servesTLS(in Input, listener *routing.Listener) bool {
+	if listener.TLS == nil || len(in.Certificates[listener.Name]) == 0 {
+		return false
+	}
+	for _, ca := range listener.TLS.ClientCAs {
+		if len(in.Authorities[ca]) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// listenerOptions returns what of TLS differs between the listeners of a port.
+func listenerOptions(in Input, listener *routing.Listener) string {
+	options := "ssl-min-ver " + quote(listener.TLS.MinVersion, inConfig)
+	if authority, ok := authorityFile(in, listener.TLS.ClientCAs); ok {
+		verify := "optional"
+		if listener.TLS.ClientRequired {
+			verify = "required"
+		}
+		options += " ca-file " + authority + " verify " + verify
+	}
+	return options
+}
+
+// ownNames returns the names of a certificate that are its listener's and not those of another listener of the port, sorted.
+func ownNames(table routing.Table, listener *routing.Listener, names []string) []string {
+	var own []string
+	for _, name := range names {
+		if owner := table.ListenerFor(listener.Port, name); owner != nil && owner.Name == listener.Name {
+			own = append(own, quote(name, inConfig+"![]"))
+		}
+	}
+	slices.Sort(own)
+	return slices.Compact(own)
+}
+
+// isStrict says whether clients that ask for a name that no certificate is for, or for none, are refused.
+func isStrict(in Input, port int32) bool {
+	for i := range in.Table.Listeners {
+		listener := &in.Table.Listeners[i]
+		if listener.Port == port && listener.Hostname == "" && servesTLS(in, listener) {
+			return false
+		}
+	}
+	return true
+}
+
+// authorityFile returns the path of the file that holds the certificates of these ConfigMaps, false if there are none.
+func authorityFile(in Input, names []string) (string, bool) {
+	content := authority(in, names)
+	if len(content) == 0 {
+		return "", false
+	}
+	return in.Paths.ConfigDir + "/" + authorityName(content), true
+}
+
+// authorityName tells the content, so that another content is another file, and a change of what uses it.
+func authorityName(content []byte) string { return "ca-" + hashText(string(content)) + ".pem" }
+
+// authority returns the certificates of these ConfigMaps, nothing if one of them is missing.
+func authority(in Input, names []string) []byte {
+	var content []byte
+	for _, name := range names {
+		if len(in.Authorities[name]) == 0 {
+			return nil
+		}
+		content = append(append(content, in.Authorities[name]...), '\n')
+	}
+	return content
+}
+
+// usedAuthorities returns the files that listeners and backends name.
+func usedAuthorities(in Input) map[string][]byte {
+	files := map[string][]byte{}
+	note := func(names []string) {
+		if content := authority(in, names); len(content) > 0 {
+			files[authorityName(content)] = content
+		}
+	}
+	for i := range in.Table.Listeners {
+		if tls := in.Table.Listeners[i].TLS; tls != nil {
+			note(tls.ClientCAs)
+		}
+	}
+	for _, backend := range in.Table.Backends() {
+		if tls := in.Table.Policies[backend].TLS; tls != nil {
+			note(tls.CAs)
+		}
+	}
+	return files
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// lookups writes the rules that find the target of a request or connection in the maps, most specific first.
+//
+// A map is replaced atomically, but between two lookups of a request, and a request must not meet half of the old table
+// and half of the new: it might miss a route that both have. So the version is read before and after, and if it
+// changed, everything is looked up again. A third version in between is not to be expected: each takes milliseconds to
+// load.
+type lookups struct {
+	b *strings.Builder
+	// directive starts a rule: "http-request" or "tcp-request content".
+	directive string
+	mapPath   string
+	// path is the variable that holds the path to look up.
+	path string
+	// depths are those of wildcard hostnames, see wildcardDepths.
+	depths []int
+}
+
+// set writes a rule that sets a variable, if there is a condition, only if it holds.
+func (l lookups) set(name, value, condition string) {
+	if condition != "" {
+		condition = " if " + strings.TrimSpace(condition)
+	}
+	fmt.Fprintf(l.b, "    %s set-var(txn.%s) %s%s\n", l.directive, name, value, condition)
+}
+
+// writeHosts sets a variable for each depth of wildcards: the labels of a host that may be a wildcard's suffix.
+func (l lookups) writeHosts(host, below string) {
+	for _, depth := range l.depths {
+		// A host of no more labels is not below the wildcard's suffix.
+		l.set(below+strconv.Itoa(depth), fmt.Sprintf("var(txn.%s),field(-1,.,%d)", host, depth),
+			fmt.Sprintf("{ var(txn.%s),field(%d,.) -m found }", host, depth+1))
+	}
+}
+
+// hosts returns the ways to write a host in keys, as arguments of the converter concat, most specific first.
+func (l lookups) hosts(host, below string) []string {
+	hosts := []string{",txn." + host}
+	for _, depth := range l.depths {
+		hosts = append(hosts, "*.,txn."+below+strconv.Itoa(depth))
+	}
+	return append(hosts, "*,")
+}
+
+const isTorn = "{ var(txn.torn) -m found } "
+
+// writeListener finds the listener of a host.
+func (l lookups) writeListener(variable, host, below, condition string) {
+	for i, name := range l.hosts(host, below) {
+		l.set(variable, "str(l/),concat(,txn.port,/),concat("+name+"),map_str("+l.mapPath+")", condition+miss(variable, i))
+	}
+}
+
+// writeFast finds the first entry of the request's listener, host and path. That is all there is to find, unless it is the
+// name of a list of conditions.
+func (l lookups) writeFast() {
+	for _, pass := range []string{"", isTorn} {
+		if pass != "" {
+			l.writeTorn()
+		}
+		l.set("version", "str(version),map_str("+l.mapPath+")", pass)
+		l.writeListener("listener", "host", "below", pass)
+		for i, host := range l.hosts("host", "below") {
+			key := ",concat(,txn.listener,/),concat(" + host + "),concat(," + l.path
+			l.set("hit", "str(e/)"+key+"),map_str("+l.mapPath+")", pass+miss("hit", i))
+			l.set("hit", "str(p/)"+key+",/),map_beg("+l.mapPath+")", pass+miss("hit", i+1))
+		}
+		l.writeTarget(pass)
+	}
+}
+
+// writeTorn notes whether the map has changed since the version was read, and forgets what was found.
+func (l lookups) writeTorn() {
+	fmt.Fprintf(l.b, "    %s unset-var(txn.torn)\n", l.directive)
+	l.set("torn", "bool(true)", "!{ str(version),map_str("+l.mapPath+"),strcmp(txn.version) eq 0 }")
+	for _, name := range []string{"listener", "hit", "target", "program"} {
+		fmt.Fprintf(l.b, "    %s unset-var(txn.%s) if %s\n", l.directive, name, strings.TrimSpace(isTorn))
+	}
+}
+
+// writeTarget finds the program and the backend section of a hit.
+func (l lookups) writeTarget(condition string) {
+	l.set("name", "var(txn.hit),word(3,|)", condition)
+	l.set("target", "var(txn.hit),word(4,|)", condition)
+	split := condition + "{ var(txn.target) -m str " + targetSplit + " }"
+	l.set("weights", "var(txn.hit),word(5,|)", split)
+	l.set("targets", "var(txn.hit),word(6,|)", split)
+	l.set("index", "str(w/),concat(,txn.weights,/),concat(,txn.random),map_beg("+l.mapPath+")", split)
+	l.set("share", "str(t/),concat(,txn.targets,/),concat(,txn.index),map_str("+l.mapPath+")", split)
+	l.set("name", "var(txn.share),word(2,|)", split+" { var(txn.share),word(2,|) -m found }")
+	l.set("target", "var(txn.share),word(1,|)", split)
+	l.set("program", "str(f/),concat(,txn.name),map_str("+l.mapPath+")", condition+"!{ var(txn.name) -m str . }")
+}
+
+// miss returns the condition for another try to set a variable: that no earlier one did.
+func miss(name string, tries int) string {
+	if tries == 0 {
+		return ""
+	}
+	return "!{ var(txn." + name + ") -m found }"
+}
+
+// writeSlow is for requests that may have to meet conditions: it asks every list on the way, see conditions.go.
+func (l lookups) writeSlow(paths Paths, headers, params []string) {
+	writeFacts(l.b, headers, params)
+	fmt.Fprintf(l.b, "    %s unset-var(txn.hit)\n", l.directive)
+	for _, pass := range []string{"", isTorn} {
+		if pass != "" {
+			l.writeTorn()
+			l.set("version", "str(version),map_str("+l.mapPath+")", pass)
+			l.writeListener("listener", "host", "below", pass)
+		}
+		open := pass + miss("hit", 1) + " "
+		for _, host := range l.hosts("host", "below") {
+			place := ",concat(,txn.listener,/),concat(" + host + ")"
+			for _, value := range []string{
+				"str(e/)" + place + ",concat(," + l.path + "),map_str(" + l.mapPath + ",.)",
+				"str(r/)" + place + ",map_str(" + l.mapPath + ",.)",
+				"str(p/)" + place + ",concat(," + l.path + ",/),map_beg(" + l.mapPath + ",.)",
+			} {
+				l.set("node", value, open)
+				l.set("hit", "var(txn.node)", open+"!{ var(txn.node) -m str . } !{ var(txn.node) -m beg ? }")
+				l.writeList(paths, "hit", "facts", open)
+			}
+		}
+		l.writeTarget(pass)
+	}
+}
+
+// writeList sets a variable to what the list that txn.node names says of the lines in another variable.
+func (l lookups) writeList(paths Paths, name, lines, condition string) {
+	for i := range conditionFiles {
+		l.set(name, fmt.Sprintf("var(txn.node),concat(,txn.%s),map_reg(%s/%s)", lines, paths.ConfigDir, conditionFile(i)),
+			fmt.Sprintf("%s{ var(txn.node) -m beg ?%d: }", condition, i))
+	}
+}
+
+// Printable ASCII without the percent sign, and without "&", "+" and "=" too, as the percent-encodings of it.
+const (
+	encodedText = `2[1-46-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
+	encodedName = `2[1-47-9ACa-cD-Fd-f]|3[0-9A-CE-Fa-ce-f]|[4-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
+)
+
+// decodeOnly returns the converters that decode certain percent-encodings and leave the others as they are: by encoding
+// their percent signs first.
+func decodeOnly(encodings string) string {
+	return `regsub("%(?!` + encodings + `)","%25",g),url_dec`
+}
+
+// canonical decodes everything and encodes again what is not plain text, as routing.CanonicalPath does.
+var canonical = "url_enc," + decodeOnly(encodedText)
+
+// writeFacts sets txn.facts to the lines that the conditions are tested on.
+//
+// A header that comes several times is taken from the block of all headers: every other line is removed from it, and what
+// is left is joined. The block has line breaks of its own for the start and end of each line, because regsub starts anew
+// after each match.
+func writeFacts(b *strings.Builder, headers, params []string) {
+	set := func(name, value, condition string) {
+		fmt.Fprintf(b, "    http-request set-var(txn.%s) %s if %s\n", name, value, condition)
+	}
+	format := func(name, value, condition string) {
+		fmt.Fprintf(b, "    http-request set-var-fmt(txn.%s) \"%s\" if %s\n", name, value, condition)
+	}
+	always := "TRUE"
+	format("facts", `\n%[var(txn.method)]\n%[var(txn.clean)]\n`, always)
+	for _, header := range headers {
+		name := quoteName(header)
+		literal := routing.QuoteRegex(header)
+		count := "{ req.fhdr_cnt(" + name + ") "
+		set("value", "req.fhdr("+name+")", count+"eq 1 }")
+		format("value", `\n%[req.hdrs]`, count+"gt 1 }")
+		set("value", `'var(txn.value),regsub("\x0D\x0A","\x0A\x0A",g),regsub("\x0A(?!`+literal+`:)[^\x0A]+\x0A","",g),`+
+			`regsub("\x0A+`+literal+`:[\x09\x20]*",",",g),regsub("^,|\x0A","",g)'`, count+"gt 1 }")
+		format("facts", `%[var(txn.facts)]h:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
+	}
+	if len(params) > 0 {
+		set("query", `'query,`+decodeOnly(encodedName)+`'`, always)
+		format("query", `&%[var(txn.query)]`, always)
+	}
+	for _, param := range params {
+		literal := routing.QuoteRegex(param)
+		found := "{ var(txn.query) -m reg '&" + literal + "=' }"
+		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
+			`regsub("%00","%2500",g),url_dec(1),`+canonical+`'`, found)
+		format("facts", `%[var(txn.facts)]q:`+label(param)+`\n%[var(txn.value)]\n`, found)
+	}
+	// A longer text would have been cut.
+	b.WriteString("    http-request deny deny_status 400 if { var(txn.facts) -m len gt 15000 }\n")
+}

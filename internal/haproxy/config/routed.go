@@ -1,0 +1,188 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// Pieces of the rules that carry out programs, see program.go.
+
+// field returns the expression for a field of the program.
+func field(i int) string { return fmt.Sprintf("var(txn.program),field(%d,|)", i) }
+
+// text returns the expression for a field of the program that is a text.
+func text(i int) string { return field(i) + ",url_dec" }
+
+// flagged returns the condition that the program has a flag.
+func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " }" }
+
+// writeTLSChecks answers requests over connections that were made for another listener: their certificate, and what was
+// asked of the client, may not be what the request's listener wants.
+func writeTLSChecks(b *strings.Builder, in Input) {
+	const otherName = "{ ssl_fc } !{ ssl_fc_sni,lower,strcmp(txn.host) eq 0 } "
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table)}
+	l.set("sni", "ssl_fc_sni,lower", otherName)
+	for _, depth := range l.depths {
+		l.set("sbelow"+strconv.Itoa(depth), fmt.Sprintf("var(txn.sni),field(-1,.,%d)", depth),
+			otherName+fmt.Sprintf("{ var(txn.sni),field(%d,.) -m found }", depth+1))
+	}
+	l.writeListener("connected", "sni", "sbelow", otherName)
+	const answer = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if `
+	b.WriteString(answer + otherName + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
+	b.WriteString(answer + "{ ssl_fc } { str(m/),concat(,txn.listener),map_str(" + in.Paths.MapPath() + ") -m found } !{ ssl_c_used }\n")
+	b.WriteString(`    http-request set-header Client-Cert ":%[ssl_c_der,base64]:" if { ssl_fc } { ssl_c_used }
+    http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]" if { ssl_fc } { ssl_c_used }
+    http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]" if { ssl_fc } { ssl_c_used }
+`)
+}
+
+// writeHSTS tells browsers to use HTTPS only (RFC 6797), on every answer of a listener that wants it.
+func writeHSTS(b *strings.Builder, in Input) {
+	value := "str(h/),concat(,txn.listener),map_str(" + in.Paths.MapPath() + ")"
+	fmt.Fprintf(b, "    http-after-response set-header Strict-Transport-Security \"%%[%s,url_dec]\" if { ssl_fc } { %s -m found }\n", value, value)
+}
+
+// writeForwarded says where a request comes from (RFC 7239). What clients say about it themselves is not believed; what
+// trusted proxies say is kept, and they are added to it.
+func writeForwarded(b *strings.Builder, trusted []string) {
+	if len(trusted) > 0 {
+		ranges := make([]string, len(trusted))
+		for i, cidr := range trusted {
+			ranges[i] = quote(cidr, inConfig)
+		}
+		// HAProxy takes 64 words in a line.
+		for chunk := range slices.Chunk(ranges, 32) {
+			fmt.Fprintf(b, "    http-request set-var(txn.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
+		}
+	}
+	b.WriteString(forwardedRules)
+}
+
+// pathDepths returns how many segments the prefixes have that are replaced, sorted, each once.
+func pathDepths(table routing.Table) []int {
+	seen := map[int]bool{}
+	note := func(path *routing.PathChange) {
+		if path != nil && path.Full == "" {
+			seen[path.Depth] = true
+		}
+	}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.Rewrite != nil {
+			note(rule.Rewrite.Path)
+		}
+		if rule.Redirect != nil {
+			note(rule.Redirect.Path)
+		}
+	})
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// writePathChanges sets txn.newpath. What follows the prefix is told by its number of segments.
+func writePathChanges(b *strings.Builder, table routing.Table) {
+	set := func(name, value, condition string) {
+		fmt.Fprintf(b, "    http-request set-var(txn.%s) %s if %s\n", name, value, condition)
+	}
+	set("kind", field(fieldPathKind), "TRUE")
+	set("newpath", text(fieldPath), "{ var(txn.kind) -m str "+pathFull+" }")
+	for _, depth := range pathDepths(table) {
+		replaced := fmt.Sprintf("{ var(txn.kind) -m str %d }", depth)
+		// The field is there, if empty, when the path goes on after the prefix, if only by a slash.
+		set("rest", fmt.Sprintf("var(txn.clean),field(%d,/,0)", depth+2), replaced)
+		set("newpath", text(fieldPath), replaced)
+		fmt.Fprintf(b, "    http-request set-var-fmt(txn.newpath) \"%%[%s]/%%[var(txn.rest)]\" if %s { var(txn.rest) -m found }\n", text(fieldPath), replaced)
+		set("newpath", "str(/)", replaced+" { var(txn.newpath) -m len 0 }")
+	}
+}
+
+// writeCORS writes the rules of the CORS protocol (Fetch standard, section 3.3). An origin that is not allowed gets no header of
+// it, which is how a browser is told.
+func writeCORS(b *strings.Builder, in Input) {
+	l := lookups{b: b, directive: "http-request"}
+	cors := flagged(flagCORS) + " "
+	const origin = "{ req.fhdr_cnt(origin) eq 1 } "
+	any := fmt.Sprintf("{ %s -m str * } ", text(fieldOrigins))
+	l.set("allowed", "str(*)", cors+origin+any)
+	if slices.ContainsFunc(rulesWithCORS(in.Table), func(r *routing.Rule) bool { return !slices.Contains(r.CORS.Origins, "*") }) {
+		fmt.Fprintf(b, "    http-request set-var-fmt(txn.origin) \"\\n%%[req.fhdr(origin)]\\n\" if %s\n", cors+strings.TrimSpace(origin))
+		l.set("node", text(fieldOrigins), cors)
+		l.writeList(in.Paths, "listed", "origin", cors+origin)
+		l.set("allowed", "req.fhdr(origin)", cors+"{ var(txn.listed) -m found }")
+	}
+	b.WriteString(corsRules)
+}
+
+func rulesWithCORS(table routing.Table) []*routing.Rule {
+	var rules []*routing.Rule
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.CORS != nil {
+			rules = append(rules, rule)
+		}
+	})
+	return rules
+}
+
+// writeResponses writes a rule for each fixed answer. HAProxy takes no status from data, and in texts that come from data
+// encodes line breaks and what is not ASCII.
+func writeResponses(b *strings.Builder, table routing.Table) {
+	rules := map[string]string{}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if response := rule.Response; response != nil {
+			body := ""
+			if response.Body != "" && response.Status != 204 && response.Status != 304 {
+				body = " content-type " + quoteText(response.ContentType) + " string " + quoteText(response.Body)
+			}
+			name := responseName(response)
+			rules[name] = fmt.Sprintf("    http-request return status %d%s if %s { %s -m str %s }\n",
+				response.Status, body, flagged(flagResponse), field(fieldResponse), name)
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		b.WriteString(rules[name])
+	}
+}
+
+// writeHeaderChanges writes, for each header that some rule changes, the rules that do it: HAProxy takes no names of headers
+// from data.
+func writeHeaderChanges(b *strings.Builder, table routing.Table) {
+	request, response := map[string]int{}, map[string]int{}
+	note := func(changes routing.HeaderChanges) {
+		for _, change := range changes.Request {
+			request[change.Name] = max(request[change.Name], len(change.Values))
+		}
+		for _, change := range changes.Response {
+			response[change.Name] = max(response[change.Name], len(change.Values))
+		}
+	}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		note(rule.Headers)
+		for _, target := range rule.Targets {
+			note(targetHeaders(rule, target))
+		}
+	})
+	for _, side := range []struct {
+		letter, directive string
+		names             map[string]int
+	}{{"q", "http-request", request}, {"r", "http-response", response}} {
+		for _, name := range slices.Sorted(maps.Keys(side.names)) {
+			writeHeaderChange(b, side.letter, side.directive, name, side.names[name])
+		}
+	}
+}
+
+func writeHeaderChange(b *strings.Builder, letter, directive, name string, values int) {
+	header, literal := quoteName(name), routing.QuoteRegex("|"+letter+"+"+quote(name, inProgram))
+	has := func(key string) string {
+		return fmt.Sprintf("%s { var(txn.program) -m sub %q }", flagged(flagHeaders), key)
+	}
+	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, has("|"+letter+"-"+quote(name, inProgram)+"|"))
+	for i := range values {
+		fmt.Fprintf(b, "    %s set-var(txn.value) 'var(txn.program),regsub(\"^.*%s\\x2E%d=\",\"\"),field(1,|),url_dec' if %s\n",
+			directive, literal, i, has(fmt.Sprintf("|%s+%s.%d=", letter, quote(name, inProgram), i)))
+		fmt.Fprintf(b, "    %s add-header %s \"%%[var(txn.value)]\" if %s\n", directive, header, has(fmt.Sprintf("|%s+%s.%d=", letter, quote(name, inProgram), i)))
+	}
+}
