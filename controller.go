@@ -35,7 +35,7 @@ import (
 )
 
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
-// Gateways, Services and EndpointSlices, and patching gateways/status. It can read no Secret and no pod.
+// Gateways, Services and EndpointSlices, and patching gateways/status. It can read no Secret, no ConfigMap and no pod.
 //
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=get;list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch

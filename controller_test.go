@@ -72,7 +72,7 @@ func TestCreatesEveryChild(t *testing.T) {
 	f.expectWrites(f.mustSync(), append(allChildren, "patch gateways/status shop")...)
 	f.expectEvents("Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, PodDisruptionBudget, Deployment")
 	f.expectCondition("Accepted=True Accepted: every route is served")
-	f.expectCondition("ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists")
+	f.expectCondition("ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used")
 	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
 	if got := f.gateway().Status.ObservedGeneration; got != 1 {
 		t.Errorf("the status is of generation %d, want 1", got)

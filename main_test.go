@@ -106,8 +106,10 @@ func TestPermissions(t *testing.T) {
 	}
 	expectPermissions(t, granted, preflight.Permissions)
 	expectPermissions(t, leases, preflight.LeasePermissions)
-	if strings.Contains(strings.Join(granted, " "), "secrets") {
-		t.Error("the operator may read Secrets")
+	for _, resource := range []string{"secrets", "configmaps", "*"} {
+		if strings.Contains(strings.Join(granted, " "), "/"+resource+":") {
+			t.Errorf("the operator may read %s", resource)
+		}
 	}
 }
 

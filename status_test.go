@@ -72,7 +72,7 @@ func TestMissingServiceIsToldAndHeals(t *testing.T) {
 	_, err = f.kube.CoreV1().Services("web").Update(ctx, newService("api", 8080), metav1.UpdateOptions{})
 	must(t, err)
 	f.expectWrites(f.mustSync(), "patch gateways/status shop")
-	f.expectCondition("ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists")
+	f.expectCondition("ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used")
 	f.expectEvents()
 }
 

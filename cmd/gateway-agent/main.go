@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/logging"
 	"gateway/internal/preflight"
+	"gateway/internal/resources"
 	"gateway/signals"
 )
 
@@ -30,6 +31,8 @@ type options struct {
 	gateway            string
 	kubeconfig, master string
 	configDir, runDir  string
+	mounts             agent.Mounts
+	haproxyCerts       string
 	healthAddress      string
 	pod, namespace     string
 }
@@ -67,6 +70,13 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
+	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", resources.CertificatesDir,
+		"`directory` with SECRET/tls.crt, without keys, for each -secret")
+	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", resources.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
+	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", resources.HAProxyCertificatesDir,
+		"`directory` where HAProxy, not the agent, finds SECRET/tls.crt and SECRET/tls.key")
+	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
+	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
@@ -83,6 +93,13 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 		return err
 	}
 	return o.check(flags.Args())
+}
+
+func appendTo(names *[]string) func(string) error {
+	return func(name string) error {
+		*names = append(*names, name)
+		return nil
+	}
 }
 
 // hapathPattern is what HAProxy's expressions can name a file by.
@@ -102,6 +119,8 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-config-dir=%s is not an absolute path of letters, digits, and /._-", o.configDir)
 	case !hapathPattern.MatchString(o.runDir):
 		return fmt.Errorf("-run-dir=%s is not an absolute path of letters, digits, and /._-", o.runDir)
+	case !hapathPattern.MatchString(o.haproxyCerts):
+		return fmt.Errorf("-haproxy-certificates-dir=%s is not an absolute path of letters, digits, and /._-", o.haproxyCerts)
 	}
 	return nil
 }
@@ -119,8 +138,11 @@ func run(ctx context.Context, o options) error {
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod,
 		Gateways: gateways, Core: core,
-		Paths:         config.Paths{ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir)},
+		Paths: config.Paths{
+			ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
+		},
 		Bind:          bind(),
+		Mounts:        o.mounts,
 		HealthAddress: o.healthAddress,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,8 +20,11 @@ func TestParse(t *testing.T) {
 		"no namespace":                  {[]string{"-gateway=web"}, "pod", "", "$POD_NAMESPACE is not set"},
 		"a relative directory":          {[]string{"-gateway=web", "-config-dir=etc"}, "pod", "shop", "-config-dir=etc is not"},
 		"a directory HAProxy can't say": {[]string{"-gateway=web", "-run-dir=/run/a b"}, "pod", "shop", "-run-dir=/run/a b is not"},
-		"an argument too many":          {[]string{"-gateway=web", "shop"}, "pod", "shop", `unexpected argument "shop"`},
-		"an unknown flag":               {[]string{"-gatewy=web"}, "pod", "shop", "-gatewy"},
+		"a certificate directory HAProxy can't say": {
+			[]string{"-gateway=web", "-haproxy-certificates-dir=/a b"}, "pod", "shop", "-haproxy-certificates-dir=/a b is not",
+		},
+		"an argument too many": {[]string{"-gateway=web", "shop"}, "pod", "shop", `unexpected argument "shop"`},
+		"an unknown flag":      {[]string{"-gatewy=web"}, "pod", "shop", "-gatewy"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -33,6 +37,17 @@ func TestParse(t *testing.T) {
 				t.Errorf("got error %v, want one line with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestSecretsAndConfigMapsAddUp(t *testing.T) {
+	o := options{pod: "pod", namespace: "shop"}
+	arguments := []string{"-gateway=web", "-secret=a", "-secret=b.tls", "-configmap=ca"}
+	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(o.mounts.Secrets, []string{"a", "b.tls"}) || !slices.Equal(o.mounts.ConfigMaps, []string{"ca"}) {
+		t.Errorf("got %+v", o.mounts)
 	}
 }
 

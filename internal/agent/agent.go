@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
 
@@ -36,6 +39,8 @@ type Options struct {
 	// Paths and Bind are HAProxy's.
 	Paths config.Paths
 	Bind  config.Bind
+	// Mounts are what is mounted of the Secrets and ConfigMaps that the Gateway names.
+	Mounts Mounts
 	// HealthAddress is where /startupz, /healthz, /readyz and /metrics are served.
 	HealthAddress string
 }
@@ -60,9 +65,23 @@ type Agent struct {
 	state  state
 	// compiled is the Gateway as of its generation; its table is nil before one was seen.
 	compiled compiled
-	// want is the newest configuration that was rendered, from backends.
+	// want is the newest configuration that was rendered, from backends and material.
 	want     load
 	backends map[routing.Backend]config.BackendState
+	mounts   *mountReader
+	material material
+	// trials find out which certificates HAProxy refuses; trial are those in want that it is being asked about, and plain is
+	// want without them, once that was needed.
+	trials trials
+	trial  []certificateID
+	plain  *load
+	// searching says that the last load was refused, perhaps because of a certificate, and that there is more to try.
+	searching bool
+	// verified is the worker whose certificates were compared with the files, reread when it is to load them again.
+	verified runtime.Process
+	reread   failure
+	// reported is the generation that was last reported.
+	reported int64
 	// keptID is the configuration on the disk that all older ones were removed for, provenID the one that was last marked
 	// as proven.
 	keptID, provenID string
@@ -89,6 +108,7 @@ func New(options Options) (*Agent, error) {
 		store:   store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
 		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
+		mounts:  newMountReader(options.Mounts),
 		report:  newReporter(options),
 	}
 	var err error
@@ -97,6 +117,10 @@ func New(options Options) (*Agent, error) {
 	}
 	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {
 		return nil, err
+	}
+	if a.state.proven {
+		a.state.disk.certificates = a.store.certificates()
+		a.state.good.certificates = a.state.disk.certificates
 	}
 	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.state.proven)
 	return a, nil
@@ -122,6 +146,11 @@ func (a *Agent) Run(ctx context.Context) error {
 // changed notes that something changed in the watcher's caches. It never blocks.
 func (a *Agent) changed() {
 	a.seen.CompareAndSwap(0, time.Now().UnixNano())
+	a.rouse()
+}
+
+// rouse makes the loop come round at once.
+func (a *Agent) rouse() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -155,7 +184,7 @@ func (a *Agent) pass(ctx context.Context) {
 		seen = time.Unix(0, nanos)
 	}
 	a.look(ctx, time.Now())
-	if a.gather(!seen.IsZero()) {
+	if a.gather(!seen.IsZero(), time.Now()) {
 		changed, err := a.act(ctx)
 		a.problem = ""
 		switch {
@@ -168,6 +197,7 @@ func (a *Agent) pass(ctx context.Context) {
 			propagation.Observe(time.Since(seen).Seconds())
 		}
 	}
+	a.verify(ctx, time.Now())
 	a.keep()
 	a.tell()
 	a.tidy(ctx, time.Now())
@@ -194,62 +224,6 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// gather renders what the caches say into a.want, again if they may have changed. It returns false if there is no
-// Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
-func (a *Agent) gather(changed bool) bool {
-	if !a.watch.synced() {
-		return false
-	}
-	if changed || a.compiled.table == nil {
-		a.compile()
-	}
-	if a.compiled.table == nil {
-		return false
-	}
-	backends := backendStates(a.compiled.table.Backends(), a.watch.cluster())
-	if a.want.generation == a.compiled.generation && equalStates(backends, a.backends) && a.want.config.Skeleton != "" {
-		return true
-	}
-	a.backends = backends
-	a.want = a.render(a.compiled.generation, *a.compiled.table, backends)
-	a.state.forget(a.want.config.Skeleton, a.state.good.config.Skeleton)
-	return true
-}
-
-func (a *Agent) compile() {
-	gateway := a.watch.gateway()
-	if gateway == nil || a.compiled.table != nil && a.compiled.uid == gateway.UID && a.compiled.generation == gateway.Generation {
-		return
-	}
-	table, problems := routing.Compile(&gateway.Spec)
-	for _, problem := range problems {
-		glog.Warningf("Gateway %s/%s generation %d: route %s, listener %s: %s", gateway.Namespace, gateway.Name,
-			gateway.Generation, problem.Route, problem.Listener, problem.Message)
-	}
-	if a.compiled.uid != gateway.UID {
-		a.want = load{}
-	}
-	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table}
-	a.probes.wants(gateway.Generation)
-}
-
-func (a *Agent) render(generation int64, table routing.Table, backends map[routing.Backend]config.BackendState) load {
-	return load{generation: generation, table: table, config: config.Render(config.Input{
-		Namespace:  a.options.Namespace,
-		Name:       a.options.Gateway,
-		Generation: generation,
-		Table:      table,
-		Backends:   backends,
-		Paths:      a.options.Paths,
-		Bind:       a.options.Bind,
-	})}
-}
-
-// again renders a table that was loaded before with the endpoints of today.
-func (a *Agent) again(good load) load {
-	return a.render(good.generation, good.table, backendStates(good.table.Backends(), a.watch.cluster()))
-}
-
 // keep forgets older configurations on the disk, and notes there what HAProxy has run.
 func (a *Agent) keep() {
 	id := a.state.disk.id
@@ -272,10 +246,31 @@ func (a *Agent) tell() {
 	a.probes.observe(a.state.up, a.state.unknown == "", a.state.live)
 	liveGeneration.Set(float64(a.state.live))
 	message := a.message(time.Now())
-	if a.compiled.table == nil || a.state.live == 0 && message == "" {
+	if a.compiled.table == nil || a.searching || a.state.live == 0 && message == "" {
 		return
 	}
-	a.report.set(report{uid: a.compiled.uid, generation: a.state.live, message: message})
+	// Who waits for a generation waits for all of it.
+	if a.state.unmounted == "" {
+		a.reported = a.state.live
+	} else if message == "" {
+		message = fmt.Sprintf("generation %d: %s is not mounted: %s", a.state.live, a.state.unmounted, resources.AwaitingReplacement)
+	}
+	a.report.set(report{uid: a.compiled.uid, generation: a.reported, message: message, problems: a.problems()})
+}
+
+// problems are what the newest generation's certificates leave to wish for.
+func (a *Agent) problems() []appv1.ProxyProblem {
+	problems := slices.Clone(a.material.problems)
+	for listener, certificates := range a.material.certificates {
+		for _, certificate := range certificates {
+			if a.trials.settled(certificateID{certificate.Secret, certificate.Hash}) {
+				problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret,
+					"HAProxy refuses the certificate of %s: is tls.key missing or for another certificate?"))
+			}
+		}
+	}
+	slices.SortFunc(problems, compareProblems)
+	return slices.Compact(problems)
 }
 
 // message says in one line what keeps the newest generation from being live, "" if nothing does.
@@ -283,7 +278,7 @@ func (a *Agent) message(now time.Time) string {
 	if !a.downSince.IsZero() && now.Sub(a.downSince) > downGrace {
 		return "HAProxy does not answer; its log says why"
 	}
-	if failure, ok := a.state.failures[a.want.config.Skeleton]; ok {
+	if failure, ok := a.refusal(); ok {
 		return fmt.Sprintf("generation %d: %s", a.want.generation, failure.message)
 	}
 	if a.problem != "" {

@@ -18,6 +18,8 @@ const (
 	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent, which
 	// knows nothing of this one's.
 	provenName = "proven"
+	// certificatesName is a file that lists the certificates that are in the configuration, SECRET HASH a line.
+	certificatesName = "certificates"
 )
 
 // store keeps configurations on disk: a directory for each, and a symlink to the one HAProxy starts on. The directory's
@@ -56,6 +58,28 @@ func (s *store) open() (id string, proven bool, err error) {
 	}
 	_, err = os.Stat(filepath.Join(s.current, provenName))
 	return id, err == nil, nil
+}
+
+// certificates returns those that are in the configuration that the symlink points to.
+func (s *store) certificates() map[certificateID]bool {
+	// A configuration of an older agent has no such file, and no certificates.
+	content, _ := os.ReadFile(filepath.Join(s.current, certificatesName))
+	certificates := map[certificateID]bool{}
+	for line := range strings.Lines(string(content)) {
+		if secret, hash, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			certificates[certificateID{secret, hash}] = true
+		}
+	}
+	return certificates
+}
+
+// formatCertificates returns the content of certificatesName.
+func formatCertificates(certificates map[certificateID]bool) []byte {
+	var content strings.Builder
+	for _, id := range slices.SortedFunc(maps.Keys(certificates), certificateID.compare) {
+		content.WriteString(id.secret + " " + id.hash + "\n")
+	}
+	return []byte(content.String())
 }
 
 // nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it runs

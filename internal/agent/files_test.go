@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,7 +23,8 @@ func TestStore(t *testing.T) {
 		t.Errorf("an empty directory holds %q, %t, %v", id, proven, err)
 	}
 	first := s.nextID()
-	mustDo(t, s.write(first, map[string][]byte{config.ConfigFile: []byte("one")}))
+	certificates := setOf([]certificateID{{"a.tls", "11"}, {"b", "22"}})
+	mustDo(t, s.write(first, map[string][]byte{config.ConfigFile: []byte("one"), certificatesName: formatCertificates(certificates)}))
 	if _, err := os.Stat(current); err == nil {
 		t.Error("writing alone made it the current one")
 	}
@@ -30,6 +32,9 @@ func TestStore(t *testing.T) {
 	second := s.nextID()
 	mustDo(t, s.write(second, map[string][]byte{config.ConfigFile: []byte("two")}))
 	mustDo(t, s.point(second))
+	if got := s.certificates(); len(got) > 0 {
+		t.Errorf("there are no certificates, got %v", got)
+	}
 	if content, err := os.ReadFile(filepath.Join(current, config.ConfigFile)); err != nil || string(content) != "two" {
 		t.Errorf("current is %q, %v", content, err)
 	}
@@ -43,6 +48,9 @@ func TestStore(t *testing.T) {
 	next := store{current: current, epoch: 1}
 	if id, proven, err := next.open(); id != first || !proven || err != nil {
 		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
+	}
+	if got := next.certificates(); !maps.Equal(got, certificates) {
+		t.Errorf("the next agent finds certificates %v, want %v", got, certificates)
 	}
 	if id := next.nextID(); id == first {
 		t.Errorf("the id %s is used twice", id)

@@ -23,32 +23,36 @@ type cluster struct {
 func backendStates(backends []routing.Backend, seen cluster) map[routing.Backend]config.BackendState {
 	states := make(map[routing.Backend]config.BackendState, len(backends))
 	for _, backend := range backends {
-		port, exists := servicePort(seen.service(backend.Service), backend.Port)
-		if !exists {
+		port := servicePort(seen.service(backend.Service), backend.Port)
+		if port == nil {
 			states[backend] = config.BackendState{}
 			continue
 		}
-		states[backend] = config.BackendState{Exists: true, Servers: servers(seen.endpoints(backend.Service), port)}
+		state := config.BackendState{Exists: true, Servers: servers(seen.endpoints(backend.Service), port.Name)}
+		if port.AppProtocol != nil {
+			state.AppProtocol = *port.AppProtocol
+		}
+		states[backend] = state
 	}
 	return states
 }
 
-// servicePort returns the name of a Service's TCP port, by which EndpointSlices refer to it. A Service that is missing
-// or of type ExternalName has none: the latter would make the proxy reach what its owner may not.
-func servicePort(service *corev1.Service, number int32) (name string, exists bool) {
+// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing or of type ExternalName has
+// none: the latter would make the proxy reach what its owner may not.
+func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName {
-		return "", false
+		return nil
 	}
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
 		if port.Port == number && isTCP(port.Protocol) {
-			return port.Name, true
+			return port
 		}
 	}
-	return "", false
+	return nil
 }
 
-// servers returns the endpoints that take traffic for the port of that name, sorted and each once: those that are ready
+// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it, sorted and each once: those that are ready
 // or, when none is, those that still serve while they terminate.
 func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
 	var ready, terminating []config.Server

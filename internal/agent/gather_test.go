@@ -52,6 +52,10 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 		"a Service whose port is UDP": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), nil, config.BackendState{},
 		},
+		"the protocol of the port": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c") }), nil,
+			config.BackendState{Exists: true, AppProtocol: "kubernetes.io/h2c"},
+		},
 		"a Service without endpoints": {newService("api"), nil, config.BackendState{Exists: true}},
 		"endpoints of several slices, each once, in order": {
 			newService("api"),
@@ -100,7 +104,7 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 				service:   func(string) *corev1.Service { return test.service },
 				endpoints: func(string) []*discoveryv1.EndpointSlice { return test.slices },
 			})[backend]
-			if got.Exists != test.want.Exists || len(got.Servers) != len(test.want.Servers) ||
+			if got.Exists != test.want.Exists || got.AppProtocol != test.want.AppProtocol || len(got.Servers) != len(test.want.Servers) ||
 				len(got.Servers) > 0 && !reflect.DeepEqual(got.Servers, test.want.Servers) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -113,9 +117,10 @@ func TestTransformsKeepWhatIsRead(t *testing.T) {
 		s.Annotations = map[string]string{"big": "note"}
 		s.Spec.ClusterIP = "10.96.0.1"
 		s.Spec.Ports[0].NodePort = 30000
+		s.Spec.Ports[0].AppProtocol = new("https")
 	})
 	kept, err := strip(service)
-	if err != nil || !reflect.DeepEqual(kept, newService("api")) {
+	if err != nil || !reflect.DeepEqual(kept, newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("https") })) {
 		t.Errorf("of a Service stays %+v, %v", kept, err)
 	}
 	zone := "a"

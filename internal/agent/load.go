@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/golang/glog"
@@ -20,14 +23,29 @@ const (
 	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
 	liveTimeout = 10 * time.Second
 	livePoll    = 2 * time.Millisecond
+	// masterGrace is how long the master may not listen though the worker does.
+	masterGrace = 2 * time.Second
+	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
+	stuckGrace = 5 * time.Second
 	// downGrace is how long HAProxy may take to start before the status says that it does not run.
 	downGrace = 10 * time.Second
 )
 
 // act takes the step that leads to a.want, or to the next best. It returns whether HAProxy runs something new.
 func (a *Agent) act(ctx context.Context) (changed bool, err error) {
-	want, next := a.state.choose(a.want, a.again, time.Now())
+	now := time.Now()
+	a.searching = false
+	if a.isStuck(now) {
+		return false, a.writeBare()
+	}
+	others := a.others()
+	want, index, next := a.state.choose(a.want, others, now)
+	if index < 0 {
+		return false, nil
+	}
 	if !next.write {
+		a.state.runsAlready(want)
+		a.judge(index, now)
 		return false, nil
 	}
 	before, beforeKnown := a.state.disk, a.state.known
@@ -46,6 +64,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 			a.state.loaded(a.state.worker)
 			glog.V(2).Infof("Generation %d is live, as %s: %s", want.generation, a.state.disk.id, summary(next.plan))
 			loads.WithLabelValues("runtime", summary(next.plan)).Inc()
+			a.judge(index, now)
 			return true, nil
 		}
 		a.state.unknown, reason = reasonCommandsFailed, reasonCommandsFailed
@@ -57,17 +76,78 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
 	}
 	if err := a.reload(ctx, reason); err != nil {
-		loadFailures.Inc()
-		a.state.fail(a.state.disk.config.Skeleton, err.Error(), time.Now())
-		return false, errors.Join(fmt.Errorf("failed to load %s: %w", a.state.disk.id, err), a.rollBack(before, beforeKnown))
+		return false, a.failed(err, before, beforeKnown, index < len(others))
 	}
+	a.judge(index, time.Now())
 	return true, nil
+}
+
+// failed takes back what could not be loaded; more says that there is something else to try. As long as it may be because of
+// a certificate, that is no error.
+func (a *Agent) failed(err error, before load, known, more bool) error {
+	loadFailures.Inc()
+	rejected := errors.As(err, new(*runtime.RejectedError))
+	a.state.fail(&a.state.disk, err.Error(), rejected, time.Now())
+	err = fmt.Errorf("failed to load %s: %w", a.state.disk.id, err)
+	rollBackErr := a.rollBack(before, known)
+	if more {
+		a.rouse()
+	}
+	if a.searching = rejected && more && len(a.want.certificates) > 0; a.searching {
+		glog.Warningf("Trying with fewer certificates: %v", err)
+		return rollBackErr
+	}
+	return errors.Join(err, rollBackErr)
+}
+
+// judge draws the conclusion from what was loaded, or runs already: if that is what is left of a.want without the
+// certificates on trial, and a.want was refused, then these are to blame.
+func (a *Agent) judge(index int, now time.Time) {
+	if index != 1 || len(a.trial) == 0 || !a.state.failures[a.want.key()].rejected {
+		return
+	}
+	glog.Warningf("HAProxy refuses the certificates of %s, or one of them", secretNames(a.trial))
+	a.trials.blame(a.trial, now)
+	a.rouse()
+}
+
+func secretNames(ids []certificateID) string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, id.secret)
+	}
+	return strings.Join(names, ", ")
+}
+
+// isStuck says whether HAProxy may be unable to start because of a certificate: a key may have been removed or replaced, which
+// is not seen here.
+func (a *Agent) isStuck(now time.Time) bool {
+	if a.state.up || a.downSince.IsZero() || now.Sub(a.downSince) < stuckGrace {
+		return false
+	}
+	return len(a.state.disk.certificates) > 0
+}
+
+// writeBare makes HAProxy start on what was loaded last, without certificates. They are tried once it runs.
+func (a *Agent) writeBare() error {
+	bare := a.only(nil)
+	if good := a.state.good; good.id != "" {
+		good.certificates = nil
+		bare = a.again(good)
+	}
+	if err := a.write(bare, step{write: true, after: bare.config}); err != nil {
+		return err
+	}
+	a.state.unknown = reasonWrittenDown
+	glog.Warningf("HAProxy does not start: generation %d is on disk without certificates, as %s", bare.generation, a.state.disk.id)
+	return nil
 }
 
 // write puts what the step is to load on the disk, for HAProxy to start on.
 func (a *Agent) write(want load, next step) error {
 	want.id, want.config = a.store.nextID(), next.after
 	files := want.config.Files(want.id)
+	files[certificatesName] = formatCertificates(want.certificates)
 	if a.state.proven && next.reload == "" {
 		files[provenName] = nil
 	}
@@ -98,20 +178,24 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	}
 	a.state.leftovers = nil
 	a.state.loaded(process)
-	glog.Infof("Generation %d is live, as %s: reloaded because: %s", a.state.live, a.state.disk.id, reason)
+	part := ""
+	if a.state.disk.partial {
+		part = " in part"
+	}
+	glog.Infof("Generation %d is live%s, as %s: reloaded because: %s", a.state.disk.generation, part, a.state.disk.id, reason)
 	loads.WithLabelValues("reload", reason).Inc()
 	return nil
 }
 
 // load makes HAProxy load what is on the disk and returns the worker that runs it.
 func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
-	if err := a.master.Reload(ctx); err != nil {
+	tick := time.NewTicker(livePoll)
+	defer tick.Stop()
+	if err := a.askMaster(ctx, tick); err != nil {
 		return runtime.Process{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	tick := time.NewTicker(livePoll)
-	defer tick.Stop()
 	for {
 		process, err := a.worker.Process(ctx)
 		if err == nil && process.LoadID == id {
@@ -128,22 +212,38 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	}
 }
 
+// askMaster asks for a reload. When HAProxy starts, its worker answers a little before its master.
+func (a *Agent) askMaster(ctx context.Context, tick *time.Ticker) error {
+	deadline := time.Now().Add(masterGrace)
+	for {
+		err := a.master.Reload(ctx)
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
 // command tells the worker what to change. A request is never sent to a server that is not there yet, nor to one that is
 // not there any more: servers are added before the map, removed after it.
 func (a *Agent) command(ctx context.Context, plan config.Plan) error {
 	for _, change := range plan.Add {
-		if err := a.worker.AddServer(ctx, change.Backend, change.Server); err != nil {
+		if err := a.worker.AddServer(ctx, change); err != nil {
 			return err
 		}
-		delete(a.state.leftovers, change)
+		delete(a.state.leftovers, leftover{change.Backend, change.Server})
 	}
-	if plan.ReplaceMap {
-		if err := a.worker.ReplaceMap(ctx, a.options.Paths.MapPath(), plan.Map); err != nil {
+	for _, change := range plan.Maps {
+		if err := a.worker.ReplaceMap(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Entries); err != nil {
 			return err
 		}
 	}
 	for _, change := range plan.Remove {
-		if err := a.remove(ctx, change); err != nil {
+		if err := a.remove(ctx, leftover{change.Backend, change.Server}); err != nil {
 			return err
 		}
 	}
@@ -151,13 +251,13 @@ func (a *Agent) command(ctx context.Context, plan config.Plan) error {
 }
 
 // remove takes a server out of use, for good or until it has no connections.
-func (a *Agent) remove(ctx context.Context, change config.ServerChange) error {
-	err := a.worker.RemoveServer(ctx, change.Backend, change.Server)
+func (a *Agent) remove(ctx context.Context, server leftover) error {
+	err := a.worker.RemoveServer(ctx, server.backend, server.server)
 	if errors.Is(err, runtime.ErrServerBusy) {
 		if a.state.leftovers == nil {
-			a.state.leftovers = map[config.ServerChange]bool{}
+			a.state.leftovers = map[leftover]bool{}
 		}
-		a.state.leftovers[change] = true
+		a.state.leftovers[server] = true
 		return nil
 	}
 	return err
@@ -169,11 +269,11 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) {
 		return
 	}
 	a.tidied = now
-	for _, change := range slices.Collect(maps.Keys(a.state.leftovers)) {
-		delete(a.state.leftovers, change)
-		if err := a.remove(ctx, change); err != nil {
+	for _, server := range slices.Collect(maps.Keys(a.state.leftovers)) {
+		delete(a.state.leftovers, server)
+		if err := a.remove(ctx, server); err != nil {
 			// It takes no requests, does no harm, and is gone with the next reload.
-			glog.V(2).Infof("Left a server of backend %s as it is: %v", change.Backend, err)
+			glog.V(2).Infof("Left a server of backend %s as it is: %v", server.backend, err)
 			return
 		}
 	}
@@ -183,7 +283,7 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) {
 func summary(plan config.Plan) string {
 	endpoints := len(plan.Add)+len(plan.Remove) > 0
 	switch {
-	case endpoints && plan.ReplaceMap:
+	case endpoints && len(plan.Maps) > 0:
 		return "endpoints and routes"
 	case endpoints:
 		return "endpoints"

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +24,11 @@ const (
 	lastReportRetry  = 30 * time.Second
 	// goodbyeTimeout bounds the removal of the entry when the pod ends: the operator removes it too, later.
 	goodbyeTimeout = 3 * time.Second
-	// maxMessage is the longest message the API takes.
+	// maxMessage and maxProblem are the longest messages the API takes, of a proxy and of a problem.
 	maxMessage = 1024
+	maxProblem = 512
+	// maxProblems is the most problems the API takes.
+	maxProblems = 16
 )
 
 // report is what a pod runs, of which Gateway.
@@ -32,6 +36,20 @@ type report struct {
 	uid        types.UID
 	generation int64
 	message    string
+	// problems are sorted.
+	problems []appv1.ProxyProblem
+}
+
+func (r report) equal(other report) bool {
+	return r.uid == other.uid && r.generation == other.generation && r.message == other.message && slices.Equal(r.problems, other.problems)
+}
+
+// cut shortens a message to a number of bytes.
+func cut(message string, size int) string {
+	if len(message) <= size {
+		return message
+	}
+	return strings.ToValidUTF8(message[:size], "")
 }
 
 // reporter keeps the pod's entry in the Gateway's status.proxies, in a goroutine of its own: an API server that does not
@@ -63,12 +81,11 @@ func newReporter(options Options) *reporter {
 
 // set replaces the report. It never blocks.
 func (r *reporter) set(wanted report) {
-	if len(wanted.message) > maxMessage {
-		wanted.message = strings.ToValidUTF8(wanted.message[:maxMessage], "")
-	}
+	wanted.message = cut(wanted.message, maxMessage)
+	wanted.problems = wanted.problems[:min(len(wanted.problems), maxProblems)]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.valid && r.wanted == wanted {
+	if r.valid && r.wanted.equal(wanted) {
 		return
 	}
 	r.wanted, r.valid, r.applied = wanted, true, false
@@ -79,7 +96,10 @@ func (r *reporter) set(wanted report) {
 func (r *reporter) again(seen *appv1.ProxyStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.valid || seen != nil && seen.ObservedGeneration == r.wanted.generation && seen.Message == r.wanted.message {
+	if !r.valid {
+		return
+	}
+	if seen != nil && r.wanted.equal(report{r.wanted.uid, seen.ObservedGeneration, seen.Message, seen.Problems}) {
 		return
 	}
 	r.applied = false
@@ -131,13 +151,20 @@ func (r *reporter) write(ctx context.Context) error {
 	if wanted.message != "" {
 		entry.WithMessage(wanted.message)
 	}
+	for _, problem := range wanted.problems {
+		applied := applyappv1.ProxyProblem().WithKind(problem.Kind).WithName(problem.Name).WithMessage(problem.Message)
+		if problem.Listener != "" {
+			applied.WithListener(problem.Listener)
+		}
+		entry.WithProblems(applied)
+	}
 	// A Gateway that does not exist any more wants no report; one of its name made anew has another UID.
 	if err := r.apply(ctx, reportTimeout, entry); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.applied = r.wanted == wanted
+	r.applied = r.wanted.equal(wanted)
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gateway/internal/haproxy/config"
@@ -14,6 +18,7 @@ const (
 	reasonUnknown        = "HAProxy runs an unknown configuration"
 	reasonCommandsFailed = "runtime commands failed"
 	reasonWrittenDown    = "changed while HAProxy did not answer"
+	reasonStale          = "certificates were renewed a moment later"
 )
 
 const (
@@ -30,13 +35,32 @@ type load struct {
 	generation int64
 	table      routing.Table
 	config     config.Config
+	// certificates are those that are in it.
+	certificates map[certificateID]bool
+	// partial says that certificates are left out of it of which is not known yet whether HAProxy takes them.
+	partial bool
+	// unmounted names something that the Gateway names and that is not mounted in this pod; "" if everything is.
+	unmounted string
+}
+
+// key tells what HAProxy is to load, in so far as it can refuse it.
+func (l *load) key() string {
+	h := sha256.New()
+	// Writing to a hash never fails.
+	_, _ = fmt.Fprintf(h, "%d %s", len(l.config.Skeleton), l.config.Skeleton)
+	for _, name := range slices.Sorted(maps.Keys(l.config.Static)) {
+		_, _ = fmt.Fprintf(h, "%s %d %s", name, len(l.config.Static[name]), l.config.Static[name])
+	}
+	return string(h.Sum(nil))
 }
 
 // failure is a configuration that could not be loaded.
 type failure struct {
 	message string
-	delay   time.Duration
-	until   time.Time
+	// rejected says that HAProxy said no; otherwise it did not say anything.
+	rejected bool
+	delay    time.Duration
+	until    time.Time
 }
 
 // state is what the loop knows of HAProxy. Only the loop touches it.
@@ -56,13 +80,22 @@ type state struct {
 	unknown string
 	// live is the generation the worker answers by, 0 when that is not known.
 	live int64
-	// good is what was loaded last; its table goes on when a newer one is refused.
+	// unmounted is what is left out of it because it is not mounted in this pod; "" if nothing is.
+	unmounted string
+	// good is what was loaded last; its table goes on when a newer one is refused. Of what an earlier agent loaded, the
+	// certificates alone are known.
 	good load
 
-	// failures holds what was refused, by skeleton.
+	// failures holds what was refused, by its key.
 	failures map[string]failure
 	// leftovers are servers that are out of use and that HAProxy cannot delete while they have connections.
-	leftovers map[config.ServerChange]bool
+	leftovers map[leftover]bool
+}
+
+// leftover is a server of a backend section.
+type leftover struct {
+	backend string
+	server  config.Server
 }
 
 // observe takes in which worker answers. Nil means that none does.
@@ -72,7 +105,7 @@ func (s *state) observe(worker *runtime.Process) {
 		return
 	}
 	s.worker = *worker
-	s.leftovers = map[config.ServerChange]bool{}
+	s.leftovers = map[leftover]bool{}
 	switch {
 	case worker.LoadID != s.disk.id:
 		s.unknown, s.live = reasonUnknown, 0
@@ -86,8 +119,22 @@ func (s *state) observe(worker *runtime.Process) {
 // loaded notes that the worker runs exactly disk.config.
 func (s *state) loaded(worker runtime.Process) {
 	s.worker, s.up, s.unknown = worker, true, ""
-	s.proven, s.live, s.good = true, s.disk.generation, s.disk
-	delete(s.failures, s.disk.config.Skeleton)
+	s.proven, s.good = true, s.disk
+	if !s.disk.partial {
+		s.live, s.unmounted = s.disk.generation, s.disk.unmounted
+	}
+	if len(s.failures) > 0 {
+		delete(s.failures, s.disk.key())
+	}
+}
+
+// runsAlready notes that there is nothing to do for a load. What is known about it may be new all the same.
+func (s *state) runsAlready(wanted load) {
+	if !s.up || s.unknown != "" || s.disk.generation != wanted.generation {
+		return
+	}
+	s.disk.certificates, s.disk.partial, s.disk.unmounted = wanted.certificates, wanted.partial, wanted.unmounted
+	s.loaded(s.worker)
 }
 
 // step is what one pass has to do.
@@ -120,44 +167,49 @@ func (s *state) next(want config.Config) step {
 	}
 }
 
-// choose returns the configuration to work towards, and how: the wanted one or, while its skeleton is refused, the one made
-// from the last good table and today's endpoints.
-func (s *state) choose(want load, fallback func(good load) load, now time.Time) (load, step) {
-	next := s.next(want.config)
-	if next.reload == "" || !s.refused(want.config, now) {
-		return want, next
+// choose returns the first load that leads somewhere, its index and how to get there: the wanted one or, while it is refused,
+// one of the others, which are made when they are needed. The index is -1 if all of them are refused.
+func (s *state) choose(want load, others []func() load, now time.Time) (load, int, step) {
+	for i := 0; ; i++ {
+		next := s.next(want.config)
+		if next.reload == "" || !s.refused(&want, now) {
+			return want, i, next
+		}
+		if i == len(others) {
+			return want, -1, step{}
+		}
+		want = others[i]()
 	}
-	if s.good.id == "" {
-		return want, step{}
-	}
-	want = fallback(s.good)
-	next = s.next(want.config)
-	if next.reload != "" && s.refused(want.config, now) {
-		return want, step{}
-	}
-	return want, next
 }
 
-// refused says whether a configuration is not to be tried again yet.
-func (s *state) refused(wanted config.Config, now time.Time) bool {
-	return now.Before(s.failures[wanted.Skeleton].until)
+// refused says whether a load is not to be tried again yet.
+func (s *state) refused(wanted *load, now time.Time) bool {
+	return len(s.failures) > 0 && now.Before(s.failures[wanted.key()].until)
 }
 
-// fail notes that a configuration could not be loaded; it is tried again after a while that doubles each time.
-func (s *state) fail(skeleton, message string, now time.Time) {
-	delay := min(max(2*s.failures[skeleton].delay, firstRetry), lastRetry)
+// forgetAfter is how long a failure is remembered that nobody asks for.
+const forgetAfter = time.Hour
+
+// fail notes that a load failed; it is tried again after a while that doubles each time.
+func (s *state) fail(refused *load, message string, rejected bool, now time.Time) {
+	key := refused.key()
+	delay := min(max(2*s.failures[key].delay, firstRetry), lastRetry)
 	if s.failures == nil {
 		s.failures = map[string]failure{}
 	}
-	s.failures[skeleton] = failure{message: message, delay: delay, until: now.Add(delay)}
+	maps.DeleteFunc(s.failures, func(_ string, f failure) bool { return now.Sub(f.until) > forgetAfter })
+	s.failures[key] = failure{message: message, rejected: rejected, delay: delay, until: now.Add(delay)}
 }
 
-// forget drops failures that are not of these skeletons, which nobody wants any more.
-func (s *state) forget(except ...string) {
+// forget drops failures that are not of these loads, which nobody wants any more.
+func (s *state) forget(except ...*load) {
+	if len(s.failures) == 0 {
+		return
+	}
 	kept := map[string]failure{}
-	for _, skeleton := range except {
-		if f, ok := s.failures[skeleton]; ok {
-			kept[skeleton] = f
+	for _, l := range except {
+		if f, ok := s.failures[l.key()]; ok {
+			kept[l.key()] = f
 		}
 	}
 	s.failures = kept

@@ -14,7 +14,9 @@ func skeleton(backend string) string {
 }
 
 func newConfig(backend string, ports ...int32) config.Config {
-	c := config.Config{Skeleton: skeleton(backend), Map: []config.MapEntry{{Key: "version", Value: "1"}}}
+	c := config.Config{
+		Skeleton: skeleton(backend), Maps: map[string][]config.MapEntry{config.MapFile: {{Key: "version", Value: "1"}}},
+	}
 	c.Servers = map[string][]config.Server{backend: nil}
 	for _, port := range ports {
 		c.Servers[backend] = append(c.Servers[backend], config.Server{Address: "10.0.0.1", Port: port})
@@ -103,25 +105,33 @@ func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
 	s := newState()
 	bad := load{generation: 2, config: newConfig("bad", 1)}
 	today := load{generation: 1, config: newConfig("a", 1, 2)}
-	fallback := func(load) load { return today }
+	worse := load{generation: 2, config: newConfig("worse", 1)}
+	others := []func() load{func() load { return worse }, func() load { return today }}
 
-	got, next := s.choose(bad, fallback, now)
-	if got.generation != 2 || next.reload == "" {
-		t.Errorf("before it was refused: generation %d, %+v", got.generation, next)
+	got, index, next := s.choose(bad, others, now)
+	if got.generation != 2 || index != 0 || next.reload == "" {
+		t.Errorf("before it was refused: %d, generation %d, %+v", index, got.generation, next)
 	}
-	s.fail(bad.config.Skeleton, "no", now)
-	got, next = s.choose(bad, fallback, now)
-	if got.generation != 1 || next.reload != "" || len(next.plan.Add) != 1 {
-		t.Errorf("while it waits: generation %d, %+v", got.generation, next)
+	s.fail(&bad, "no", true, now)
+	if _, index, next = s.choose(bad, others, now); index != 1 || next.reload == "" {
+		t.Errorf("the second best was not refused yet: %d, %+v", index, next)
 	}
-	got, next = s.choose(bad, fallback, now.Add(firstRetry))
-	if got.generation != 2 || next.reload == "" {
-		t.Errorf("after the wait: generation %d, %+v", got.generation, next)
+	s.fail(&worse, "no", true, now)
+	got, index, next = s.choose(bad, others, now)
+	if got.generation != 1 || index != 2 || next.reload != "" || len(next.plan.Add) != 1 {
+		t.Errorf("while it waits: %d, generation %d, %+v", index, got.generation, next)
+	}
+	if _, index, next = s.choose(bad, others[:1], now); index != -1 || next.write {
+		t.Errorf("with nothing else: %d, %+v", index, next)
+	}
+	got, index, next = s.choose(bad, others, now.Add(firstRetry))
+	if got.generation != 2 || index != 0 || next.reload == "" {
+		t.Errorf("after the wait: %d, generation %d, %+v", index, got.generation, next)
 	}
 	fixed := load{generation: 3, config: newConfig("b", 1)}
-	got, next = s.choose(fixed, fallback, now)
-	if got.generation != 3 || next.reload == "" {
-		t.Errorf("another one need not wait: generation %d, %+v", got.generation, next)
+	got, index, next = s.choose(fixed, others, now)
+	if got.generation != 3 || index != 0 || next.reload == "" {
+		t.Errorf("another one need not wait: %d, generation %d, %+v", index, got.generation, next)
 	}
 }
 
@@ -129,9 +139,10 @@ func TestRetriesBackOff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s state
 	want := firstRetry
+	x, y := load{config: config.Config{Skeleton: "x"}}, load{config: config.Config{Skeleton: "y"}}
 	for range 10 {
-		s.fail("x", "no", now)
-		if !s.refused(config.Config{Skeleton: "x"}, now.Add(want-1)) || s.refused(config.Config{Skeleton: "x"}, now.Add(want)) {
+		s.fail(&x, "no", true, now)
+		if !s.refused(&x, now.Add(want-1)) || s.refused(&x, now.Add(want)) {
 			t.Errorf("the wait is not %s", want)
 		}
 		want = min(2*want, lastRetry)
@@ -139,8 +150,40 @@ func TestRetriesBackOff(t *testing.T) {
 	if want != lastRetry {
 		t.Errorf("after ten failures the wait is %s", want)
 	}
-	s.forget("y")
-	if s.refused(config.Config{Skeleton: "x"}, now) {
+	s.forget(&y)
+	if s.refused(&x, now) {
 		t.Error("a failure nobody asks for is kept")
+	}
+}
+
+func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var s state
+	withList := func(content string) *load {
+		return &load{config: config.Config{Skeleton: "x", Static: map[string][]byte{"certificates-443.list": []byte(content)}}}
+	}
+	s.fail(withList("one"), "no", true, now)
+	if !s.refused(withList("one"), now) || s.refused(withList("two"), now) {
+		t.Error("other certificates are another load")
+	}
+	edited := withList("one")
+	edited.generation, edited.config.Maps = 7, map[string][]config.MapEntry{config.MapFile: {{Key: "a", Value: "b"}}}
+	if !s.refused(edited, now) {
+		t.Error("other routes are not")
+	}
+}
+
+// Until it is known which certificates HAProxy takes, what it runs is not all of the generation.
+func TestAPartialLoadIsNotLive(t *testing.T) {
+	s := newState()
+	s.disk = load{id: "load-2", generation: 2, partial: true, config: newConfig("a", 1)}
+	s.loaded(runtime.Process{LoadID: "load-2", PID: 8, Started: 200})
+	if s.live != 1 || s.good.id != "load-2" {
+		t.Errorf("partial: live=%d good=%s", s.live, s.good.id)
+	}
+	s.disk.id, s.disk.partial, s.disk.unmounted = "load-3", false, "Secret shop/new"
+	s.loaded(runtime.Process{LoadID: "load-3", PID: 9, Started: 300})
+	if s.live != 2 || s.unmounted != "Secret shop/new" {
+		t.Errorf("whole: live=%d unmounted=%q", s.live, s.unmounted)
 	}
 }

@@ -198,7 +198,9 @@ func stripService(service *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: identity(&service.ObjectMeta)}
 	kept.Spec.Type = service.Spec.Type
 	for _, port := range service.Spec.Ports {
-		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{Name: port.Name, Port: port.Port, Protocol: port.Protocol})
+		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
+			Name: port.Name, Port: port.Port, Protocol: port.Protocol, AppProtocol: port.AppProtocol,
+		})
 	}
 	return kept
 }

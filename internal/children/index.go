@@ -29,7 +29,7 @@ func BackendKeys(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// BackendNames are the names of all Services in a Gateway's routes, sorted and unique.
+// BackendNames are the names of all Services in a Gateway's routes of every kind, sorted and unique.
 func BackendNames(gateway *appv1.Gateway) []string {
 	var names []string
 	for _, route := range gateway.Spec.Routes {
@@ -37,6 +37,18 @@ func BackendNames(gateway *appv1.Gateway) []string {
 			for _, backend := range rule.BackendRefs {
 				names = append(names, backend.Name)
 			}
+		}
+	}
+	var connections []appv1.ConnectionRule
+	for _, route := range gateway.Spec.TCPRoutes {
+		connections = append(connections, route.Rules...)
+	}
+	for _, route := range gateway.Spec.TLSRoutes {
+		connections = append(connections, route.Rules...)
+	}
+	for _, rule := range connections {
+		for _, backend := range rule.BackendRefs {
+			names = append(names, backend.Name)
 		}
 	}
 	slices.Sort(names)

@@ -20,14 +20,15 @@ const (
 )
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts first, and HAProxy only once /startupz
-// says that there is a configuration; it stops last. It holds the API token, which HAProxy's container does not.
+// says that there is a configuration; it stops last. It holds the API token, which HAProxy's container does not, and no
+// key, which that does.
 func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(agentContainer).
 		WithImage(image).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-agent").
-		WithArgs("-gateway="+gateway.Name, "-logtostderr").
+		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
 		WithPorts(containerPort("agent", healthPort)).
 		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
@@ -42,10 +43,12 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 			mount(configVolume, configDir),
 			mount(runVolume, runDir),
 			mount(tokenVolume, tokenDir).WithReadOnly(true),
-		)
+		).
+		WithVolumeMounts(agentTLSMounts(gateway)...)
 }
 
-// haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod.
+// haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It
+// holds the keys of certificates and no API token.
 func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(haproxyContainer).
@@ -59,7 +62,8 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 		WithVolumeMounts(
 			mount(configVolume, configDir).WithReadOnly(true),
 			mount(runVolume, runDir),
-		)
+		).
+		WithVolumeMounts(haproxyTLSMounts(gateway)...)
 	if resources := gateway.Spec.Pods.Resources; len(resources.Limits)+len(resources.Requests) > 0 {
 		container.WithResources(resourceRequirements(resources))
 	}

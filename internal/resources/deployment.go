@@ -86,7 +86,8 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			corev1ac.Volume().WithName(runVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource().
 				WithMedium(corev1.StorageMediumMemory)),
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
-		)
+		).
+		WithVolumes(tlsVolumes(gateway)...)
 }
 
 // tokenSources is what kubelet would mount by itself into every container, had it been asked to.

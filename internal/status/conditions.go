@@ -6,18 +6,21 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// The reasons of the condition Accepted.
+// The reasons of the condition Accepted. With several problems, the reason is the first one's.
 const (
 	// ReasonAccepted: every route in the spec is served.
 	ReasonAccepted = "Accepted"
 	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
 	// served.
 	ReasonNoMatchingListenerHostname = "NoMatchingListenerHostname"
+	// ReasonUnsupportedValue: a rule asks for something that cannot be done, like a regular expression that is none. The rest of
+	// the route is served.
+	ReasonUnsupportedValue = "UnsupportedValue"
 )
 
 // The reasons of the condition ResolvedRefs. With several problems, the reason is the first one's.
 const (
-	// ReasonResolvedRefs: every Service and port that a route names exists.
+	// ReasonResolvedRefs: everything that is named exists and can be used, as far as the proxies have reported.
 	ReasonResolvedRefs = "ResolvedRefs"
 	// ReasonBackendNotFound: a Service does not exist. Its share of the requests is answered with 500.
 	ReasonBackendNotFound = "BackendNotFound"
@@ -26,6 +29,15 @@ const (
 	// ReasonUnsupportedBackend: a Service is of type ExternalName, which would make the proxies reach what its author may
 	// not. Its share of the requests is answered with 500.
 	ReasonUnsupportedBackend = "UnsupportedBackend"
+	// ReasonUnsupportedProtocol: the appProtocol of a Service's port is one that the proxies do not speak, or says TLS and
+	// spec.backends does not say how. The Service's share of the requests is answered with 500.
+	ReasonUnsupportedProtocol = "UnsupportedProtocol"
+	// ReasonInvalidCertificateRef: the certificate of a Secret cannot be used. A proxy leaves it out, and a listener that has no
+	// other; everything else is served.
+	ReasonInvalidCertificateRef = "InvalidCertificateRef"
+	// ReasonInvalidCACertificateRef: the certificates of a ConfigMap cannot be used. A listener that checks its clients by
+	// them is not served; requests for a backend that is checked by them are answered with 500.
+	ReasonInvalidCACertificateRef = "InvalidCACertificateRef"
 )
 
 // The reasons of the condition Programmed.
@@ -60,13 +72,13 @@ func accepted() condition {
 	return condition{appv1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "every route is served"}
 }
 
-func noMatchingListenerHostname(message string) condition {
-	return condition{appv1.ConditionAccepted, metav1.ConditionFalse, ReasonNoMatchingListenerHostname, message}
+func notAccepted(reason, message string) condition {
+	return condition{appv1.ConditionAccepted, metav1.ConditionFalse, reason, message}
 }
 
 func resolvedRefs() condition {
 	return condition{
-		appv1.ConditionResolvedRefs, metav1.ConditionTrue, ReasonResolvedRefs, "every Service and port named by a route exists",
+		appv1.ConditionResolvedRefs, metav1.ConditionTrue, ReasonResolvedRefs, "everything that is named exists and can be used",
 	}
 }
 

@@ -3,10 +3,12 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
 )
 
 // endpoints are the proxies of a Gateway as its Service sees them, by the names of their pods, sorted and unique.
@@ -75,12 +77,14 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 	for _, report := range gateway.Status.Proxies {
 		reports[report.Pod] = report
 	}
-	current, failed := 0, ""
+	current, failed, waiting := 0, "", ""
 	for _, pod := range proxies.ready {
 		report := reports[pod]
 		switch {
 		case report.ObservedGeneration == gateway.Generation:
 			current++
+		case strings.HasSuffix(report.Message, resources.AwaitingReplacement):
+			waiting = fmt.Sprintf("; pod %s: %s", pod, report.Message)
 		case report.Message != "" && failed == "":
 			failed = fmt.Sprintf("; pod %s: %s", pod, report.Message)
 		}
@@ -92,7 +96,7 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 	case failed != "":
 		return loadFailed(message + failed)
 	}
-	return pending(message)
+	return pending(message + waiting)
 }
 
 func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {

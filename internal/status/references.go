@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -22,40 +23,74 @@ func checkAccepted(problems []routing.Problem) condition {
 	for _, problem := range problems {
 		messages = append(messages, problem.Message)
 	}
-	return noMatchingListenerHostname(list(messages))
+	reason := ReasonNoMatchingListenerHostname
+	if problems[0].InRule {
+		reason = ReasonUnsupportedValue
+	}
+	return notAccepted(reason, list(messages))
 }
 
 // reference is one route's use of a Service port.
 type reference struct {
+	// kind is what the route is, as messages name it.
+	kind    string
 	route   appv1.Name
 	service string
 	port    int32
 }
 
-// checkRefs reports the Services and ports that routes name and that cannot be used, also those with weight zero: they
-// are about to be used.
-func checkRefs(gateway *appv1.Gateway, backends map[string]*corev1.Service) condition {
-	var reason string
-	var messages []string
+const httpRoute = "route"
+
+// references returns what the routes name, each once and in order, also with weight zero: that is about to be used.
+func references(spec *appv1.GatewaySpec) []reference {
+	var all []reference
 	seen := map[reference]bool{}
-	for _, route := range gateway.Spec.Routes {
-		for _, rule := range route.Rules {
+	add := func(ref reference) {
+		if !seen[ref] {
+			seen[ref] = true
+			all = append(all, ref)
+		}
+	}
+	connections := func(kind string, route appv1.Name, rules []appv1.ConnectionRule) {
+		for _, rule := range rules {
 			for _, backend := range rule.BackendRefs {
-				ref := reference{route.Name, backend.Name, backend.Port}
-				if seen[ref] {
-					continue
-				}
-				seen[ref] = true
-				found, message := checkRef(gateway.Namespace, ref, backends[backend.Name])
-				if found == "" {
-					continue
-				}
-				if reason == "" {
-					reason = found
-				}
-				messages = append(messages, message)
+				add(reference{kind, route, backend.Name, backend.Port})
 			}
 		}
+	}
+	for _, route := range spec.Routes {
+		for _, rule := range route.Rules {
+			for _, backend := range rule.BackendRefs {
+				add(reference{httpRoute, route.Name, backend.Name, backend.Port})
+			}
+		}
+	}
+	for _, route := range spec.TCPRoutes {
+		connections("TCP route", route.Name, route.Rules)
+	}
+	for _, route := range spec.TLSRoutes {
+		connections("TLS route", route.Name, route.Rules)
+	}
+	return all
+}
+
+// checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
+// certificates, which the proxies alone see.
+func checkRefs(gateway *appv1.Gateway, backends map[string]*corev1.Service, proxies endpoints) condition {
+	var reason string
+	var messages []string
+	tls := backendsWithTLS(&gateway.Spec)
+	for _, ref := range references(&gateway.Spec) {
+		found, message := checkRef(gateway.Namespace, ref, backends[ref.service], tls)
+		if found == "" {
+			continue
+		}
+		reason = cmp.Or(reason, found)
+		messages = append(messages, fmt.Sprintf("%s %q: %s", ref.kind, ref.route, message))
+	}
+	for _, problem := range reportedProblems(gateway, proxies) {
+		reason = cmp.Or(reason, reasonOf(problem))
+		messages = append(messages, messageOf(problem))
 	}
 	if reason == "" {
 		return resolvedRefs()
@@ -63,30 +98,68 @@ func checkRefs(gateway *appv1.Gateway, backends map[string]*corev1.Service) cond
 	return unresolvedRefs(reason, list(messages))
 }
 
-// checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none.
-func checkRef(namespace string, ref reference, service *corev1.Service) (reason, message string) {
+// servicePort is a port of a Service.
+type servicePort struct {
+	service string
+	port    int32
+}
+
+func backendsWithTLS(spec *appv1.GatewaySpec) map[servicePort]bool {
+	tls := map[servicePort]bool{}
+	for _, backend := range spec.Backends {
+		if backend.TLS != nil {
+			tls[servicePort{backend.Name, backend.Port}] = true
+		}
+	}
+	return tls
+}
+
+// checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none; tls says
+// which ports are spoken TLS to.
+func checkRef(namespace string, ref reference, service *corev1.Service, tls map[servicePort]bool) (reason, message string) {
 	name := namespace + "/" + ref.service
-	switch {
-	case service == nil:
-		return ReasonBackendNotFound, fmt.Sprintf(
-			"route %q: Service %s does not exist: create it or change the route", ref.route, name)
-	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return ReasonUnsupportedBackend, fmt.Sprintf(
-			"route %q: Service %s is of type ExternalName, which is refused: use a Service with endpoints", ref.route, name)
-	case !hasPort(service, ref.port):
-		return ReasonPortNotFound, fmt.Sprintf(
-			"route %q: Service %s has no TCP port %d: add it or change the route", ref.route, name, ref.port)
+	if service == nil {
+		return ReasonBackendNotFound, fmt.Sprintf("Service %s does not exist: create it or change the route", name)
+	}
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s is of type ExternalName, which is refused: use a Service with endpoints", name)
+	}
+	port := findPort(service, ref.port)
+	if port == nil {
+		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.port)
+	}
+	if ref.kind == httpRoute && port.AppProtocol != nil {
+		if problem := checkProtocol(*port.AppProtocol, tls[servicePort{ref.service, ref.port}]); problem != "" {
+			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.port, name, *port.AppProtocol, problem)
+		}
 	}
 	return "", ""
 }
 
-func hasPort(service *corev1.Service, number int32) bool {
-	for _, port := range service.Spec.Ports {
+// checkProtocol says what is wrong with an appProtocol for requests, "" if nothing is. Connections have none: what goes
+// through them is not looked at.
+func checkProtocol(appProtocol string, tls bool) string {
+	switch appProtocol {
+	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
+		return ""
+	case "https", "kubernetes.io/wss":
+		if tls {
+			return ""
+		}
+		return "which is over TLS, and spec.backends does not say how to verify it: add its tls there"
+	}
+	return "which the proxies do not speak: use http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or remove it"
+}
+
+// findPort returns the TCP port of that number, nil if there is none.
+func findPort(service *corev1.Service, number int32) *corev1.ServicePort {
+	for i := range service.Spec.Ports {
+		port := &service.Spec.Ports[i]
 		if port.Port == number && (port.Protocol == corev1.ProtocolTCP || port.Protocol == "") {
-			return true
+			return port
 		}
 	}
-	return false
+	return nil
 }
 
 func list(messages []string) string {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
 
@@ -108,7 +109,7 @@ func TestComputeWhole(t *testing.T) {
 			},
 			{
 				Type: "ResolvedRefs", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
-				Reason: "ResolvedRefs", Message: "every Service and port named by a route exists",
+				Reason: "ResolvedRefs", Message: "everything that is named exists and can be used",
 			},
 			{
 				Type: "Programmed", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
@@ -139,6 +140,11 @@ func TestAccepted(t *testing.T) {
 			observed: Observed{Problems: []routing.Problem{problem("one"), problem("two")}},
 			want:     "Accepted=False NoMatchingListenerHostname: one; two",
 		},
+		"the first problem is one of a rule": {
+			gateway:  newGateway(),
+			observed: Observed{Problems: []routing.Problem{{InRule: true, Message: "no expression"}, problem("two")}},
+			want:     "Accepted=False UnsupportedValue: no expression; two",
+		},
 		"of many problems, the first are listed": {
 			gateway: newGateway(),
 			observed: Observed{Problems: []routing.Problem{
@@ -159,16 +165,16 @@ func TestResolvedRefs(t *testing.T) {
 	expectCondition(t, map[string]conditionTest{
 		"nothing is named, so nothing is missing": {
 			gateway: newGateway(withRoute("empty")),
-			want:    "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+			want:    "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used",
 		},
 		"a port without a protocol is TCP": {
 			gateway: newGateway(withRoute("shop", to("api", 8080))), observed: Observed{Backends: backends},
-			want: "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+			want: "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used",
 		},
 		"any type of Service with endpoints will do": {
 			gateway:  newGateway(withRoute("shop", to("all", 80))),
 			observed: Observed{Backends: map[string]*corev1.Service{"all": all}},
-			want:     "ResolvedRefs=True ResolvedRefs: every Service and port named by a route exists",
+			want:     "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used",
 		},
 		"a Service is missing": {
 			gateway: newGateway(withRoute("shop", to("cart", 80))), observed: Observed{Backends: backends},
@@ -201,7 +207,7 @@ func TestResolvedRefs(t *testing.T) {
 	})
 }
 
-func TestProgrammed(t *testing.T) {
+func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 	expectCondition(t, map[string]conditionTest{
 		"no endpoint at all": {
 			gateway: newGateway(),
@@ -230,6 +236,17 @@ func TestProgrammed(t *testing.T) {
 			gateway:  newGateway(reporting("a", 6, "too big"), reporting("b", 7, "")),
 			observed: slicesOf(ready("a"), ready("b")),
 			want:     "Programmed=False LoadFailed: 1 of 2 ready proxies run generation 7; pod a: too big",
+		},
+		"a ready proxy does not mount a Secret and is about to be replaced": {
+			gateway:  newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement), reporting("b", 7, "")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want: "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 7: " +
+				resources.AwaitingReplacement,
+		},
+		"a failure counts for more than a wait": {
+			gateway:  newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement), reporting("b", 6, "too big")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod b: too big",
 		},
 		"what a proxy said before it loaded this generation does not matter": {
 			gateway:  newGateway(reporting("a", 7, "old news")),

@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"gateway/internal/resources"
+)
+
+// Mounts say what kubelet mounts in the agent's container of Secrets and ConfigMaps.
+type Mounts struct {
+	// CertificatesDir holds SECRET/tls.crt, AuthoritiesDir CONFIGMAP/ca.crt.
+	CertificatesDir, AuthoritiesDir string
+	// Secrets and ConfigMaps are the names of those that are mounted, whether they exist or not.
+	Secrets, ConfigMaps []string
+}
+
+// dataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once.
+const dataLink = "..data"
+
+// maxReads bounds how often files are read while kubelet changes them.
+const maxReads = 3
+
+// mountReader keeps what is mounted.
+type mountReader struct {
+	mounts Mounts
+	files  mounted
+	// version is what the symlinks showed when the files were read; "" if that is not known.
+	version string
+}
+
+func newMountReader(mounts Mounts) *mountReader {
+	r := &mountReader{mounts: mounts}
+	r.look()
+	return r
+}
+
+// look reads the files if they may have changed, and says whether they have.
+func (r *mountReader) look() bool {
+	version := r.links()
+	if version != "" && version == r.version {
+		return false
+	}
+	before := r.files
+	for range maxReads {
+		r.read()
+		r.version = version
+		// Of a file that was replaced meanwhile, the old one may be gone and the new one not seen.
+		if version = r.links(); version == r.version {
+			break
+		}
+		r.version = ""
+	}
+	return !reflect.DeepEqual(before, r.files)
+}
+
+// links tells the state of the volumes that have something in them, "" if it cannot be told.
+func (r *mountReader) links() string {
+	var targets []string
+	for dir, names := range map[string][]string{r.mounts.CertificatesDir: r.mounts.Secrets, r.mounts.AuthoritiesDir: r.mounts.ConfigMaps} {
+		if len(names) == 0 {
+			continue
+		}
+		target, err := os.Readlink(filepath.Join(dir, dataLink))
+		if err != nil {
+			return ""
+		}
+		targets = append(targets, dir+"="+target)
+	}
+	if len(targets) == 2 && targets[0] > targets[1] {
+		targets[0], targets[1] = targets[1], targets[0]
+	}
+	return strings.Join(targets, " ")
+}
+
+func (r *mountReader) read() {
+	r.files = mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}}
+	for _, name := range r.mounts.Secrets {
+		content, problem := readMounted(r.mounts.CertificatesDir, name, resources.CertificateKey)
+		if problem != "" {
+			r.files.certificates[name] = certificateFile{problem: problem}
+		} else {
+			r.files.certificates[name] = parseCertificate(content)
+		}
+	}
+	for _, name := range r.mounts.ConfigMaps {
+		content, problem := readMounted(r.mounts.AuthoritiesDir, name, resources.AuthorityKey)
+		if problem != "" {
+			r.files.authorities[name] = authorityFile{problem: problem}
+		} else {
+			r.files.authorities[name] = parseAuthority(content)
+		}
+	}
+}
+
+// readMounted returns the content of a file, or what is wrong, with a %s for the object that it is of.
+func readMounted(dir, name, key string) (content []byte, problem string) {
+	content, err := os.ReadFile(filepath.Join(dir, name, key))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "%s does not exist or has no " + key
+	case err != nil:
+		return nil, strings.ReplaceAll("failed to read "+key+": "+err.Error(), "%", "%%") + " of %s"
+	}
+	return content, ""
+}

@@ -1,0 +1,297 @@
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rsa"
+	"crypto/sha1" //nolint:gosec // HAProxy names certificates by it; nothing relies on its strength
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/resources"
+	"gateway/internal/routing"
+)
+
+const (
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
+
+	certificateBlock = "CERTIFICATE"
+	// minRSABits is what OpenSSL's default security level asks for.
+	minRSABits = 2048
+	// maxNamesTold is how many names of a certificate a message lists.
+	maxNamesTold = 5
+)
+
+// certificateFile is what a Secret's tls.crt holds.
+type certificateFile struct {
+	// problem says why it cannot be used for anything, with a %s for the Secret; "" if it can.
+	problem string
+	// names are the DNS names it is for, in lower case, sorted.
+	names               []string
+	notBefore, notAfter time.Time
+	// hash tells the content.
+	hash string
+	// fingerprint is the SHA-1 of the first certificate, as HAProxy shows it.
+	fingerprint string
+}
+
+// authorityFile is what a ConfigMap's ca.crt holds.
+type authorityFile struct {
+	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
+	problem string
+	// pem are the certificates and nothing else.
+	pem []byte
+}
+
+// parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
+func parseCertificate(content []byte) certificateFile {
+	chain, problem := parseChain(content, resources.CertificateKey)
+	if problem != "" {
+		return certificateFile{problem: problem}
+	}
+	leaf := chain[0]
+	if key, ok := leaf.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSABits {
+		return certificateFile{problem: fmt.Sprintf("the certificate of %%s has an RSA key of %d bits: it takes %d", key.N.BitLen(), minRSABits)}
+	}
+	hash, fingerprint := sha256.Sum256(content), sha1.Sum(leaf.Raw) //nolint:gosec // see the import
+	return certificateFile{
+		names:       dnsNames(leaf),
+		notBefore:   leaf.NotBefore,
+		notAfter:    leaf.NotAfter,
+		hash:        hex.EncodeToString(hash[:]),
+		fingerprint: strings.ToUpper(hex.EncodeToString(fingerprint[:])),
+	}
+}
+
+// parseAuthority reads a ca.crt.
+func parseAuthority(content []byte) authorityFile {
+	chain, problem := parseChain(content, resources.AuthorityKey)
+	if problem != "" {
+		return authorityFile{problem: problem}
+	}
+	var file authorityFile
+	for _, certificate := range chain {
+		file.pem = append(file.pem, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: certificate.Raw})...)
+	}
+	return file
+}
+
+// parseChain returns all certificates of a file, at least one, or what is wrong with it.
+func parseChain(content []byte, key string) (chain []*x509.Certificate, problem string) {
+	for {
+		var block *pem.Block
+		block, content = pem.Decode(content)
+		switch {
+		case block == nil && len(chain) == 0:
+			return nil, key + " of %s holds no certificate"
+		case block == nil && bytes.Contains(content, []byte("-----BEGIN")):
+			return nil, fmt.Sprintf("what follows certificate %d in %s of %%s is damaged", len(chain), key)
+		case block == nil:
+			return chain, ""
+		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+			return nil, key + " of %s holds a private key, which belongs in tls.key alone"
+		case block.Type != certificateBlock:
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Sprintf("certificate %d in %s of %%s cannot be read: %s", len(chain)+1, key, strings.ReplaceAll(err.Error(), "%", "%%"))
+		}
+		chain = append(chain, certificate)
+	}
+}
+
+// namePattern is what is taken for a DNS name. Whoever makes a certificate may write anything into it.
+var namePattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?(\.[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)*$`)
+
+const maxNameLength = 253
+
+func dnsNames(certificate *x509.Certificate) []string {
+	var names []string
+	for _, name := range certificate.DNSNames {
+		name = strings.TrimSuffix(strings.ToLower(name), ".")
+		if len(name) <= maxNameLength && namePattern.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// namesWithin returns the server names that a listener uses a certificate for, and whether it can use it.
+func namesWithin(hostname string, names []string) ([]string, bool) {
+	if hostname == "" {
+		return names, true
+	}
+	if suffix, ok := strings.CutPrefix(hostname, "*"); ok {
+		var within []string
+		for _, name := range names {
+			if strings.HasSuffix(name, suffix) {
+				within = append(within, name)
+			}
+		}
+		return within, len(within) > 0
+	}
+	_, parent, _ := strings.Cut(hostname, ".")
+	if slices.Contains(names, hostname) || slices.Contains(names, "*."+parent) {
+		return []string{hostname}, true
+	}
+	return nil, false
+}
+
+// mounted is what is mounted in this pod, by the name of the Secret or ConfigMap.
+type mounted struct {
+	certificates map[string]certificateFile
+	authorities  map[string]authorityFile
+}
+
+// material is what of a table's certificates can be used.
+type material struct {
+	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
+	certificates map[string][]config.Certificate
+	authorities  map[string][]byte
+	// problems are what cannot be used, and why, sorted.
+	problems []appv1.ProxyProblem
+	// unmounted names something that is not mounted in this pod; "" if everything is.
+	unmounted string
+	// until is when time alone changes any of this; zero: never.
+	until time.Time
+}
+
+// collect says what of a table's certificates can be used at some time.
+func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
+	c := collector{
+		material:  material{certificates: map[string][]config.Certificate{}, authorities: map[string][]byte{}},
+		files:     files,
+		namespace: namespace,
+		now:       now,
+	}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		if listener.TLS == nil {
+			continue
+		}
+		for _, secret := range listener.TLS.Secrets {
+			c.certificate(listener, secret)
+		}
+		for _, configMap := range listener.TLS.ClientCAs {
+			if !c.authority(listener.Name, configMap) {
+				// It is not served, so HAProxy does not see its certificates.
+				delete(c.certificates, listener.Name)
+			}
+		}
+	}
+	for _, backend := range table.Policies {
+		if backend.TLS != nil {
+			for _, configMap := range backend.TLS.CAs {
+				c.authority("", configMap)
+			}
+		}
+	}
+	slices.SortFunc(c.problems, compareProblems)
+	c.problems = slices.Compact(c.problems)
+	return c.material
+}
+
+func compareProblems(a, b appv1.ProxyProblem) int {
+	return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+}
+
+type collector struct {
+	material
+	files     mounted
+	namespace string
+	now       time.Time
+}
+
+func (c *collector) certificate(listener *routing.Listener, secret string) {
+	file, ok := c.files.certificates[secret]
+	if !ok {
+		c.notMounted(kindSecret, secret)
+		return
+	}
+	problem := file.problem
+	if problem == "" {
+		problem = c.checkTime(file)
+	}
+	names, within := namesWithin(listener.Hostname, file.names)
+	if problem == "" && !within {
+		problem = fmt.Sprintf("the certificate of %%s is not for %s: it is for %s", listener.Hostname, listNames(file.names))
+	}
+	if problem != "" {
+		c.problem(listener.Name, kindSecret, secret, problem)
+		return
+	}
+	certificate := config.Certificate{Secret: secret, Names: names, Hash: file.hash}
+	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
+}
+
+// checkTime says why a certificate cannot be used at this time, and notes when that changes.
+func (c *collector) checkTime(file certificateFile) string {
+	switch {
+	case c.now.Before(file.notBefore):
+		c.changesAt(file.notBefore)
+		return "the certificate of %s is not valid before " + formatTime(file.notBefore)
+	case c.now.After(file.notAfter):
+		return "the certificate of %s expired on " + formatTime(file.notAfter)
+	}
+	// It is good in that very second still.
+	c.changesAt(file.notAfter.Add(time.Nanosecond))
+	return ""
+}
+
+func (c *collector) changesAt(t time.Time) {
+	if c.until.IsZero() || t.Before(c.until) {
+		c.until = t
+	}
+}
+
+func (c *collector) authority(listener, configMap string) (ok bool) {
+	file, ok := c.files.authorities[configMap]
+	switch {
+	case !ok:
+		c.notMounted(kindConfigMap, configMap)
+		return false
+	case file.problem != "":
+		c.problem(listener, kindConfigMap, configMap, file.problem)
+		return false
+	}
+	c.authorities[configMap] = file.pem
+	return true
+}
+
+func (c *collector) notMounted(kind, name string) {
+	c.unmounted = cmp.Or(c.unmounted, kind+" "+c.namespace+"/"+name)
+}
+
+func (c *collector) problem(listener, kind, name, format string) {
+	c.problems = append(c.problems, newProblem(listener, kind, c.namespace, name, format))
+}
+
+// newProblem makes a problem; format has a %s for the object.
+func newProblem(listener, kind, namespace, name, format string) appv1.ProxyProblem {
+	message := cut(fmt.Sprintf(format, kind+" "+namespace+"/"+name), maxProblem)
+	return appv1.ProxyProblem{Listener: listener, Kind: kind, Name: name, Message: message}
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func listNames(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "no DNS name"
+	case len(names) > maxNamesTold:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesTold], ", "), len(names)-maxNamesTold)
+	}
+	return strings.Join(names, ", ")
+}

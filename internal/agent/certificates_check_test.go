@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
+	"gateway/internal/routing"
+)
+
+func TestParseCertificate(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	pair := authority.Issue(t, []string{"Shop.Example.com.", "*.example.com", "shop.example.com"})
+	hostile := authority.Issue(t, []string{"a.example.com\n[verify none] b", "c d", "*", "a.*.com", "#", "good.example.com", strings.Repeat("a", 300)})
+	bad := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	tests := map[string]struct {
+		content []byte
+		names   []string
+		problem string
+	}{
+		"a certificate":              {pair.Certificate, []string{"*.example.com", "shop.example.com"}, ""},
+		"with those that lead to it": {slices.Concat(pair.Certificate, authority.PEM), []string{"*.example.com", "shop.example.com"}, ""},
+		"with remarks":               {slices.Concat([]byte("subject=shop\n"), pair.Certificate, []byte("bye\n")), []string{"*.example.com", "shop.example.com"}, ""},
+		"names that are none":        {hostile.Certificate, []string{"good.example.com"}, ""},
+		"no names":                   {authority.Issue(t, nil).Certificate, nil, ""},
+		"nothing":                    {nil, nil, "tls.crt of %s holds no certificate"},
+		"no PEM":                     {[]byte("hello"), nil, "tls.crt of %s holds no certificate"},
+		"not a certificate":          {[]byte(bad), nil, "certificate 1 in tls.crt of %s cannot be read: x509: malformed"},
+		"a damaged second":           {append(bytes.Clone(pair.Certificate), bad...), nil, "certificate 2 in tls.crt of %s cannot be read"},
+		"cut short":                  {slices.Concat(pair.Certificate, pair.Certificate[:60]), nil, "what follows certificate 1 in tls.crt of %s is damaged"},
+		"with the key":               {slices.Concat(pair.Certificate, pair.Key), nil, "tls.crt of %s holds a private key"},
+		"a short RSA key":            {authority.Issue(t, nil, certtest.RSA(t, 1024)).Certificate, nil, "the certificate of %s has an RSA key of 1024 bits"},
+		"a long RSA key":             {authority.Issue(t, []string{"a.b"}, certtest.RSA(t, 2048)).Certificate, []string{"a.b"}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := parseCertificate(test.content)
+			if !slices.Equal(got.names, test.names) || !strings.HasPrefix(got.problem, test.problem) || (test.problem == "") != (got.problem == "") {
+				t.Errorf("got %q, problem %q", got.names, got.problem)
+			}
+			if got.problem == "" && (got.hash == "" || len(got.fingerprint) != 40 || got.notAfter.IsZero()) {
+				t.Errorf("got %+v", got)
+			}
+			if message := fmt.Sprintf(got.problem, "Secret a"); got.problem != "" && strings.Contains(message, "%!") {
+				t.Errorf("the message is %q", message)
+			}
+		})
+	}
+}
+
+func TestParseAuthority(t *testing.T) {
+	one, two := certtest.NewAuthority(t), certtest.NewAuthority(t)
+	both := slices.Concat([]byte("remark\n"), one.PEM, []byte("another\n"), two.PEM)
+	if got := parseAuthority(both); got.problem != "" || !bytes.Equal(got.pem, slices.Concat(one.PEM, two.PEM)) {
+		t.Errorf("got %s, problem %q", got.pem, got.problem)
+	}
+	if got := parseAuthority([]byte("x")); got.problem != "ca.crt of %s holds no certificate" || got.pem != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNamesWithin(t *testing.T) {
+	tests := map[string]struct {
+		hostname string
+		names    []string
+		want     []string
+		ok       bool
+	}{
+		"any listener takes all":           {"", []string{"a.org", "*.b.org"}, []string{"a.org", "*.b.org"}, true},
+		"also a certificate without names": {"", nil, nil, true},
+		"a wildcard takes what is below, at any depth": {
+			"*.example.com", []string{"*.example.com", "a.example.com", "a.b.example.com", "*.b.example.com", "example.com", "a.org", "xexample.com"},
+			[]string{"*.example.com", "a.example.com", "a.b.example.com", "*.b.example.com"}, true,
+		},
+		"not its own parent":                   {"*.example.com", []string{"example.com", "*.com"}, nil, false},
+		"an exact name":                        {"shop.example.com", []string{"a.org", "shop.example.com"}, []string{"shop.example.com"}, true},
+		"an exact name that a wildcard covers": {"shop.example.com", []string{"*.example.com"}, []string{"shop.example.com"}, true},
+		"a wildcard covers one label":          {"a.shop.example.com", []string{"*.example.com"}, nil, false},
+		"a wildcard does not cover its parent": {"example.com", []string{"*.example.com"}, nil, false},
+		"another name":                         {"shop.example.com", []string{"a.example.com"}, nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, ok := namesWithin(test.hostname, test.names); ok != test.ok || !slices.Equal(got, test.want) {
+				t.Errorf("got %q, %t, want %q, %t", got, ok, test.want, test.ok)
+			}
+		})
+	}
+}
+
+func tlsListener(name, hostname string, secrets ...string) routing.Listener {
+	return routing.Listener{Name: name, Hostname: hostname, Protocol: "HTTPS", TLS: &routing.TLS{Secrets: secrets}}
+}
+
+func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that comes out
+	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
+	file := func(from, until time.Time, names ...string) certificateFile {
+		return certificateFile{names: names, notBefore: from, notAfter: until, hash: "h"}
+	}
+	files := mounted{
+		certificates: map[string]certificateFile{
+			"good":     file(hour(-1), hour(5), "a.example.com"),
+			"sooner":   file(hour(-1), hour(3), "b.example.com"),
+			"early":    file(hour(2), hour(9), "a.example.com"),
+			"expired":  file(hour(-9), hour(-1), "a.example.com"),
+			"other":    file(hour(-1), hour(5), "a.org"),
+			"nameless": file(hour(-1), hour(5)),
+			"missing":  {problem: "%s does not exist or has no tls.crt"},
+		},
+		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "%s is broken"}},
+	}
+	table := routing.Table{
+		Listeners: []routing.Listener{
+			tlsListener("all", "", "good", "nameless", "missing"),
+			tlsListener("staff", "a.example.com", "good"),
+			tlsListener("nobody", "a.example.com", "good"),
+			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "nameless", "good"),
+			{Name: "plain", Protocol: "HTTP"},
+		},
+		Policies: map[routing.Backend]routing.BackendPolicy{
+			{Service: "api", Port: 443}: {TLS: &routing.BackendTLS{CAs: []string{"staff", "broken"}}},
+			{Service: "api", Port: 444}: {TLS: &routing.BackendTLS{CAs: []string{"broken"}}},
+			{Service: "api", Port: 80}:  {},
+		},
+	}
+	table.Listeners[1].TLS.ClientCAs = []string{"staff"}
+	table.Listeners[2].TLS.ClientCAs = []string{"broken", "staff"}
+
+	got := collect(&table, files, "shop", now)
+	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com] h} {nameless [] h}] staff:[{good [a.example.com] h}] wild:[{sooner [b.example.com] h} {good [a.example.com] h}]]" {
+		t.Errorf("certificates are %s", s)
+	}
+	if s := fmt.Sprintf("%s", got.authorities); s != "map[staff:PEM]" {
+		t.Errorf("authorities are %s", s)
+	}
+	want := []appv1.ProxyProblem{
+		{Listener: "all", Kind: "Secret", Name: "missing", Message: "Secret shop/missing does not exist or has no tls.crt"},
+		{Listener: "wild", Kind: "Secret", Name: "early", Message: "the certificate of Secret shop/early is not valid before 2026-06-01 14:00:00 UTC"},
+		{Listener: "wild", Kind: "Secret", Name: "expired", Message: "the certificate of Secret shop/expired expired on 2026-06-01 11:00:00 UTC"},
+		{Listener: "wild", Kind: "Secret", Name: "nameless", Message: "the certificate of Secret shop/nameless is not for *.example.com: it is for no DNS name"},
+		{Listener: "wild", Kind: "Secret", Name: "other", Message: "the certificate of Secret shop/other is not for *.example.com: it is for a.org"},
+		{Kind: "ConfigMap", Name: "broken", Message: "ConfigMap shop/broken is broken"},
+		{Listener: "nobody", Kind: "ConfigMap", Name: "broken", Message: "ConfigMap shop/broken is broken"},
+	}
+	if !slices.Equal(got.problems, want) {
+		t.Errorf("problems are\n%+v\nwant\n%+v", got.problems, want)
+	}
+	// The next thing to happen is that "early" becomes valid; "sooner" expires an hour later.
+	if !got.until.Equal(hour(2)) || got.unmounted != "" {
+		t.Errorf("it holds until %s, unmounted %q", got.until, got.unmounted)
+	}
+	later := collect(&table, files, "shop", got.until)
+	if n := len(later.certificates["wild"]); n != 3 || !later.until.After(hour(3)) || later.until.After(hour(3).Add(time.Second)) {
+		t.Errorf("then there are %d certificates, until %s", n, later.until)
+	}
+	if n := len(collect(&table, files, "shop", later.until).certificates["wild"]); n != 2 {
+		t.Errorf("after that there are %d", n)
+	}
+}
+
+func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
+	table := routing.Table{Listeners: []routing.Listener{tlsListener("all", "", "new")}}
+	got := collect(&table, mounted{}, "shop", time.Now())
+	if got.unmounted != "Secret shop/new" || len(got.problems) > 0 || len(got.certificates) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	table.Listeners[0].TLS.Secrets, table.Listeners[0].TLS.ClientCAs = nil, []string{"staff"}
+	if got = collect(&table, mounted{}, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMessagesFitTheAPI(t *testing.T) {
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("%s%d.example.org", strings.Repeat("é", 100), i))
+	}
+	files := mounted{certificates: map[string]certificateFile{"a": {names: names, notAfter: time.Now().Add(time.Hour)}}}
+	table := routing.Table{Listeners: []routing.Listener{tlsListener("https", "shop.example.com", "a")}}
+	problems := collect(&table, files, "shop", time.Now()).problems
+	if len(problems) != 1 || len(problems[0].Message) > maxProblem || strings.ToValidUTF8(problems[0].Message, "?") != problems[0].Message {
+		t.Errorf("got %+v", problems)
+	}
+}

@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/golang/glog"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// maxSingledOut is up to how many certificates each is left out by itself to find the one that HAProxy refuses, before all
+// of them are left out together.
+const maxSingledOut = 8
+
+// gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
+// no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
+func (a *Agent) gather(changed bool, now time.Time) bool {
+	if !a.watch.synced() {
+		return false
+	}
+	if changed || a.compiled.table == nil {
+		a.compile()
+	}
+	if a.compiled.table == nil {
+		return false
+	}
+	same := a.want.generation == a.compiled.generation && a.want.config.Skeleton != ""
+	if a.mounts.look() || !same || !a.material.until.IsZero() && !now.Before(a.material.until) {
+		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
+		same = false
+	}
+	backends := backendStates(a.compiled.table.Backends(), a.watch.cluster())
+	proven, trial := a.trials.next(identify(a.material.certificates), a.state.good.certificates, now)
+	if !a.state.up {
+		// What HAProxy starts on has only what it has loaded before: it would not start on one bad certificate.
+		trial = nil
+	}
+	a.trial = trial
+	certificates := setOf(proven, trial)
+	if same && equalStates(backends, a.backends) && maps.Equal(certificates, a.want.certificates) &&
+		a.want.partial == a.isPartial(a.material, certificates) {
+		return true
+	}
+	a.backends = backends
+	newGeneration := a.want.generation != a.compiled.generation
+	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates)
+	a.plain = nil
+	if newGeneration {
+		kept := []*load{&a.want, &a.state.good}
+		if len(a.trial) > 0 {
+			kept = append(kept, a.withoutTrial())
+		}
+		a.state.forget(kept...)
+	}
+	return true
+}
+
+func (a *Agent) compile() {
+	gateway := a.watch.gateway()
+	if gateway == nil || a.compiled.table != nil && a.compiled.uid == gateway.UID && a.compiled.generation == gateway.Generation {
+		return
+	}
+	table, problems := routing.Compile(&gateway.Spec)
+	for _, problem := range problems {
+		glog.Warningf("Gateway %s/%s generation %d: route %s, listener %s: %s", gateway.Namespace, gateway.Name,
+			gateway.Generation, problem.Route, problem.Listener, problem.Message)
+	}
+	if a.compiled.uid != gateway.UID {
+		a.want = load{}
+		a.reported = 0
+	}
+	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table}
+	a.probes.wants(gateway.Generation)
+}
+
+// render makes a load of a table with the present endpoints and those of its certificates that are among the given ones.
+func (a *Agent) render(generation int64, table routing.Table, found material, certificates map[certificateID]bool) load {
+	return load{
+		generation:   generation,
+		table:        table,
+		certificates: certificates,
+		partial:      a.isPartial(found, certificates),
+		unmounted:    found.unmounted,
+		config: config.Render(config.Input{
+			Namespace:    a.options.Namespace,
+			Name:         a.options.Gateway,
+			Generation:   generation,
+			Table:        table,
+			Backends:     backendStates(table.Backends(), a.watch.cluster()),
+			Certificates: restrict(found.certificates, certificates),
+			Authorities:  found.authorities,
+			Paths:        a.options.Paths,
+			Bind:         a.options.Bind,
+		}),
+	}
+}
+
+// isPartial says whether certificates could be used that are not among these and of which it is not known that HAProxy
+// refuses them.
+func (a *Agent) isPartial(found material, certificates map[certificateID]bool) bool {
+	return slices.ContainsFunc(identify(found.certificates), func(id certificateID) bool {
+		return !certificates[id] && !a.trials.settled(id)
+	})
+}
+
+// others are what to load while a.want is refused, best first. Behind a certificate that was loaded before, the key may have
+// been changed, which is not seen here.
+func (a *Agent) others() []func() load {
+	var others []func() load
+	if len(a.trial) > 0 {
+		others = append(others, func() load { return *a.withoutTrial() })
+	}
+	proven := a.proven()
+	if len(proven) > 1 && len(proven) <= maxSingledOut {
+		for i := range proven {
+			others = append(others, func() load { return a.only(slices.Delete(slices.Clone(proven), i, i+1)) })
+		}
+	}
+	if len(proven) > 0 {
+		others = append(others, func() load { return a.only(nil) })
+	}
+	if a.state.good.id != "" {
+		others = append(others, func() load { return a.again(a.state.good) })
+	}
+	return others
+}
+
+// proven are the certificates of a.want that are not on trial, sorted.
+func (a *Agent) proven() []certificateID {
+	ids := slices.SortedFunc(maps.Keys(a.want.certificates), certificateID.compare)
+	return slices.DeleteFunc(ids, func(id certificateID) bool { return slices.Contains(a.trial, id) })
+}
+
+// only is a.want with no certificates but these.
+func (a *Agent) only(certificates []certificateID) load {
+	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates))
+}
+
+// withoutTrial is a.want without the certificates on trial.
+func (a *Agent) withoutTrial() *load {
+	if a.plain == nil {
+		plain := a.only(a.proven())
+		a.plain = &plain
+	}
+	return a.plain
+}
+
+// again renders a table that was loaded before with the endpoints of today.
+func (a *Agent) again(good load) load {
+	found := collect(&good.table, a.mounts.files, a.options.Namespace, time.Now())
+	return a.render(good.generation, good.table, found, good.certificates)
+}
+
+// refusal is why the newest generation is not loaded; certificates on trial do not count.
+func (a *Agent) refusal() (failure, bool) {
+	wanted := &a.want
+	if len(a.trial) > 0 {
+		wanted = a.plain
+	}
+	if wanted == nil || len(a.state.failures) == 0 {
+		return failure{}, false
+	}
+	f, ok := a.state.failures[wanted.key()]
+	return f, ok
+}

@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
+	"gateway/internal/haproxy/haproxytest"
+)
+
+// tlsRig is a rig with an HTTPS port, and with the volumes of a pod: the agent's without keys, and HAProxy's.
+type tlsRig struct {
+	*rig
+	authority                 *certtest.Authority
+	certificates, authorities *volume
+	keys                      *volume
+	httpsPort                 int32
+}
+
+// newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets are
+// mounted.
+func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
+	t.Helper()
+	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t)}
+	r.certificates, r.authorities, r.keys = newVolume(t), newVolume(t), newVolume(t)
+	r.options.Paths.CertificateDir = r.keys.dir
+	r.options.Mounts = Mounts{
+		CertificatesDir: r.certificates.dir, AuthoritiesDir: r.authorities.dir, Secrets: secrets, ConfigMaps: []string{"staff"},
+	}
+	r.createService("api")
+	r.createSlice("api", "one", newEndpoint(t, "one"))
+	return r
+}
+
+// start starts the agent and HAProxy and waits until the pod is ready.
+func (r *tlsRig) start(spec appv1.GatewaySpec) {
+	r.t.Helper()
+	r.createGateway(spec)
+	r.startAgent()
+	r.startHAProxy()
+	r.eventually("the pod is ready", r.agent.probes.ready)
+}
+
+// put makes a Secret, or changes it; HAProxy's container gets it first, as it is the key that matters.
+func (r *tlsRig) put(secret string, pair certtest.Pair) {
+	r.t.Helper()
+	r.keys.put(map[string][]byte{secret + "/tls.crt": pair.Certificate, secret + "/tls.key": pair.Key})
+	r.certificates.put(map[string][]byte{secret + "/tls.crt": pair.Certificate})
+}
+
+// https is an HTTPS listener.
+func (r *tlsRig) https(name, hostname string, secrets ...string) appv1.Listener {
+	listener := appv1.Listener{
+		Name: appv1.Name(name), Port: r.httpsPort, Protocol: appv1.ProtocolHTTPS, Hostname: appv1.Hostname(hostname), TLS: &appv1.ListenerTLS{},
+	}
+	for _, secret := range secrets {
+		listener.TLS.CertificateRefs = append(listener.TLS.CertificateRefs, appv1.ObjectReference{Name: secret})
+	}
+	return listener
+}
+
+func (r *tlsRig) tlsSpec(listeners ...appv1.Listener) appv1.GatewaySpec {
+	spec := r.spec("api")
+	spec.Listeners = append(spec.Listeners, listeners...)
+	return spec
+}
+
+// shown returns the certificate that a client gets who asks for a name and takes no other.
+func (r *tlsRig) shown(serverName string, suites ...uint16) (tls.ConnectionState, error) {
+	config := &tls.Config{RootCAs: r.authority.Pool(), ServerName: serverName, CipherSuites: suites}
+	if len(suites) > 0 {
+		config.MaxVersion = tls.VersionTLS12
+	}
+	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.httpsPort), config)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer connection.Close() //nolint:errcheck // nothing was sent
+	return connection.ConnectionState(), nil
+}
+
+// expectShown waits until clients get a certificate.
+func (r *tlsRig) expectShown(serverName string, pair certtest.Pair, suites ...uint16) {
+	r.t.Helper()
+	r.eventually(serverName+" is shown its certificate", func() error {
+		state, err := r.shown(serverName, suites...)
+		if err == nil && !state.PeerCertificates[0].Equal(pair.Leaf) {
+			err = errors.New("it is another one")
+		}
+		return err
+	})
+}
+
+// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed.
+func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var client sync.WaitGroup
+	client.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := r.shown(serverName); err != nil {
+				r.t.Errorf("%s went away: %v", serverName, err)
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		client.Wait()
+	}
+}
+
+// client sends requests over TLS to a server name, verifying it.
+func (r *tlsRig) client(serverName string) *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: r.authority.Pool(), ServerName: serverName},
+		DialContext:     (&net.Dialer{}).DialContext,
+	}}
+}
+
+func (r *tlsRig) getTLS(client *http.Client, host string) error {
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/", r.httpsPort), http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Host = host
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	if err == nil && (response.StatusCode != http.StatusOK || string(body) != "one") {
+		err = fmt.Errorf("got %d %q", response.StatusCode, body)
+	}
+	return err
+}
+
+// expectProblems waits until the pod reports exactly these problems, as "LISTENER KIND/NAME PART OF THE MESSAGE".
+func (r *tlsRig) expectProblems(want ...string) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("the problems %q are reported", want), func() error {
+		proxies := r.gateway().Status.Proxies
+		if len(proxies) != 1 {
+			return fmt.Errorf("status.proxies is %+v", proxies)
+		}
+		problems := proxies[0].Problems
+		for i, problem := range problems {
+			words := problem.Listener + " " + problem.Kind + "/" + problem.Name + " "
+			if i >= len(want) || !strings.HasPrefix(want[i], words) || !strings.Contains(problem.Message, strings.TrimPrefix(want[i], words)) {
+				return fmt.Errorf("problems are %+v", problems)
+			}
+		}
+		if len(problems) != len(want) {
+			return fmt.Errorf("problems are %+v", problems)
+		}
+		return nil
+	})
+}

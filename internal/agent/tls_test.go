@@ -1,0 +1,323 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
+	"gateway/internal/resources"
+)
+
+const (
+	noReason  = "does not exist or has no tls.crt"
+	refusedBy = "HAProxy refuses the certificate of Secret shop/"
+)
+
+// The certificates that are good are shown, whatever there is beside them; what is not is named, with its reason.
+func TestABadCertificateDisablesThatCertificateAlone(t *testing.T) {
+	r := newTLSRig(t, "good", "missing", "expired", "wrong", "mismatched", "keyless", "garbage")
+	shop := []string{"shop.example.com"}
+	good := r.authority.Issue(t, shop)
+	r.put("good", good)
+	r.put("expired", r.authority.Issue(t, shop, certtest.Valid(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))))
+	r.put("wrong", r.authority.Issue(t, []string{"a.org"}))
+	mismatched := r.authority.Issue(t, shop)
+	mismatched.Key = r.authority.Issue(t, shop).Key
+	r.put("mismatched", mismatched)
+	keyless := r.authority.Issue(t, shop)
+	keyless.Key = nil
+	r.put("keyless", keyless)
+	r.put("garbage", certtest.Pair{Certificate: []byte("hello"), Key: good.Key})
+	r.start(r.tlsSpec(
+		r.https("shop", "shop.example.com", "missing", "expired", "wrong", "mismatched", "keyless", "garbage", "good"),
+		r.https("none", "none.example.com", "missing"),
+	))
+	r.expectShown("shop.example.com", good)
+	r.must(r.getTLS(r.client("shop.example.com"), "shop.example.com"))
+	r.expectBody("/", "one")
+	r.expectReport(1, "")
+	r.expectProblems(
+		"none Secret/missing "+noReason,
+		"shop Secret/expired expired on "+time.Now().Add(-24*time.Hour).UTC().Format("2006-01-02"),
+		"shop Secret/garbage holds no certificate",
+		"shop Secret/keyless "+refusedBy+"keyless: is tls.key missing or for another certificate?",
+		"shop Secret/mismatched "+refusedBy+"mismatched",
+		"shop Secret/missing "+noReason,
+		"shop Secret/wrong is not for shop.example.com: it is for a.org",
+	)
+
+	// Whatever else is edited becomes live beside them, and what is put right is used.
+	spec := r.tlsSpec(r.https("shop", "shop.example.com", "mismatched", "good"), r.https("none", "none.example.com", "missing"))
+	r.createService("more")
+	spec.Routes = append(spec.Routes, r.spec("api", "more").Routes[1])
+	generation := r.edit(spec)
+	r.expectReport(generation, "")
+	none := r.authority.Issue(t, []string{"none.example.com"})
+	r.put("missing", none)
+	r.expectShown("none.example.com", none)
+	mismatched = r.authority.Issue(t, shop)
+	r.put("mismatched", mismatched)
+	r.expectProblems()
+	r.expectShown("shop.example.com", mismatched)
+}
+
+func TestRSAAndECDSACertificatesOfOneName(t *testing.T) {
+	r := newTLSRig(t, "rsa", "ecdsa")
+	names := []string{"*.example.com"}
+	rsa, ecdsa := r.authority.Issue(t, names, certtest.RSA(t, 2048)), r.authority.Issue(t, names)
+	r.put("rsa", rsa)
+	r.put("ecdsa", ecdsa)
+	r.start(r.tlsSpec(r.https("https", "*.example.com", "rsa", "ecdsa")))
+	r.expectShown("a.example.com", rsa, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256)
+	r.expectShown("a.example.com", ecdsa, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256)
+	r.expectProblems()
+}
+
+func TestARenewalLosesNoRequest(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	names := []string{"shop.example.com"}
+	r.put("shop", r.authority.Issue(t, names))
+	r.start(r.tlsSpec(r.https("https", "", "shop")))
+	// One client keeps its connection, the other makes a new one for each request.
+	var requests atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for i := range 2 {
+		client := r.client("shop.example.com")
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				requests.Add(1)
+				if err := r.getTLS(client, "shop.example.com"); err != nil {
+					t.Errorf("a request failed: %v", err)
+				}
+				if i == 1 {
+					client.CloseIdleConnections()
+				}
+			}
+		})
+	}
+	for range 3 {
+		renewed := r.authority.Issue(t, names)
+		r.put("shop", renewed)
+		r.expectShown("shop.example.com", renewed)
+	}
+	cancel()
+	clients.Wait()
+	t.Logf("%d requests", requests.Load())
+	r.expectProblems()
+}
+
+// A key that does not fit is not seen before HAProxy refuses it. What was renewed beside it is used.
+func TestARenewalWithTheWrongKey(t *testing.T) {
+	r := newTLSRig(t, "one", "two")
+	one, two := r.authority.Issue(t, []string{"one.example.com"}), r.authority.Issue(t, []string{"two.example.com"})
+	r.put("one", one)
+	r.put("two", two)
+	r.start(r.tlsSpec(r.https("one", "one.example.com", "one"), r.https("two", "two.example.com", "two")))
+	r.expectShown("one.example.com", one)
+
+	one, wrong := r.authority.Issue(t, []string{"one.example.com"}), r.authority.Issue(t, []string{"two.example.com"})
+	wrong.Key = one.Key
+	r.put("two", wrong)
+	r.put("one", one)
+	r.expectShown("one.example.com", one)
+	r.expectProblems("two Secret/two " + refusedBy + "two")
+	r.expectReport(1, "")
+	// The key alone is put right, which the agent cannot see.
+	r.keys.put(map[string][]byte{"two/tls.crt": two.Certificate, "two/tls.key": two.Key})
+	r.certificates.put(map[string][]byte{"two/tls.crt": two.Certificate})
+	r.expectShown("two.example.com", two)
+	r.expectProblems()
+}
+
+// kubelet may write the agent's files before those of HAProxy.
+func TestHAProxysFilesMayComeLater(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	names := []string{"shop.example.com"}
+	r.put("shop", r.authority.Issue(t, names))
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	before := r.process()
+	renewed := r.authority.Issue(t, names)
+	r.certificates.put(map[string][]byte{"shop/tls.crt": renewed.Certificate})
+	r.eventually("HAProxy loads what it has", func() error {
+		if r.process() == before {
+			return errors.New("it was not reloaded")
+		}
+		return nil
+	})
+	r.keys.put(map[string][]byte{"shop/tls.crt": renewed.Certificate, "shop/tls.key": renewed.Key})
+	r.expectShown("shop.example.com", renewed)
+	r.eventually("the reload is counted", func() error {
+		if got := metric(t, "gateway_agent_loads_total", `reason="`+reasonStale+`"`); got == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	// Then it is at rest.
+	running := r.process()
+	r.eventually("it is verified", func() error {
+		if r.process() != running {
+			t.Fatal("it is reloaded though nothing differs")
+		}
+		if time.Since(time.Unix(running.Started, 0)) < 3*time.Second {
+			return errors.New("not long enough yet")
+		}
+		return nil
+	})
+}
+
+// HAProxy starts on what it has run before, so a key that was broken meanwhile would keep all of it from starting.
+func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
+	r := newTLSRig(t, "good", "broken")
+	good := r.authority.Issue(t, []string{"good.example.com"})
+	r.put("good", good)
+	r.put("broken", r.authority.Issue(t, []string{"broken.example.com"}))
+	r.start(r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("broken", "broken.example.com", "broken")))
+	r.expectProblems()
+	r.keys.put(map[string][]byte{"broken/tls.key": good.Key})
+	r.haproxy.Stop()
+	list := fmt.Sprintf("certificates-%d.list", r.httpsPort)
+	r.eventually("it would start without certificates", func() error {
+		if _, err := os.Stat(filepath.Join(r.options.Paths.ConfigDir, list)); err == nil {
+			return fmt.Errorf("it would load %s", list)
+		}
+		return nil
+	})
+	r.startHAProxy()
+	r.expectShown("good.example.com", good)
+	r.expectProblems("broken Secret/broken " + refusedBy + "broken")
+	r.expectReport(1, "")
+	r.expectBody("/", "one")
+}
+
+// An agent that restarts makes HAProxy load everything again. It knows what HAProxy has taken before, so one certificate that
+// it does not take is no harm to the others.
+func TestAnAgentThatRestartsKeepsGoodCertificates(t *testing.T) {
+	r := newTLSRig(t, "good", "bad")
+	good, bad := r.authority.Issue(t, []string{"good.example.com"}), r.authority.Issue(t, []string{"bad.example.com"})
+	bad.Key = good.Key
+	r.put("good", good)
+	r.put("bad", bad)
+	r.start(r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("bad", "bad.example.com", "bad")))
+	r.expectProblems("bad Secret/bad " + refusedBy + "bad")
+	r.stop()
+	stop := r.keepsShowing("good.example.com")
+	r.startAgent()
+	r.expectProblems("bad Secret/bad " + refusedBy + "bad")
+	r.expectReport(1, "")
+	stop()
+}
+
+// A new backend takes a reload, which reads all keys again: the one that was broken meanwhile is singled out.
+func TestAReloadThoughAKeyWasBroken(t *testing.T) {
+	r := newTLSRig(t, "good", "broken")
+	good := r.authority.Issue(t, []string{"good.example.com"})
+	r.put("good", good)
+	r.put("broken", r.authority.Issue(t, []string{"broken.example.com"}))
+	spec := r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("broken", "broken.example.com", "broken"))
+	r.start(spec)
+	r.keys.put(map[string][]byte{"broken/tls.key": good.Key})
+	stop := r.keepsShowing("good.example.com")
+	r.createService("more")
+	r.createSlice("more", "one", newEndpoint(t, "more"))
+	spec.Routes = append(spec.Routes, r.spec("api", "more").Routes[1])
+	generation := r.edit(spec)
+	r.expectBody("/more", "more")
+	r.expectReport(generation, "")
+	r.expectProblems("broken Secret/broken " + refusedBy + "broken")
+	stop()
+}
+
+func TestACertificateThatExpiresIsLeftOut(t *testing.T) {
+	r := newTLSRig(t, "short", "long")
+	names := []string{"shop.example.com"}
+	soon := time.Now().Add(3 * time.Second).Truncate(time.Second)
+	long := r.authority.Issue(t, names)
+	r.put("short", r.authority.Issue(t, names, certtest.Valid(time.Now().Add(-time.Hour), soon)))
+	r.put("long", long)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "short", "long")))
+	r.expectProblems("https Secret/short expired on " + soon.UTC().Format("2006-01-02 15:04:05"))
+	r.expectShown("shop.example.com", long)
+	if now := time.Now(); now.Before(soon) {
+		t.Errorf("it was left out at %s, before it expired at %s", now, soon)
+	}
+}
+
+func TestAListenerWithoutItsAuthorityIsNotServed(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	https := r.https("https", "shop.example.com", "shop")
+	https.TLS.ClientValidation = &appv1.ClientValidation{CACertificateRefs: []appv1.ObjectReference{{Name: "staff"}}}
+	r.start(r.tlsSpec(https))
+	r.expectReport(1, "")
+	r.expectProblems("https ConfigMap/staff does not exist or has no ca.crt")
+	if _, err := r.shown("shop.example.com"); err == nil {
+		t.Error("clients are let in unchecked")
+	}
+	r.authorities.put(map[string][]byte{"staff/ca.crt": r.authority.PEM})
+	r.expectProblems()
+	employee := r.authority.Issue(t, nil)
+	key, err := tls.X509KeyPair(employee.Certificate, employee.Key)
+	r.must(err)
+	client := &tls.Config{RootCAs: r.authority.Pool(), ServerName: "shop.example.com", Certificates: []tls.Certificate{key}}
+	r.eventually("an employee is let in", func() error {
+		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.httpsPort), client)
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	})
+}
+
+// A Secret that the Gateway names since the pod was made is not mounted: the pod cannot run all of the generation, and
+// does not say so.
+func TestWhatIsNotMountedKeepsAGenerationFromBeingReported(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.put("shop", shop)
+	spec := r.tlsSpec(r.https("https", "shop.example.com", "shop"))
+	r.start(spec)
+	r.expectReport(1, "")
+	spec.Listeners = append(spec.Listeners, r.https("new", "new.example.com", "new"))
+	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/moved"
+	generation := r.edit(spec)
+	r.expectReport(1, fmt.Sprintf("generation %d: Secret shop/new is not mounted: %s", generation, resources.AwaitingReplacement))
+	r.expectProblems()
+	// What it can run of it, it does.
+	r.expectBody("/moved", "one")
+	r.expectShown("shop.example.com", shop)
+	spec.Listeners = spec.Listeners[:2]
+	r.expectReport(r.edit(spec), "")
+}
+
+// The agent's files, and what it writes, hold no key.
+func TestTheAgentHoldsNoKey(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.put("shop", shop)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	r.expectShown("shop.example.com", shop)
+	for _, dir := range []string{filepath.Dir(r.options.Paths.ConfigDir), r.certificates.dir, r.authorities.dir} {
+		r.must(filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if bytes.Contains(content, []byte("PRIVATE KEY")) || strings.HasSuffix(path, ".key") {
+				t.Errorf("%s holds a key", path)
+			}
+			return err
+		}))
+	}
+}

@@ -1,0 +1,141 @@
+package resources
+
+import (
+	"slices"
+
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, for each Secret.
+	CertificatesDir = "/etc/gateway/certificates"
+	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
+	AuthoritiesDir = "/etc/gateway/authorities"
+	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.crt and SECRET/tls.key for each Secret.
+	HAProxyCertificatesDir = "/etc/haproxy-certificates"
+
+	// CertificateKey is the key of a Secret that holds a certificate, and the name of its file.
+	CertificateKey = "tls.crt"
+	privateKeyKey  = "tls.key"
+	// AuthorityKey is the key of a ConfigMap that holds certificates of authorities, and the name of its file.
+	AuthorityKey = "ca.crt"
+
+	certificatesVolume = "certificates"
+	authoritiesVolume  = "authorities"
+	keysVolume         = "keys"
+
+	// AwaitingReplacement ends the message of an agent whose pod does not mount all that the Gateway names: nothing is wrong,
+	// another pod is on its way.
+	AwaitingReplacement = "this pod waits to be replaced by one that mounts it"
+
+	// keysMode lets the pod's group alone, of which HAProxy is, read keys.
+	keysMode = 0o440
+)
+
+// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and each once.
+func Secrets(gateway *appv1.Gateway) []string {
+	var names []string
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS != nil {
+			names = appendNames(names, listener.TLS.CertificateRefs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, sorted and each once.
+func ConfigMaps(gateway *appv1.Gateway) []string {
+	var names []string
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS != nil && listener.TLS.ClientValidation != nil {
+			names = appendNames(names, listener.TLS.ClientValidation.CACertificateRefs)
+		}
+	}
+	for _, backend := range gateway.Spec.Backends {
+		if backend.TLS != nil {
+			names = appendNames(names, backend.TLS.CACertificateRefs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func appendNames(names []string, refs []appv1.ObjectReference) []string {
+	for _, ref := range refs {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+// mountArgs tell the agent what is mounted. From the files alone it could not tell a Secret that does not exist from one
+// that the Gateway names only since the pod was made.
+func mountArgs(gateway *appv1.Gateway) []string {
+	var args []string
+	for _, name := range Secrets(gateway) {
+		args = append(args, "-secret="+name)
+	}
+	for _, name := range ConfigMaps(gateway) {
+		args = append(args, "-configmap="+name)
+	}
+	return args
+}
+
+// agentTLSMounts and haproxyTLSMounts are the mounts of tlsVolumes. The two containers have nothing of them in common: the
+// agent, which holds the API token, gets no key.
+func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
+	var mounts []*corev1ac.VolumeMountApplyConfiguration
+	if len(Secrets(gateway)) > 0 {
+		mounts = append(mounts, mount(certificatesVolume, CertificatesDir).WithReadOnly(true))
+	}
+	if len(ConfigMaps(gateway)) > 0 {
+		mounts = append(mounts, mount(authoritiesVolume, AuthoritiesDir).WithReadOnly(true))
+	}
+	return mounts
+}
+
+func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
+	if len(Secrets(gateway)) == 0 {
+		return nil
+	}
+	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, HAProxyCertificatesDir).WithReadOnly(true)}
+}
+
+// tlsVolumes are what kubelet mounts of the Secrets and ConfigMaps that the Gateway names, so that nobody needs a
+// permission to read them from the API server. They are optional: what does not exist keeps no pod from starting.
+func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
+	var volumes []*corev1ac.VolumeApplyConfiguration
+	if secrets := Secrets(gateway); len(secrets) > 0 {
+		certificates, keys := corev1ac.ProjectedVolumeSource(), corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
+		for _, name := range secrets {
+			certificates.WithSources(secretSource(name, CertificateKey))
+			keys.WithSources(secretSource(name, CertificateKey, privateKeyKey))
+		}
+		volumes = append(volumes,
+			corev1ac.Volume().WithName(certificatesVolume).WithProjected(certificates),
+			corev1ac.Volume().WithName(keysVolume).WithProjected(keys))
+	}
+	if configMaps := ConfigMaps(gateway); len(configMaps) > 0 {
+		authorities := corev1ac.ProjectedVolumeSource()
+		for _, name := range configMaps {
+			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
+				WithName(name).WithOptional(true).WithItems(item(name, AuthorityKey))))
+		}
+		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
+	}
+	return volumes
+}
+
+func secretSource(name string, keys ...string) *corev1ac.VolumeProjectionApplyConfiguration {
+	source := corev1ac.SecretProjection().WithName(name).WithOptional(true)
+	for _, key := range keys {
+		source.WithItems(item(name, key))
+	}
+	return corev1ac.VolumeProjection().WithSecret(source)
+}
+
+func item(object, key string) *corev1ac.KeyToPathApplyConfiguration {
+	return corev1ac.KeyToPath().WithKey(key).WithPath(object + "/" + key)
+}

@@ -1,0 +1,140 @@
+package resources
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// held are the sources of what a container mounts, as "KIND NAME KEYS".
+func held(t *testing.T, pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration) []string {
+	t.Helper()
+	var all []string
+	for _, mount := range container.VolumeMounts {
+		i := slices.IndexFunc(pod.Volumes, func(v corev1ac.VolumeApplyConfiguration) bool { return *v.Name == *mount.Name })
+		if i < 0 {
+			t.Fatalf("container %s mounts volume %s, which does not exist", *container.Name, *mount.Name)
+		}
+		projected := pod.Volumes[i].Projected
+		if projected == nil {
+			continue
+		}
+		for _, source := range projected.Sources {
+			switch {
+			case source.ServiceAccountToken != nil:
+				all = append(all, "token")
+			case source.Secret != nil:
+				all = append(all, "Secret "+*source.Secret.Name+" "+keys(t, *source.Secret.Name, source.Secret.Items))
+			case source.ConfigMap != nil && *mount.Name != tokenVolume:
+				all = append(all, "ConfigMap "+*source.ConfigMap.Name+" "+keys(t, *source.ConfigMap.Name, source.ConfigMap.Items))
+			}
+		}
+	}
+	return all
+}
+
+// keys are the keys of an object that are mounted. None at all would mean every one.
+func keys(t *testing.T, object string, items []corev1ac.KeyToPathApplyConfiguration) string {
+	t.Helper()
+	if len(items) == 0 {
+		t.Errorf("every key of %s is mounted", object)
+	}
+	var all []string
+	for _, item := range items {
+		if want := object + "/" + *item.Key; *item.Path != want {
+			t.Errorf("key %s of %s is mounted as %s, want %s", *item.Key, object, *item.Path, want)
+		}
+		all = append(all, *item.Key)
+	}
+	return strings.Join(all, ",")
+}
+
+// The promise of the design: who can talk to the API server holds no key, and who holds the keys cannot.
+func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
+	gateway := readGateway(t, "testdata/tls.in.yaml")
+	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
+	if len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
+		t.Fatalf("there are %d init containers and %d containers, want the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
+	}
+	want := []string{
+		"token", "Secret shop-ecdsa.tls tls.crt", "Secret shop-tls tls.crt",
+		"ConfigMap internal ca.crt", "ConfigMap partners ca.crt", "ConfigMap staff ca.crt",
+	}
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, want) {
+		t.Errorf("the agent holds %q, want %q", got, want)
+	}
+	want = []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key"}
+	if got := held(t, pod, &pod.Containers[0]); !slices.Equal(got, want) {
+		t.Errorf("HAProxy holds %q, want %q", got, want)
+	}
+}
+
+func TestWhatIsMissingKeepsNoPodFromStarting(t *testing.T) {
+	for _, volume := range tlsVolumes(readGateway(t, "testdata/tls.in.yaml")) {
+		for _, source := range volume.Projected.Sources {
+			if source.Secret != nil && !*source.Secret.Optional || source.ConfigMap != nil && !*source.ConfigMap.Optional {
+				t.Errorf("volume %s has a source that has to exist: %+v", *volume.Name, source)
+			}
+		}
+	}
+}
+
+// kubelet mounts what the pod names: another Secret takes another pod, another route, hostname or order of names does not.
+func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
+	tests := map[string]struct {
+		edit    func(spec *appv1.GatewaySpec)
+		changes bool
+	}{
+		"a Secret": {func(spec *appv1.GatewaySpec) {
+			spec.Listeners[1].TLS.CertificateRefs = []appv1.ObjectReference{{Name: "new"}}
+		}, true},
+		"a client CA": {func(spec *appv1.GatewaySpec) {
+			spec.Listeners[1].TLS.ClientValidation = &appv1.ClientValidation{CACertificateRefs: []appv1.ObjectReference{{Name: "new"}}}
+		}, true},
+		"a backend's CA": {func(spec *appv1.GatewaySpec) {
+			spec.Backends[0].TLS.CACertificateRefs = []appv1.ObjectReference{{Name: "new"}}
+		}, true},
+		"the order of Secrets": {func(spec *appv1.GatewaySpec) { slices.Reverse(spec.Listeners[0].TLS.CertificateRefs) }, false},
+		"a Secret for one more listener": {func(spec *appv1.GatewaySpec) {
+			spec.Listeners[1].TLS.CertificateRefs = spec.Listeners[0].TLS.CertificateRefs
+		}, false},
+		"a hostname": {func(spec *appv1.GatewaySpec) { spec.Listeners[0].Hostname = "*.example.org" }, false},
+		"a route":    {func(spec *appv1.GatewaySpec) { spec.Routes = []appv1.Route{{Name: "new"}} }, false},
+	}
+	before := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), testOptions)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			gateway := readGateway(t, "testdata/tls.in.yaml")
+			test.edit(&gateway.Spec)
+			if got := !reflect.DeepEqual(before, DesiredDeployment(gateway, testOptions)); got != test.changes {
+				t.Errorf("the Deployment changed: %t, want %t", got, test.changes)
+			}
+		})
+	}
+}
+
+func TestWithoutTLSNothingIsMounted(t *testing.T) {
+	gateway := readGateway(t, "testdata/plain.in.yaml")
+	if volumes := tlsVolumes(gateway); len(volumes) > 0 {
+		t.Errorf("volumes are mounted: %+v", volumes)
+	}
+	if args := mountArgs(gateway); len(args) > 0 {
+		t.Errorf("the agent is told of %q", args)
+	}
+}
+
+// Nobody reads Secrets or ConfigMaps from the API server: kubelet mounts them.
+func TestTheRoleGrantsNoSecretsAndNoConfigMaps(t *testing.T) {
+	for _, rule := range DesiredRole(readGateway(t, "testdata/tls.in.yaml")).Rules {
+		for _, resource := range rule.Resources {
+			if resource == "secrets" || resource == "configmaps" || resource == "*" {
+				t.Errorf("the agent may %q %s", rule.Verbs, resource)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// The kinds of objects that proxies report.
+const (
+	kindSecret    = "Secret"
+	kindConfigMap = "ConfigMap"
+)
+
+// reportedProblems returns what proxies that are not on their way out cannot use, sorted, and each once though several
+// report it. What the spec does not name any more does not count: a proxy may report it a moment longer.
+func reportedProblems(gateway *appv1.Gateway, proxies endpoints) []appv1.ProxyProblem {
+	type subject struct{ listener, kind, name string }
+	named := map[subject]bool{}
+	name := func(listener, kind string, refs []appv1.ObjectReference) {
+		for _, ref := range refs {
+			named[subject{listener, kind, ref.Name}] = true
+		}
+	}
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS == nil {
+			continue
+		}
+		name(string(listener.Name), kindSecret, listener.TLS.CertificateRefs)
+		if validation := listener.TLS.ClientValidation; validation != nil {
+			name(string(listener.Name), kindConfigMap, validation.CACertificateRefs)
+		}
+	}
+	for _, backend := range gateway.Spec.Backends {
+		if backend.TLS != nil {
+			name("", kindConfigMap, backend.TLS.CACertificateRefs)
+		}
+	}
+
+	reports := slices.SortedFunc(slices.Values(gateway.Status.Proxies), func(a, b appv1.ProxyStatus) int { return cmp.Compare(a.Pod, b.Pod) })
+	var problems []appv1.ProxyProblem
+	for _, report := range reports {
+		if !slices.Contains(proxies.alive, report.Pod) {
+			continue
+		}
+		for _, problem := range report.Problems {
+			of := subject{problem.Listener, problem.Kind, problem.Name}
+			if named[of] {
+				delete(named, of)
+				problems = append(problems, problem)
+			}
+		}
+	}
+	slices.SortFunc(problems, func(a, b appv1.ProxyProblem) int {
+		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Name, b.Name))
+	})
+	return problems
+}
+
+func reasonOf(problem appv1.ProxyProblem) string {
+	if problem.Kind == kindConfigMap {
+		return ReasonInvalidCACertificateRef
+	}
+	return ReasonInvalidCertificateRef
+}
+
+// messageOf says what the problem is with and where; the proxy's own words name the object.
+func messageOf(problem appv1.ProxyProblem) string {
+	if problem.Listener == "" {
+		return "backends: " + problem.Message
+	}
+	return fmt.Sprintf("listener %q: %s", problem.Listener, problem.Message)
+}

@@ -1,0 +1,161 @@
+package status
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const resolved = "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used"
+
+// withTLSBackend says how to speak TLS to a Service port.
+func withTLSBackend(service string, port int32, configMaps ...string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		gateway.Spec.Backends = append(gateway.Spec.Backends, appv1.Backend{
+			Name: service, Port: port, TLS: &appv1.BackendTLS{CACertificateRefs: named(configMaps), Hostname: "api.internal"},
+		})
+	}
+}
+
+func withConnections(protocol appv1.Protocol, service string, port int32) func(*appv1.Gateway) {
+	rules := []appv1.ConnectionRule{{BackendRefs: []appv1.ConnectionBackendRef{{Name: service, Port: port}}}}
+	return func(gateway *appv1.Gateway) {
+		if protocol == appv1.ProtocolTCP {
+			gateway.Spec.TCPRoutes = append(gateway.Spec.TCPRoutes, appv1.TCPRoute{Name: "db", Rules: rules})
+		} else {
+			gateway.Spec.TLSRoutes = append(gateway.Spec.TLSRoutes, appv1.TLSRoute{Name: "db", Rules: rules})
+		}
+	}
+}
+
+func named(names []string) []appv1.ObjectReference {
+	var refs []appv1.ObjectReference
+	for _, name := range names {
+		refs = append(refs, appv1.ObjectReference{Name: name})
+	}
+	return refs
+}
+
+func TestConnectionRoutesAreReferencesToo(t *testing.T) {
+	expectCondition(t, map[string]conditionTest{
+		"of a TCP route": {
+			gateway: newGateway(withConnections(appv1.ProtocolTCP, "db", 5432)),
+			want:    `ResolvedRefs=False BackendNotFound: TCP route "db": Service web/db does not exist: create it or change the route`,
+		},
+		"of a TLS route": {
+			gateway: newGateway(withConnections(appv1.ProtocolTLS, "db", 5432)),
+			want:    `ResolvedRefs=False BackendNotFound: TLS route "db": Service web/db does not exist: create it or change the route`,
+		},
+	})
+}
+
+func TestAppProtocol(t *testing.T) {
+	speaking := func(protocol string) Observed {
+		return Observed{Backends: map[string]*corev1.Service{
+			"api": newService(corev1.ServiceTypeClusterIP, corev1.ServicePort{Port: 443, AppProtocol: &protocol}),
+		}}
+	}
+	toAPI := withRoute("shop", to("api", 443))
+	const needsTLS = `which is over TLS, and spec.backends does not say how to verify it: add its tls there`
+	tests := map[string]conditionTest{
+		"TLS is verified where spec.backends says how": {
+			newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("https"), resolved,
+		},
+		"WebSocket over TLS too": {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("kubernetes.io/wss"), resolved},
+		"TLS nobody said how to verify": {
+			newGateway(toAPI), speaking("https"),
+			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "https", ` + needsTLS,
+		},
+		"TLS for another port does not help": {
+			newGateway(toAPI, withTLSBackend("api", 80, "ca")), speaking("kubernetes.io/wss"),
+			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "kubernetes.io/wss", ` + needsTLS,
+		},
+		"an unknown protocol": {
+			newGateway(toAPI), speaking("grpc"),
+			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "grpc", which the ` +
+				`proxies do not speak: use http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or remove it`,
+		},
+		"connections may speak anything": {newGateway(withConnections(appv1.ProtocolTCP, "api", 443)), speaking("postgresql"), resolved},
+	}
+	for _, protocol := range []string{"", "http", "kubernetes.io/h2c", "kubernetes.io/ws"} {
+		tests["without TLS: "+protocol] = conditionTest{newGateway(toAPI), speaking(protocol), resolved}
+	}
+	expectCondition(t, tests)
+}
+
+// withListener adds an HTTPS listener.
+func withListener(name string, secrets, clientCAs []string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		listener := appv1.Listener{Name: appv1.Name(name), TLS: &appv1.ListenerTLS{CertificateRefs: named(secrets)}}
+		if len(clientCAs) > 0 {
+			listener.TLS.ClientValidation = &appv1.ClientValidation{CACertificateRefs: named(clientCAs)}
+		}
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners, listener)
+	}
+}
+
+// leavingOut adds what a pod says it leaves out.
+func leavingOut(pod string, problems ...appv1.ProxyProblem) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		gateway.Status.Proxies = append(gateway.Status.Proxies, appv1.ProxyStatus{Pod: pod, ObservedGeneration: 7, Problems: problems})
+	}
+}
+
+func problem(listener, kind, name, message string) appv1.ProxyProblem {
+	return appv1.ProxyProblem{Listener: listener, Kind: kind, Name: name, Message: message}
+}
+
+func TestReportedProblems(t *testing.T) {
+	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
+	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
+	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff does not exist or has no ca.crt")
+	two := slicesOf(ready("a"), ready("b"))
+	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
+	expectCondition(t, map[string]conditionTest{
+		"a Secret, once though both proxies say so": {
+			newGateway(https, leavingOut("b", missing), leavingOut("a", missing)), two, "ResolvedRefs=False InvalidCertificateRef: " + told,
+		},
+		"one proxy is enough": {
+			newGateway(https, leavingOut("a"), leavingOut("b", missing)), two, "ResolvedRefs=False InvalidCertificateRef: " + told,
+		},
+		"a pod that is not ready counts": {
+			newGateway(https, leavingOut("a", missing)), slicesOf(notReady("a")), "ResolvedRefs=False InvalidCertificateRef: " + told,
+		},
+		"a pod on its way out does not": {newGateway(https, leavingOut("a", missing)), slicesOf(leaving("a")), resolved},
+		"nor one that is gone":          {newGateway(https, leavingOut("c", missing)), two, resolved},
+		"what is not named any more":    {newGateway(withListener("https", []string{"good"}, nil), leavingOut("a", missing)), two, resolved},
+		"a ConfigMap for clients": {
+			newGateway(https, leavingOut("a", authority)), two,
+			`ResolvedRefs=False InvalidCACertificateRef: listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
+		},
+		"a ConfigMap for a backend": {
+			newGateway(withTLSBackend("api", 443, "ca"), leavingOut("a", problem("", "ConfigMap", "ca", "ConfigMap web/ca has no certificate"))),
+			two, `ResolvedRefs=False InvalidCACertificateRef: backends: ConfigMap web/ca has no certificate`,
+		},
+		"Services come first, then Secrets, then ConfigMaps": {
+			newGateway(https, withRoute("shop", to("cart", 80)), leavingOut("a", authority, missing)), two,
+			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +
+				told + `; listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
+		},
+	})
+}
+
+// A certificate that is left out keeps nothing else from being live, and is told by an event.
+func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
+	gateway := newGateway(withListener("https", []string{"bad"}, nil),
+		leavingOut("a", problem("https", "Secret", "bad", "the certificate of Secret web/bad expired on 2026-01-02")))
+	computed := Compute(gateway, slicesOf(ready("a")), now)
+	if c := find(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
+		t.Errorf("Programmed is %+v", c)
+	}
+	warnings := Warnings(gateway, computed)
+	if len(warnings) != 1 || warnings[0].Reason != ReasonInvalidCertificateRef {
+		t.Fatalf("got warnings %+v", warnings)
+	}
+	gateway.Status.Conditions = computed.Conditions
+	if again := Warnings(gateway, Compute(gateway, slicesOf(ready("a")), now)); len(again) > 0 {
+		t.Errorf("it is told again: %+v", again)
+	}
+}
