@@ -38,7 +38,7 @@ end_to_end() {
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go test -count=1 -timeout=15m ./apiserver/... ./codegen/... ./echo/...)
+    (cd test && go test -count=1 -timeout=15m ./apiserver/... ./codegen/... ./echo/... ./internal/...)
 }
 
 need_go

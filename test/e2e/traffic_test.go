@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,15 +34,33 @@ type answer struct {
 // client sends requests to one Gateway.
 type client struct {
 	address string
-	http    *http.Client
+	// tls is how to speak TLS; nil: not at all.
+	tls  *tls.Config
+	http *http.Client
 }
 
-// newClient finds a way to the Gateway's Service: straight where this machine is the node, else by a forwarded port.
+// newClient returns a client of the Gateway's port 80.
 func newClient(t *testing.T, namespace string) *client {
+	t.Helper()
+	return &client{address: findPort(t, namespace, 80), http: &http.Client{Timeout: 5 * time.Second}}
+}
+
+// newTLSClient returns a client of the Gateway's port 443 that takes certificates for host of these authorities alone.
+func newTLSClient(t *testing.T, namespace string, authorities *x509.CertPool) *client {
+	t.Helper()
+	config := &tls.Config{RootCAs: authorities, ServerName: host}
+	return &client{address: findPort(t, namespace, 443), tls: config, http: &http.Client{
+		Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: config},
+	}}
+}
+
+// findPort finds a way to a port of the Gateway's Service: straight where this machine is the node, else by a forwarded
+// port.
+func findPort(t *testing.T, namespace string, port int) string {
 	t.Helper()
 	service, err := kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{})
 	must(t, err)
-	address := net.JoinHostPort(service.Spec.ClusterIP, "80")
+	address := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(port))
 	if onNode() {
 		eventually(t, "the Service takes connections", func(ctx context.Context) error {
 			var dialer net.Dialer
@@ -51,9 +71,9 @@ func newClient(t *testing.T, namespace string) *client {
 			return connection.Close()
 		})
 	} else {
-		address = forward(t, namespace)
+		address = forward(t, namespace, port)
 	}
-	return &client{address: address, http: &http.Client{Timeout: 5 * time.Second}}
+	return address
 }
 
 // onNode says whether this machine is the node, so that the addresses of Services lead somewhere.
@@ -73,7 +93,7 @@ func onNode() bool {
 }
 
 // forward forwards a port of this machine to a proxy pod for as long as the test runs.
-func forward(t *testing.T, namespace string) string {
+func forward(t *testing.T, namespace string, port int) string {
 	t.Helper()
 	pods := proxyPods(t, namespace)
 	forwarding := kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pods[0].Name).SubResource("portforward").URL()
@@ -81,7 +101,7 @@ func forward(t *testing.T, namespace string) string {
 	must(t, err)
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, forwarding)
 	ready := make(chan struct{})
-	forwarder, err := portforward.New(dialer, []string{"0:80"}, t.Context().Done(), ready, io.Discard, io.Discard)
+	forwarder, err := portforward.New(dialer, []string{"0:" + strconv.Itoa(port)}, t.Context().Done(), ready, io.Discard, io.Discard)
 	must(t, err)
 	failed := make(chan error, 1)
 	go func() { failed <- forwarder.ForwardPorts() }()
@@ -106,7 +126,11 @@ func proxyPods(t *testing.T, namespace string) []corev1.Pod {
 }
 
 func (c *client) get(ctx context.Context, hostname, path string) (answer, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+path, nil)
+	scheme := "http://"
+	if c.tls != nil {
+		scheme = "https://"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+c.address+path, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -161,8 +185,8 @@ func (c *client) versions(t *testing.T, path string, n int) map[string]int {
 func (c *client) probe(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	fresh := &client{address: c.address, http: &http.Client{
-		Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+	fresh := &client{address: c.address, tls: c.tls, http: &http.Client{
+		Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.tls},
 	}}
 	var mutex sync.Mutex
 	var sent int

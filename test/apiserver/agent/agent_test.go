@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,6 +28,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/resources"
 	"gateway/test/internal/testenv"
@@ -48,8 +51,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// setUp makes a Gateway with one Service behind it, and returns the port it listens on.
-func setUp(t *testing.T) (*appv1.Gateway, int32) {
+// setUp makes a Gateway with one Service behind it in a new namespace, and returns the port it listens on.
+func setUp(t *testing.T, namespace string) (*appv1.Gateway, int32) {
 	t.Helper()
 	ctx, core := t.Context(), server.Kube.CoreV1()
 	_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -114,7 +117,7 @@ func ownAddress(t *testing.T) string {
 // agentKubeconfig returns the path of a kubeconfig with the permissions of the agents of the Gateway.
 func agentKubeconfig(t *testing.T, gateway *appv1.Gateway) string {
 	t.Helper()
-	ctx, options := t.Context(), metav1.ApplyOptions{FieldManager: "test"}
+	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: "test"}, gateway.Namespace
 	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
@@ -172,8 +175,58 @@ func expectAnswer(t *testing.T, port int32, path, want string) {
 	})
 }
 
+// putCertificate makes a Secret of the pod's, as kubelet shows it to the agent and to HAProxy.
+func putCertificate(t *testing.T, certificates, keys, secret string, pair certtest.Pair) {
+	t.Helper()
+	for path, content := range map[string][]byte{
+		filepath.Join(keys, secret, "tls.key"):         pair.Key,
+		filepath.Join(keys, secret, "tls.crt"):         pair.Certificate,
+		filepath.Join(certificates, secret, "tls.crt"): pair.Certificate,
+	} {
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path+".new", content, 0o600))
+		must(t, os.Rename(path+".new", path))
+	}
+}
+
+// The built agent with a certificate that is good and one that is not, under the schema and the permissions of the cluster.
+func TestAgentWithCertificates(t *testing.T) {
+	gateway, _ := setUp(t, "certificates")
+	port := haproxytest.FreePort(t)
+	authority := certtest.NewAuthority(t)
+	pair := authority.Issue(t, []string{"web.example.com"})
+	certificates, paths := t.TempDir(), haproxytest.NewPaths(t)
+	keys := filepath.Join(filepath.Dir(paths.ConfigDir), "keys")
+	putCertificate(t, certificates, keys, "good", pair)
+	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"good"}]}}]}}`, port)
+	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	must(t, err)
+	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + gateway.Namespace}, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-kubeconfig="+agentKubeconfig(t, gateway),
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
+		"-secret=good", "-secret=missing", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys)
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+	want := appv1.ProxyStatus{Pod: "pod", ObservedGeneration: 2, Problems: []appv1.ProxyProblem{{
+		Listener: "https", Kind: "Secret", Name: "missing", Message: "Secret certificates/missing does not exist or has no tls.crt",
+	}}}
+	testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways(gateway.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !reflect.DeepEqual(gateway.Status.Proxies, []appv1.ProxyStatus{want}) {
+			err = fmt.Errorf("status.proxies is %+v", gateway.Status.Proxies)
+		}
+		return err
+	})
+	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: authority.Pool(), ServerName: "web.example.com"})
+	must(t, err)
+	_ = connection.Close()
+}
+
 func TestAgent(t *testing.T) {
-	gateway, port := setUp(t)
+	gateway, port := setUp(t, namespace)
 	putEndpoint(t, "one")
 	paths := haproxytest.NewPaths(t)
 	health := fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))

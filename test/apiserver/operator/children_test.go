@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,7 +97,10 @@ func TestPodSecurity(t *testing.T) {
 	t.Parallel()
 	const namespace = "secure"
 	startOperator(t, namespace)
-	createGateway(t, namespace, "secure", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	createGateway(t, namespace, "secure", `
+listeners:
+- {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop-tls}], clientValidation: {caCertificateRefs: [{name: staff}]}}}
+`)
 	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(),
 		getChild(t, namespace, "secure", "Deployment").GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -113,11 +117,42 @@ func TestPodSecurity(t *testing.T) {
 			t.Errorf("volume %s is %+v", volume.Name, volume.VolumeSource)
 		}
 	}
-	for _, mount := range pod.Spec.Containers[0].VolumeMounts {
-		if strings.Contains(mount.MountPath, "serviceaccount") {
-			t.Errorf("HAProxy has the API token, mounted at %s", mount.MountPath)
+	for container, want := range map[*corev1.Container]string{
+		&pod.Spec.InitContainers[0]: "ConfigMap staff/ca.crt, Secret shop-tls/tls.crt, token",
+		&pod.Spec.Containers[0]:     "Secret shop-tls/tls.crt, Secret shop-tls/tls.key",
+	} {
+		if got := strings.Join(mountedIn(pod, container), ", "); got != want {
+			t.Errorf("container %s holds %s, want %s", container.Name, got, want)
 		}
 	}
+}
+
+// mountedIn returns which credentials and certificates a container holds, sorted.
+func mountedIn(pod *corev1.Pod, container *corev1.Container) []string {
+	var held []string
+	for _, mount := range container.VolumeMounts {
+		for _, volume := range pod.Spec.Volumes {
+			if volume.Name != mount.Name || volume.Projected == nil {
+				continue
+			}
+			for _, source := range volume.Projected.Sources {
+				switch {
+				case source.ServiceAccountToken != nil:
+					held = append(held, "token")
+				case source.Secret != nil:
+					for _, item := range source.Secret.Items {
+						held = append(held, "Secret "+item.Path)
+					}
+				case source.ConfigMap != nil && source.ConfigMap.Name != "kube-root-ca.crt":
+					for _, item := range source.ConfigMap.Items {
+						held = append(held, "ConfigMap "+item.Path)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(held)
+	return held
 }
 
 // TestAgentPermissions: the agent may do what it must, and no more; and neither may the operator.
@@ -142,6 +177,7 @@ func TestAgentPermissions(t *testing.T) {
 		{no, "list", "app.example.com", "gateways", "", ""},
 		{no, "patch", "app.example.com", "gateways", "status", "shop"},
 		{no, "get", "", "secrets", "", "any"},
+		{no, "get", "", "configmaps", "", "any"},
 		{no, "list", "", "pods", "", ""},
 		{no, "patch", "", "services", "", "any"},
 	} {

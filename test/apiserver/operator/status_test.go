@@ -49,6 +49,8 @@ func TestResolvedRefs(t *testing.T) {
 		{`{"spec": {"ports": [{"port": 80}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
 		{`{"spec": {"type": "ExternalName", "externalName": "example.com"}}`, metav1.ConditionFalse, "UnsupportedBackend"},
 		{`{"spec": {"type": "ClusterIP", "externalName": null}}`, metav1.ConditionTrue, "ResolvedRefs"},
+		{`{"spec": {"ports": [{"port": 80, "appProtocol": "https"}]}}`, metav1.ConditionFalse, "UnsupportedProtocol"},
+		{`{"spec": {"ports": [{"port": 80, "appProtocol": "kubernetes.io/h2c"}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
 	} {
 		if _, err := services.Patch(t.Context(), "shop", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
@@ -114,6 +116,27 @@ func TestProgrammed(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being live.
+func TestReportedProblems(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "problems", "shop"
+	startOperator(t, namespace)
+	createGateway(t, namespace, name, `
+listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop-tls}]}}]
+`)
+	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
+	putEndpoints(t, namespace, name, "pod-a")
+	problem := applyappv1.ProxyProblem().WithListener("https").WithKind("Secret").WithName("shop-tls").
+		WithMessage("the certificate of Secret problems/shop-tls expired on 2026-01-02")
+	reportProxy(t, namespace, name, applyappv1.ProxyStatus().WithPod("pod-a").WithObservedGeneration(1).WithProblems(problem))
+	const text = `listener "https": the certificate of Secret problems/shop-tls expired on 2026-01-02`
+	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionFalse, "InvalidCertificateRef", text)
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "InvalidCertificateRef", text)
+	report(t, namespace, name, "pod-a", 1, "")
+	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
 }
 
 // TestSteadyState: a Gateway with nothing to do for it costs no write, however often the operator looks at it.
@@ -225,8 +248,13 @@ func report(t *testing.T, namespace, gateway, pod string, generation int64, mess
 	if message != "" {
 		proxy.WithMessage(message)
 	}
+	reportProxy(t, namespace, gateway, proxy)
+}
+
+func reportProxy(t *testing.T, namespace, gateway string, proxy *applyappv1.ProxyStatusApplyConfiguration) {
+	t.Helper()
 	_, err := server.App.AppV1().Gateways(namespace).ApplyStatus(t.Context(), applyappv1.Gateway(gateway, namespace).
-		WithStatus(applyappv1.GatewayStatus().WithProxies(proxy)), metav1.ApplyOptions{FieldManager: pod, Force: true})
+		WithStatus(applyappv1.GatewayStatus().WithProxies(proxy)), metav1.ApplyOptions{FieldManager: *proxy.Pod, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,176 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"gateway/test/internal/testenv"
+)
+
+// noExample are the fields without an example, by the beginning of their path, with the reason.
+var noExample = map[string]string{
+	"routes[].rules[].backendRefs[].filters[].requestHeaderModifier.add":     "as in filters of a rule: request-headers.yaml",
+	"routes[].rules[].backendRefs[].filters[].requestHeaderModifier.remove":  "as in filters of a rule: request-headers.yaml",
+	"routes[].rules[].backendRefs[].filters[].responseHeaderModifier.add":    "as in filters of a rule: response-headers.yaml",
+	"routes[].rules[].backendRefs[].filters[].responseHeaderModifier.remove": "as in filters of a rule: response-headers.yaml",
+	"tlsRoutes[].rules[].backendRefs[].weight":                               "as in tcpRoutes: tcp.yaml",
+}
+
+// TestEveryField: there is an example for every field of the spec.
+func TestEveryField(t *testing.T) {
+	t.Parallel()
+	used, excused := usedByExamples(t), map[string]bool{}
+	leaves := schemaLeaves("", specSchema(t))
+	if len(leaves) < 100 {
+		t.Fatalf("the schema has %d fields, so it was not read right", len(leaves))
+	}
+	for _, leaf := range leaves {
+		excuse := ""
+		for prefix := range noExample {
+			if leaf == prefix || strings.HasPrefix(leaf, prefix+"[]") {
+				excuse, excused[prefix] = prefix, true
+			}
+		}
+		switch {
+		case excuse == "" && !used[leaf]:
+			t.Errorf("no example has spec.%s", leaf)
+		case excuse != "" && used[leaf]:
+			t.Errorf("an example has spec.%s: take it out of the list of fields without", leaf)
+		}
+	}
+	for prefix := range noExample {
+		if !excused[prefix] {
+			t.Errorf("the schema has no field spec.%s: take it out of the list", prefix)
+		}
+	}
+}
+
+// TestEveryValue: there is an example for every value of a field that has a few, such as a kind of filter.
+func TestEveryValue(t *testing.T) {
+	t.Parallel()
+	used, excused := usedByExamples(t), map[string]bool{}
+	for _, value := range schemaValues("", specSchema(t)) {
+		field, _, _ := strings.Cut(value, "=")
+		excused[field], excused[value] = true, true
+		if noValue[field] == "" && noValue[value] == "" && !used[value] {
+			t.Errorf("no example has spec.%s", value)
+		}
+	}
+	for value := range noValue {
+		if !excused[value] {
+			t.Errorf("the schema has no spec.%s: take it out of the list", value)
+		}
+	}
+}
+
+// noValue are fields, or fields with a value, of which not every value needs an example, with the reason.
+var noValue = map[string]string{
+	"routes[].rules[].matches[].method":                     "one is like another",
+	"routes[].rules[].filters[].cors.allowMethods[]":        "one is like another",
+	"routes[].rules[].filters[].requestRedirect.statusCode": "one is like another",
+	"routes[].rules[].retry.codes[]":                        "one is like another",
+	"routes[].rules[].backendRefs[].filters[].type":         "backend-headers.yaml has the two that are admitted",
+	"service.type":                                           "Kubernetes documents them",
+	"backends[].proxyProtocol=V1":                            "like V2, to the user",
+	"backends[].loadBalancing.algorithm":                     "kubectl explain has them",
+	"listeners[].tls.minVersion=TLSv1.2":                     "the default",
+	"listeners[].tls.cipherProfile=Intermediate":             "the default",
+	"listeners[].tls.clientValidation.mode=Optional":         "kubectl explain says it",
+	"routes[].rules[].filters[].requestRedirect.scheme=http": "nobody should",
+	"routes[].rules[].matches[].headers[].type=Exact":        "the default",
+	"routes[].rules[].matches[].queryParams[].type=Exact":    "the default",
+}
+
+// usedByExamples are the fields that the examples have, and the fields with values.
+func usedByExamples(t *testing.T) map[string]bool {
+	t.Helper()
+	used := map[string]bool{}
+	for _, example := range all(t) {
+		for _, gateway := range example.Gateways() {
+			addUsed(used, "", gateway.Object["spec"])
+		}
+	}
+	return used
+}
+
+// specSchema is the schema of a Gateway's spec.
+func specSchema(t *testing.T) map[string]any {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "artifacts", "crd", "app.example.com_gateways.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct {
+					OpenAPIV3Schema struct{ Properties map[string]map[string]any }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(content, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+}
+
+// schemaLeaves returns the paths of the fields that have none below them, like routes[].name.
+func schemaLeaves(path string, schema map[string]any) []string {
+	return walk(path, schema, func(path string, _ map[string]any) []string { return []string{path} })
+}
+
+// schemaValues returns those of the fields with a list of values, each with each value, like listeners[].protocol=HTTP.
+func schemaValues(path string, schema map[string]any) []string {
+	return walk(path, schema, func(path string, schema map[string]any) []string {
+		values, _ := schema["enum"].([]any)
+		var all []string
+		for _, value := range values {
+			all = append(all, withValue(path, value))
+		}
+		return all
+	})
+}
+
+func walk(path string, schema map[string]any, leaf func(path string, schema map[string]any) []string) []string {
+	if items, ok := schema["items"].(map[string]any); ok {
+		return walk(path+"[]", items, leaf)
+	}
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok {
+		return leaf(path, schema)
+	}
+	var all []string
+	for name, property := range properties {
+		all = append(all, walk(join(path, name), property.(map[string]any), leaf)...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// addUsed adds the paths of a value and of all in it, those of texts and numbers with their value, too.
+func addUsed(used map[string]bool, path string, value any) {
+	used[path] = true
+	switch value := value.(type) {
+	case map[string]any:
+		for name, field := range value {
+			addUsed(used, join(path, name), field)
+		}
+	case []any:
+		for _, item := range value {
+			addUsed(used, path+"[]", item)
+		}
+	default:
+		used[withValue(path, value)] = true
+	}
+}
+
+func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+
+func withValue(path string, value any) string { return fmt.Sprint(path, "=", value) }

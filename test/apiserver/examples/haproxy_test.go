@@ -1,0 +1,118 @@
+package examples
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/routing"
+	"gateway/test/internal/examples"
+)
+
+// TestHAProxyAcceptsExamples: HAProxy takes what is made of each example, without a warning, with and without endpoints.
+func TestHAProxyAcceptsExamples(t *testing.T) {
+	t.Parallel()
+	forEach(t, func(t *testing.T, example examples.Example) {
+		t.Helper()
+		gateway := applyGateway(t, example)
+		for _, servers := range [][]config.Server{nil, {{Address: "10.0.0.1", Port: 8080}, {Address: "fd00::1", Port: 8080}}} {
+			in := input(t, gateway, servers)
+			rendered := config.Render(in)
+			if err := haproxytest.Check(t, in.Paths, rendered.Files("test")); err != nil {
+				t.Errorf("with %d servers: %v\n%s", len(servers), err, rendered.Skeleton)
+			}
+		}
+	})
+}
+
+// input is what the agent makes the configuration from, where each Service has these endpoints, and every certificate is
+// there and good.
+func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config.Input {
+	t.Helper()
+	table, _ := routing.Compile(&gateway.Spec)
+	in := config.Input{
+		Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation, Table: table,
+		Backends:     map[routing.Backend]config.BackendState{},
+		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
+		Paths: haproxytest.NewPaths(t),
+	}
+	in.Paths.CertificateDir = filepath.Join(filepath.Dir(in.Paths.ConfigDir), "certificates")
+	for _, backend := range table.Backends() {
+		port, err := servicePort(t, backend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Backends[backend] = config.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, ""), Servers: servers}
+	}
+	for _, listener := range table.Listeners {
+		if listener.TLS == nil {
+			continue
+		}
+		name := listener.Hostname
+		if name == "" {
+			name = "shop.example.com"
+		}
+		for _, secret := range listener.TLS.Secrets {
+			certificate := writeCertificate(t, filepath.Join(in.Paths.CertificateDir, secret), name)
+			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], config.Certificate{
+				Secret: secret, Names: []string{name}, Hash: hash(certificate),
+			})
+		}
+	}
+	_, configMaps := references(gateway)
+	for _, configMap := range configMaps {
+		in.Authorities[configMap] = writeCertificate(t, filepath.Join(in.Paths.CertificateDir, "ca"), "ca.example.com")
+	}
+	return in
+}
+
+func hash(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// writeCertificate writes tls.crt and tls.key as kubelet does, and returns the certificate.
+func writeCertificate(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+}

@@ -1,0 +1,222 @@
+package examples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/routing"
+	"gateway/test/internal/examples"
+	"gateway/test/internal/testenv"
+)
+
+// needsPods are parts of commands for which HAProxy without pods is not enough, with the reason.
+var needsPods = map[string]string{
+	"port-forward":      "there is no pod",
+	"localhost:8404":    "there is no pod",
+	"get pods":          "there is no pod",
+	"grpc_health_probe": "it is not installed everywhere; test/echo has a test with a gRPC client",
+}
+
+// runs makes the namespaces of repeated runs (-count) differ.
+var runs atomic.Int64
+
+// TestRequests does what the examples' comments say, on this machine: real HAProxy with what is made of the Gateway, the
+// backends of the demo as processes, and the Secrets that the commands made on the API server.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	probe, err := net.Listen("tcp", "127.77.0.1:80")
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skip("HAProxy has to listen on port 80, which this user must not: run the tests as root")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = probe.Close()
+	program := filepath.Join(t.TempDir(), "echo")
+	testenv.Run(t, filepath.Join(testenv.MustRoot(t), "test"), nil, "go", "build", "-o", program, "./echo")
+	network := map[string]int{}
+	for i, example := range all(t) {
+		network[example.Name] = i + 1
+	}
+	forEach(t, func(t *testing.T, example examples.Example) {
+		t.Helper()
+		s := &stage{program: program, network: fmt.Sprintf("127.77.%d.", network[example.Name]), dir: t.TempDir(),
+			namespace: fmt.Sprint(example.Name, "-", runs.Add(1))}
+		s.play(t, example)
+	})
+}
+
+// stage is what one example runs on: addresses of its own, so that it has the ports it asks for.
+type stage struct {
+	program, network, dir, namespace string
+}
+
+func (s *stage) address(host int) string { return s.network + fmt.Sprint(host) }
+
+// play makes all there is to it and runs the commands.
+func (s *stage) play(t *testing.T, example examples.Example) {
+	t.Helper()
+	gateway := applyGateway(t, example)
+	apply(t, namespaceObject(s.namespace))
+	assets, err := testenv.Assets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"KUBECONFIG=" + server.Kubeconfig, "PATH=" + assets + ":" + os.Getenv("PATH"), "GATEWAY=" + s.address(1)}
+	setup, requests := example.Split()
+	for _, command := range setup {
+		if err := command.Run(t.Context(), s.dir, s.namespace, env...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.startHAProxy(t, gateway)
+	for _, command := range requests {
+		skip := false
+		for part := range needsPods {
+			skip = skip || strings.Contains(command.Text, part)
+		}
+		if skip {
+			continue
+		}
+		if err := command.Run(t.Context(), s.dir, s.namespace, env...); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// startHAProxy starts HAProxy and the endpoints of the Services.
+func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
+	t.Helper()
+	secrets := filepath.Join(s.dir, "secrets")
+	certificate := s.writeSecret(t, secrets, "echo-tls")
+	table, _ := routing.Compile(&gateway.Spec)
+	if len(table.TrustedProxies) > 0 {
+		// The client is on this machine, not in the cluster.
+		table.TrustedProxies = append(table.TrustedProxies, "127.0.0.0/8")
+	}
+	in := config.Input{
+		Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation, Table: table,
+		Backends:     map[routing.Backend]config.BackendState{},
+		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
+		Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{s.address(1)}},
+	}
+	// HAProxy's paths must not have what t.TempDir has in them.
+	in.Paths.CertificateDir = filepath.Join(filepath.Dir(in.Paths.ConfigDir), "certificates")
+	in.Backends = s.startBackends(t, table, filepath.Join(secrets, "echo-tls"), certificate != nil)
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		if listener.TLS == nil {
+			continue
+		}
+		for _, secret := range listener.TLS.Secrets {
+			content := s.writeSecret(t, in.Paths.CertificateDir, secret)
+			if content == nil {
+				t.Fatalf("the commands did not make Secret %s", secret)
+			}
+			name := listener.Hostname
+			if name == "" {
+				name = "shop.example.com"
+			}
+			in.Certificates[listener.Name] = append(in.Certificates[listener.Name],
+				config.Certificate{Secret: secret, Names: []string{name}, Hash: hash(content)})
+		}
+	}
+	_, configMaps := references(gateway)
+	for _, name := range configMaps {
+		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)
+		}
+		in.Authorities[name] = []byte(configMap.Data["ca.crt"])
+	}
+	haproxytest.Start(t, in.Paths, config.Render(in).Files("test"))
+}
+
+// writeSecret writes a Secret as kubelet does and returns its certificate; nil: there is none.
+func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for key, content := range secret.Data {
+		if err := os.WriteFile(filepath.Join(dir, name, key), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return secret.Data[corev1.TLSCertKey]
+}
+
+// startBackends starts two endpoints for each version of the backend that the table names.
+func (s *stage) startBackends(t *testing.T, table routing.Table, certificates string, hasTLS bool) map[routing.Backend]config.BackendState {
+	t.Helper()
+	states, started := map[routing.Backend]config.BackendState{}, map[string][]string{}
+	for _, backend := range table.Backends() {
+		service, err := server.Kube.CoreV1().Services("shop").Get(t.Context(), backend.Service, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := servicePort(t, backend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if backend.Port == 443 && !hasTLS {
+			t.Fatal("the commands did not make Secret echo-tls")
+		}
+		app := service.Spec.Selector["app"]
+		if started[app] == nil {
+			for range 2 {
+				address := s.address(10 + len(started)*10 + len(started[app]))
+				s.startEcho(t, app, address, certificates)
+				started[app] = append(started[app], address)
+			}
+		}
+		state := config.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, "")}
+		for _, address := range started[app] {
+			state.Servers = append(state.Servers, config.Server{Address: address, Port: port.TargetPort.IntVal})
+		}
+		states[backend] = state
+	}
+	return states
+}
+
+func (s *stage) startEcho(t *testing.T, app, address, certificates string) {
+	t.Helper()
+	version := strings.TrimPrefix(app, "echo-")
+	testenv.Start(t, []string{"VERSION=" + version, "POD_NAME=" + app + "-" + address}, s.program,
+		"-listen="+address+":8080", "-tls-listen="+address+":8443", "-proxy-listen="+address+":8081", "-certificates="+certificates)
+	testenv.Eventually(t, 10*time.Second, "the backend answers", func(ctx context.Context) error {
+		var dialer net.Dialer
+		connection, err := dialer.DialContext(ctx, "tcp", address+":8081")
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	})
+}
+
+func namespaceObject(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}
+}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
+)
+
+// mountPatience bounds how long kubelet may take to write a changed Secret into a running pod: it looks at a pod once a
+// minute or so.
+const mountPatience = 150 * time.Second
+
+// TestTLS: a Gateway with a certificate from a Secret; another Secret that is no good; a renewal.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	namespace, authority := newNamespace(t), certtest.NewAuthority(t)
+	newBackend(t, namespace, "v1", 1)
+	waitReplicas(t, namespace, "v1", 1)
+	first := authority.Issue(t, []string{host})
+	putSecret(t, namespace, "web-tls", first)
+	gateway := newGateway(route("web", rule("/", backend("v1", 1))))
+	gateway.Spec.Listeners = []appv1.Listener{httpsListener("https", host, "web-tls")}
+	create(t, namespace, gateway)
+	traffic := newTLSClient(t, namespace, authority.Pool())
+	traffic.waitAnswer(t, host, "/", http.StatusOK, "v1")
+	expectHeld(t, namespace, "token, web-tls/tls.crt", "web-tls/tls.crt, web-tls/tls.key")
+	if onNode() {
+		expectHitlessRenewal(t, namespace, traffic, authority)
+	}
+
+	// The key of another certificate: HAProxy alone can tell.
+	bad := authority.Issue(t, []string{"bad.example.com"})
+	bad.Key = first.Key
+	putSecret(t, namespace, "bad-tls", bad)
+	setListeners(t, namespace, httpsListener("https", host, "web-tls"), httpsListener("bad", "bad.example.com", "bad-tls"))
+	waitProgrammed(t, namespace)
+	told := `listener "bad": HAProxy refuses the certificate of Secret ` + namespace + `/bad-tls: is tls.key missing or for another certificate?`
+	expectInvalidCertificate(t, namespace, told)
+	newTLSClient(t, namespace, authority.Pool()).waitAnswer(t, host, "/", http.StatusOK, "v1")
+	expectHeld(t, namespace, "token, bad-tls/tls.crt, web-tls/tls.crt", "bad-tls/tls.crt, bad-tls/tls.key, web-tls/tls.crt, web-tls/tls.key")
+}
+
+func httpsListener(name, hostname, secret string) appv1.Listener {
+	return appv1.Listener{
+		Name: appv1.Name(name), Port: 443, Protocol: appv1.ProtocolHTTPS, Hostname: appv1.Hostname(hostname),
+		TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: secret}}},
+	}
+}
+
+// putSecret creates or changes a Secret.
+func putSecret(t *testing.T, namespace, name string, pair certtest.Pair) {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
+	}
+	client := kube.CoreV1().Secrets(namespace)
+	if _, err := client.Create(t.Context(), secret, metav1.CreateOptions{}); err == nil {
+		return
+	}
+	_, err := client.Update(t.Context(), secret, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+func setListeners(t *testing.T, namespace string, listeners ...appv1.Listener) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{"listeners": listeners}})
+	must(t, err)
+	_, err = gateways.AppV1().Gateways(namespace).Patch(t.Context(), gatewayName, types.MergePatchType, body, metav1.PatchOptions{})
+	must(t, err)
+}
+
+// expectHitlessRenewal changes the Secret and waits until clients get the new certificate; no request fails meanwhile.
+func expectHitlessRenewal(t *testing.T, namespace string, traffic *client, authority *certtest.Authority) {
+	t.Helper()
+	stop := traffic.probe(t)
+	renewed := authority.Issue(t, []string{host})
+	begin := time.Now()
+	putSecret(t, namespace, "web-tls", renewed)
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), poll, mountPatience, true, func(context.Context) (bool, error) {
+		last = expectShown(traffic, renewed)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Errorf("the renewed certificate is not shown: %v", last)
+	}
+	t.Logf("the renewed certificate is shown after %s", time.Since(begin).Round(time.Second))
+	stop()
+}
+
+func expectShown(traffic *client, pair certtest.Pair) error {
+	connection, err := tls.Dial("tcp", traffic.address, traffic.tls)
+	if err != nil {
+		return err
+	}
+	defer connection.Close() //nolint:errcheck // nothing was sent
+	if !connection.ConnectionState().PeerCertificates[0].Equal(pair.Leaf) {
+		return errors.New("it is still the one before")
+	}
+	return nil
+}
+
+// expectInvalidCertificate waits for the condition and for the event that say what is wrong.
+func expectInvalidCertificate(t *testing.T, namespace, told string) {
+	t.Helper()
+	eventually(t, "the condition names the Secret", func(ctx context.Context) error {
+		gateway, err := gateways.AppV1().Gateways(namespace).Get(ctx, gatewayName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionResolvedRefs)
+		if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != "InvalidCertificateRef" || condition.Message != told {
+			return fmt.Errorf("it is %+v", condition)
+		}
+		return nil
+	})
+	eventually(t, "an event names the Secret", func(ctx context.Context) error {
+		lines, err := events(ctx, namespace, gatewayName)
+		if err == nil && !strings.Contains(lines, "InvalidCertificateRef: "+told) {
+			err = fmt.Errorf("events are\n%s", lines)
+		}
+		return err
+	})
+}
+
+// expectHeld compares which credentials the containers of the running proxies hold: the agent's and HAProxy's.
+func expectHeld(t *testing.T, namespace, agent, haproxy string) {
+	t.Helper()
+	pods := slices.DeleteFunc(proxyPods(t, namespace), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	for i := range pods {
+		pod := &pods[i].Spec
+		if got := strings.Join(held(pod, &pod.InitContainers[0]), ", "); got != agent {
+			t.Errorf("Pod %s: the agent holds %s, want %s", pods[i].Name, got, agent)
+		}
+		if got := strings.Join(held(pod, &pod.Containers[0]), ", "); got != haproxy {
+			t.Errorf("Pod %s: HAProxy holds %s, want %s", pods[i].Name, got, haproxy)
+		}
+	}
+}
+
+// held are the API token and the files of Secrets that a container mounts.
+func held(pod *corev1.PodSpec, container *corev1.Container) []string {
+	var all []string
+	for _, mount := range container.VolumeMounts {
+		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if i < 0 || pod.Volumes[i].Projected == nil {
+			continue
+		}
+		for _, source := range pod.Volumes[i].Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				all = append(all, "token")
+			}
+			if source.Secret != nil {
+				for _, item := range source.Secret.Items {
+					all = append(all, item.Path)
+				}
+			}
+		}
+	}
+	return all
+}
