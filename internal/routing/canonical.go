@@ -6,21 +6,30 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if they are
-// printable ASCII and no percent sign, and encoded in upper case otherwise, and slashes in a row are one. So it does not
-// matter which of the ways to write a path, all of which are the same to a backend that decodes it, a client chose.
+// maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: HAProxy does that in
+// buffers of three times as much.
+const maxOddPath = 5000
+
+// CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if a path can have
+// them as they are (RFC 3986, section 3.3, and the slash), all others are encoded in upper case, and slashes in a row are
+// one. So it does not matter which of the ways to write a path, all of which are the same to a backend that decodes it, a
+// client chose.
 //
 // False means that the request is answered with 400, because backends may disagree about what it asks for: a percent sign
-// without two hexadecimal digits, an encoded NUL, or a segment of one or two dots.
+// without two hexadecimal digits, an encoded NUL, or a segment of one or two dots; or because it is too long to tell.
 func CanonicalPath(path string) (string, bool) {
-	if strings.Contains(path, "%00") {
+	odd := strings.Contains(path, "//") || strings.Contains(path, "/.")
+	for i := range len(path) {
+		odd = odd || !isPathCharacter(path[i])
+	}
+	if odd && (len(path) > maxOddPath || strings.Contains(path, "%00")) {
 		return "", false
 	}
 	decoded, ok := percentDecode(path)
 	if !ok {
 		return "", false
 	}
-	canonical := percentEncode(decoded)
+	canonical := percentEncode(decoded, isPathCharacter)
 	for strings.Contains(canonical, "//") {
 		canonical = strings.ReplaceAll(canonical, "//", "/")
 	}
@@ -36,7 +45,7 @@ func CanonicalPath(path string) (string, bool) {
 func canonicalValue(value string) string {
 	value = strings.ReplaceAll(strings.ReplaceAll(keepMalformed(value), "%00", "%2500"), "+", " ")
 	decoded, _ := percentDecode(value) // nothing in it is malformed any more
-	return percentEncode(decoded)
+	return percentEncode(decoded, isText)
 }
 
 // queryParam returns the first parameter of the name, which may be percent-encoded in the query.
@@ -93,11 +102,19 @@ func percentDecode(s string) (string, bool) {
 	return b.String(), true
 }
 
-// percentEncode encodes what is not printable ASCII, and the percent sign.
-func percentEncode(s string) string {
+// isText says whether a byte is printable ASCII and no percent sign.
+func isText(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
+
+// isPathCharacter says whether a path may have a byte as it is.
+func isPathCharacter(c byte) bool {
+	return isText(c) && !strings.ContainsRune("\"#<>?[\\]^`{|}", rune(c))
+}
+
+// percentEncode encodes every byte but those that are to be kept.
+func percentEncode(s string, keep func(c byte) bool) string {
 	var b strings.Builder
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '%' {
+		if c := s[i]; !keep(c) {
 			b.WriteString("%" + string(upperHex[c>>4]) + string(upperHex[c&15]))
 		} else {
 			b.WriteByte(c)

@@ -222,7 +222,7 @@ func compileMatch(match *appv1.RouteMatch) (Entry, error) {
 		condition := Condition{Name: param.Name, Value: param.Value, Regex: param.Type == appv1.ValueMatchRegularExpression}
 		if !condition.Regex {
 			decoded, _ := percentDecode(keepMalformed(param.Value))
-			condition.Value = percentEncode(decoded)
+			condition.Value = percentEncode(decoded, isText)
 		}
 		entry.Query = append(entry.Query, condition)
 	}

@@ -25,6 +25,9 @@ func TranslateRegex(expression string) (string, error) {
 		}
 		return "", err
 	}
+	if group := longRepeat(parsed); group != nil {
+		return "", fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: repeat single characters or classes", group, maxGroupRepeat)
+	}
 	if size := expanded(parsed); size > maxExpanded {
 		return "", fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
 	}
@@ -34,6 +37,37 @@ func TranslateRegex(expression string) (string, error) {
 		return "", fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), MaxRegex)
 	}
 	return b.String(), nil
+}
+
+// maxGroupRepeat is how often a group may be repeated. PCRE keeps what it may have to come back to for every repetition of a
+// group, in a stack of 32 KiB, and matches nothing when that is full: a long path would get past a rule.
+const maxGroupRepeat = 32
+
+// longRepeat returns an operator that repeats more than a single character too often, nil if there is none.
+func longRepeat(re *syntax.Regexp) *syntax.Regexp {
+	repeats := re.Op == syntax.OpStar || re.Op == syntax.OpPlus || re.Op == syntax.OpRepeat && (re.Max < 0 || re.Max > maxGroupRepeat)
+	if repeats && !isSingle(re.Sub[0]) {
+		return re
+	}
+	for _, sub := range re.Sub {
+		if found := longRepeat(sub); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// isSingle says whether an expression matches exactly one character.
+func isSingle(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune) == 1
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return true
+	case syntax.OpCapture:
+		return isSingle(re.Sub[0])
+	}
+	return false
 }
 
 // maxExpanded bounds expanded, for each expression; those of a match share PCRE's 64 KiB.
@@ -66,7 +100,8 @@ func QuoteRegex(s string) string {
 	return b.String()
 }
 
-// writeRegex writes assertions as groups: PCRE does not take them repeated.
+// writeRegex writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they take
+// no room in its stack.
 func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpNoMatch:
@@ -74,6 +109,10 @@ func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 	case syntax.OpEmptyMatch:
 		b.WriteString("(?:)")
 	case syntax.OpLiteral:
+		if len(re.Rune) == 1 {
+			writeLiteral(b, re.Rune[0], re.Flags&syntax.FoldCase != 0)
+			return
+		}
 		b.WriteString("(?:")
 		for _, r := range re.Rune {
 			writeLiteral(b, r, re.Flags&syntax.FoldCase != 0)
@@ -91,6 +130,8 @@ func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 		b.WriteString(`(?:\b)`)
 	case syntax.OpNoWordBoundary:
 		b.WriteString(`(?:\B)`)
+	case syntax.OpCapture:
+		writeRegex(b, re.Sub[0])
 	default:
 		writeOperator(b, re)
 	}
@@ -118,7 +159,7 @@ func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 			fmt.Fprint(b, re.Max)
 		}
 		b.WriteString("}")
-	default: // OpConcat, OpAlternate, OpCapture: the group is all
+	default: // OpConcat, OpAlternate: the group is all
 	}
 	b.WriteString(")")
 }
