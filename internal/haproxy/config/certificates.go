@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,7 @@ func renderCertificateLists(in Input) map[string][]byte {
 // comes first: HAProxy shows it to clients that ask for a name of no other, or for none.
 func certificateLines(in Input, port int32) []string {
 	var first, others []string
+	connected := connectedNames(in, port)
 	for i := range in.Table.Listeners {
 		listener := &in.Table.Listeners[i]
 		if listener.Port != port || !servesTLS(in, listener) {
@@ -43,6 +45,7 @@ func certificateLines(in Input, port int32) []string {
 		options := listenerOptions(in, listener)
 		for _, certificate := range in.Certificates[listener.Name] {
 			names := ownNames(in.Table, listener, certificate.Names)
+			names = append(names, exceptions(names, listener.Name, connected)...)
 			line := in.Paths.CertificatePath(certificate.Secret) + " [" + options + "] " + strings.Join(names, " ") + "\n"
 			// A new certificate under the same name has to be seen as a change.
 			comment := "# " + quote(certificate.Hash, inConfig) + "\n"
@@ -58,6 +61,50 @@ func certificateLines(in Input, port int32) []string {
 		}
 	}
 	return append(first, others...)
+}
+
+// notConnected is in place of a listener whose hostname no certificate is for.
+const notConnected = "."
+
+// connectedNames returns which listener's certificates HAProxy has for each server name of a port, exact or a wildcard for
+// one label. Clients that ask for another name get those of the listener for every hostname.
+func connectedNames(in Input, port int32) map[string]string {
+	names := map[string]string{}
+	for i := range in.Table.Listeners {
+		listener := &in.Table.Listeners[i]
+		if listener.Port != port || listener.TLS == nil {
+			continue
+		}
+		if listener.Hostname != "" && !strings.HasPrefix(listener.Hostname, "*.") {
+			names[listener.Hostname] = notConnected
+		}
+	}
+	for i := range in.Table.Listeners {
+		listener := &in.Table.Listeners[i]
+		if listener.Port != port || !servesTLS(in, listener) {
+			continue
+		}
+		for _, certificate := range in.Certificates[listener.Name] {
+			for _, name := range ownNames(in.Table, listener, certificate.Names) {
+				names[name] = listener.Name
+			}
+		}
+	}
+	return names
+}
+
+// exceptions returns filters that keep the wildcards among the names of a listener's certificate from names that are another
+// listener's. Without, HAProxy would take an ECDSA certificate of a wildcard before an RSA one of the name itself, and with
+// it the wrong listener's options.
+func exceptions(names []string, listener string, connected map[string]string) []string {
+	var filters []string
+	for _, name := range slices.Sorted(maps.Keys(connected)) {
+		_, below, _ := strings.Cut(name, ".")
+		if connected[name] != listener && !strings.HasPrefix(name, "*.") && slices.Contains(names, "*."+below) {
+			filters = append(filters, "!"+quote(name, inConfig+"![]"))
+		}
+	}
+	return filters
 }
 
 // servesTLS says whether a listener can be served: it has a certificate, and what it needs to verify clients.
@@ -152,4 +199,11 @@ func usedAuthorities(in Input) map[string][]byte {
 		}
 	}
 	return files
+}
+
+// verifiesClients says whether a listener of a port, or of any port if it is 0, asks clients for certificates.
+func verifiesClients(in Input, port int32) bool {
+	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
+		return l.TLS != nil && len(l.TLS.ClientCAs) > 0 && (port == 0 || l.Port == port)
+	})
 }

@@ -25,6 +25,7 @@
 //	f/NAME               PROGRAM           what happens to a request of a rule, see program.go
 //	t/TARGETS/INDEX      SECTION[|NAME]    a backend of a weighted split, with the name of a program of its own
 //	w/WEIGHTS/HEX        INDEX             a share of a weighted split, see split.go
+//	n/PORT/NAME          LISTENER          the listener whose certificates are for a server name
 //	h/LISTENER           TEXT              the value of Strict-Transport-Security
 //	m/LISTENER           required          that clients must have a certificate
 //

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -148,12 +149,14 @@ func TestRewrites(t *testing.T) {
 		"/foo":        "/xyz",
 		"/foo/":       "/xyz/",
 		"/foo//bar/":  "/xyz/bar/",
-		"/drop/bar":   "/bar",
-		"/drop/":      "/",
-		"/drop":       "/",
-		"/drop?a=b":   "/?a=b",
-		"/other/path": "/under/other/path",
-		"/":           "/under/",
+		// What would end the path stays encoded.
+		"/foo/a%3fb%23c%2e": "/xyz/a%3Fb%23c.",
+		"/drop/bar":         "/bar",
+		"/drop/":            "/",
+		"/drop":             "/",
+		"/drop?a=b":         "/?a=b",
+		"/other/path":       "/under/other/path",
+		"/":                 "/under/",
 	} {
 		got := c.send(get("w.example.com", path))
 		if line, _, _ := strings.Cut(got.Body, "\n"); line != "GET "+want {
@@ -185,16 +188,64 @@ func TestRequestSize(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, filtersWorld))
 	for request, want := range map[string]int{
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 10\r\n\r\n0123456789":                       200,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 11\r\n\r\n0123456789a":                      413,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n":      411,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 0\r\n\r\n":                                  200,
-		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                        200,
-		"POST /request HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n": 200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 10\r\n\r\n0123456789":                            200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 11\r\n\r\n0123456789a":                           413,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n":           411,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 0\r\n\r\n":                                       200,
+		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                             200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n": 411,
+		"POST /request HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n":      200,
 	} {
 		if got := newClient(t, g.ports[80]).send(request); got.Status != want {
 			t.Errorf("%q: got %d, want %d", request, got.Status, want)
 		}
+	}
+}
+
+// TestRequestSizeOverHTTP2: a request may have a body of unknown length without a header that says so.
+func TestRequestSizeOverHTTP2(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, filtersWorld))
+	for length, want := range map[int64]int{-1: 411, 10: 200, 11: 413} {
+		body := strings.Repeat("a", int(max(length, 1000)))
+		if length > 0 {
+			body = body[:length]
+		}
+		request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.NopCloser(strings.NewReader(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host, request.ContentLength = "b.example.com", length
+		response, err := http2Client(t).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("a body of length %d: got %d, want %d", length, response.StatusCode, want)
+		}
+	}
+}
+
+// TestTextsThatLookLikeSteps: the value of one field of a program is not taken for another.
+func TestTextsThatLookLikeSteps(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: r
+      rules:
+        - matches: [{path: {value: /rewrite}}]
+          filters: [{type: URLRewrite, urlRewrite: {hostname: q-cookie}}, {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: "|#q-cookie|#q+cookie.0=evil|"}]}}]
+          backendRefs: [{name: one, port: 80}]
+        - filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: other}]}}]
+          backendRefs: [{name: one, port: 80}]
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+`))
+	got := newClient(t, g.ports[80]).send("GET /rewrite HTTP/1.1\r\nHost: x\r\nCookie: mine\r\n\r\n")
+	if want := "Cookie: mine\r\n"; !strings.Contains(got.Body, want) || strings.Count(got.Body, "Cookie") != 1 || !strings.Contains(got.Body, "X-A: |#q-cookie|#q+cookie.0=evil|\r\n") {
+		t.Errorf("the backend got\n%s", got.Body)
 	}
 }
 

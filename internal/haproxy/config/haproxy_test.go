@@ -204,11 +204,53 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, shopWorld))
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: example.com:81\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n" +
-		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\n\r\n")
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\n" +
+		"X_Forwarded_For: 4.4.4.4\r\nx-forwarded_host: evil\r\nClient_Cert: a\r\nX_SSL_Client-Subject: b\r\n\r\n")
+	if strings.Contains(got.Body, "_") {
+		t.Errorf("the backend received headers that it may take for others:\n%s", got.Body)
+	}
 	want := fmt.Sprintf("Forwarded: for=127.0.0.1;host=\"example.com:81\";proto=http\r\n"+
 		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: example.com:81\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: http\r\n", g.ports[81])
 	if !strings.Contains(got.Body, want) || strings.Count(got.Body, "orwarded") != 5 {
 		t.Errorf("the backend received\n%s\nwant only\n%s", got.Body, want)
+	}
+}
+
+// TestLongRequests: nothing gets past a rule by its length. What HAProxy cannot hold is refused, not cut.
+func TestLongRequests(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: closed
+      rules:
+        - matches: [{path: {type: RegularExpression, value: "/admin/[a-z/-]*"}}, {path: {type: RegularExpression, value: "/(adm|b)in/([a-z]|/)*(-.*)?"}}]
+          filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]
+        - matches: [{queryParams: [{name: debug, value: "1"}]}, {headers: [{name: X-Debug, type: RegularExpression, value: ".*1.*"}]}]
+          filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]
+    - {name: open, rules: [{backendRefs: [{name: one, port: 80}]}]}
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+`))
+	for name, request := range map[string]string{
+		"a path of many segments":             get("x", "/admin"+strings.Repeat("/a", 6000)),
+		"a path of many segments, by another": get("x", "/bin"+strings.Repeat("/a", 6000)),
+		"a path with many signs":              get("x", "/admin/"+strings.Repeat("-", 13000)),
+		"dots behind an encoded path":         get("x", "/a/"+strings.Repeat("%c3", 3300)+"/../../admin"),
+		"dots behind a shorter one":           get("x", "/a/"+strings.Repeat("%c3", 1600)+"/../../admin"),
+		"a parameter behind an encoded one":   get("x", "/?a="+strings.Repeat("%c3", 3300)+"&debug=1"),
+		"a parameter behind a shorter one":    get("x", "/?a="+strings.Repeat("%c3", 1500)+"&debug=1"),
+		"a parameter behind percent signs":    get("x", "/?a="+strings.Repeat("%", 9000)+"&debug=1"),
+		"a parameter behind many":             get("x", "/?"+strings.Repeat("a&", 2400)+"debug=1"),
+		"a header with a long value":          "GET / HTTP/1.1\r\nHost: x\r\nX-Debug: " + strings.Repeat("a", 13000) + "1\r\n\r\n",
+		"a header that comes many times":      "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-Debug: a\r\n", 80) + "X-Debug: 1\r\n\r\n",
+	} {
+		if got := newClient(t, g.ports[80]).send(request); got.Status != 403 && got.Status != 400 {
+			t.Errorf("%s: got %d, want 403 or 400", name, got.Status)
+		}
+	}
+	if got := newClient(t, g.ports[80]).send(get("x", "/other/"+strings.Repeat("a/", 6000))); got.Status != 200 {
+		t.Errorf("a long path that no rule is for: got %d", got.Status)
 	}
 }
 

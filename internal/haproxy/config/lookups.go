@@ -144,8 +144,10 @@ func (l lookups) writeList(paths Paths, name, lines, condition string) {
 	}
 }
 
-// Printable ASCII without the percent sign, and without "&", "+" and "=" too, as the percent-encodings of it.
+// What of percent-encodings is decoded: what a path may have as it is, printable ASCII without the percent sign, and the
+// latter without "&", "+" and "=" too.
 const (
+	encodedPath = `2[146-9A-Fa-f]|3[0-9ABDabd]|4[0-9A-Fa-f]|5[0-9AFaf]|6[1-9A-Fa-f]|7[0-9AEae]`
 	encodedText = `2[1-46-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
 	encodedName = `2[1-47-9ACa-cD-Fd-f]|3[0-9A-CE-Fa-ce-f]|[4-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
 )
@@ -155,9 +157,6 @@ const (
 func decodeOnly(encodings string) string {
 	return `regsub("%(?!` + encodings + `)","%25",g),url_dec`
 }
-
-// canonical decodes everything and encodes again what is not plain text, as routing.CanonicalPath does.
-var canonical = "url_enc," + decodeOnly(encodedText)
 
 // writeFacts sets txn.facts to the lines that the conditions are tested on.
 //
@@ -184,6 +183,8 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		format("facts", `%[var(txn.facts)]h:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
 	}
 	if len(params) > 0 {
+		// It grows to at most three times its length on the way, and HAProxy would cut it without a word.
+		b.WriteString("    http-request deny deny_status 400 if { query -m len gt 5000 }\n")
 		set("query", `'query,`+decodeOnly(encodedName)+`'`, always)
 		format("query", `&%[var(txn.query)]`, always)
 	}
@@ -191,7 +192,7 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		literal := routing.QuoteRegex(param)
 		found := "{ var(txn.query) -m reg '&" + literal + "=' }"
 		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
-			`regsub("%00","%2500",g),url_dec(1),`+canonical+`'`, found)
+			`regsub("%00","%2500",g),url_dec(1),url_enc,`+decodeOnly(encodedText)+`'`, found)
 		format("facts", `%[var(txn.facts)]q:`+label(param)+`\n%[var(txn.value)]\n`, found)
 	}
 	// A longer text would have been cut.

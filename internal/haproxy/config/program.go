@@ -14,9 +14,11 @@ import (
 // the section "routed" carry out. Its fields are separated by "|"; url_dec makes texts what they were. After the fixed
 // fields come the changes of headers, each between two "|":
 //
-//	q-NAME         remove the request headers of that name
-//	q+NAME.I=TEXT  then add one; I counts from 0
-//	r-NAME, r+...  the same for the answer
+//	#q-NAME         remove the request headers of that name
+//	#q+NAME.I=TEXT  then add one; I counts from 0
+//	#r-NAME, #r+... the same for the answer
+//
+// No other field has a "#".
 const (
 	fieldFlags = iota + 1
 	fieldTimeout
@@ -153,10 +155,10 @@ func headerSteps(side string, changes []routing.HeaderChange) string {
 	for _, change := range changes {
 		name := quote(change.Name, inProgram)
 		if change.Clear {
-			b.WriteString(side + "-" + name + "|")
+			b.WriteString("#" + side + "-" + name + "|")
 		}
 		for i, value := range change.Values {
-			b.WriteString(side + "+" + name + "." + strconv.Itoa(i) + "=" + quote(value, inProgram) + "|")
+			b.WriteString("#" + side + "+" + name + "." + strconv.Itoa(i) + "=" + quote(value, inProgram) + "|")
 		}
 	}
 	return b.String()

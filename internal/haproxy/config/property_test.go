@@ -188,7 +188,7 @@ var (
 		`\x61`, "(a)(b)?", "(?m)^a$", `[^\x00-\x60]+`, `\D+`, `a$|^b`,
 	}
 	pathRegexes = []string{
-		"/a.*", "/(a|b)/[^/]+", "/ab?/?", `/.*\.b`, "(?i)/A/.*", "/[a-b]{1,2}(/.*)?", "^/a(/b)*$", `/%C3%A4.*`, "/.+/.+", "/(a+)+$",
+		"/a.*", "/(a|b)/[^/]+", "/ab?/?", `/.*\.b`, "(?i)/A/.*", "/[a-b]{1,2}(/.*)?", "^/a(/b){0,3}$", `/%C3%A4.*`, "/.+/.+", "/(a+)$",
 	}
 	services  = []string{"one", "two", "three", "four", "empty", "missing"}
 	suffixes  = []string{"test", "a.test", "b.a.test", "example.com"}

@@ -10,7 +10,7 @@ const (
 	inConfig = `"'\#$`
 	inMap    = ""
 	// inProgram: url_dec makes of it what it was, see program.go.
-	inProgram = `%|+`
+	inProgram = `%|+#`
 )
 
 // quote returns s as part of one word of a file: what ends a word or line, what is not ASCII, and what is special in the

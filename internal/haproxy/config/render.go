@@ -75,6 +75,11 @@ func (b *mapBuilder) build() map[string][]MapEntry {
 	for i := range b.in.Table.Listeners {
 		b.addListener(&b.in.Table.Listeners[i])
 	}
+	for _, port := range ports(b.in.Table) {
+		for name, listener := range connectedNames(b.in, port) {
+			b.add("n/"+itoa(port)+"/"+name, listener)
+		}
+	}
 	slices.SortFunc(b.entries, compareEntries)
 	version := MapEntry{Key: "version", Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
 	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)

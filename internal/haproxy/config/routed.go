@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gateway/internal/routing"
@@ -22,19 +21,20 @@ func text(i int) string { return field(i) + ",url_dec" }
 func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " }" }
 
 // writeTLSChecks answers requests over connections that were made for another listener: their certificate, and what was
-// asked of the client, may not be what the request's listener wants.
+// asked of the client, may not be what the request's listener wants. It finds the listener as HAProxy finds a certificate: by
+// the name itself, then by a wildcard for its first label.
 func writeTLSChecks(b *strings.Builder, in Input) {
-	const otherName = "{ ssl_fc } !{ ssl_fc_sni,lower,strcmp(txn.host) eq 0 } "
-	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table)}
-	l.set("sni", "ssl_fc_sni,lower", otherName)
-	for _, depth := range l.depths {
-		l.set("sbelow"+strconv.Itoa(depth), fmt.Sprintf("var(txn.sni),field(-1,.,%d)", depth),
-			otherName+fmt.Sprintf("{ var(txn.sni),field(%d,.) -m found }", depth+1))
-	}
-	l.writeListener("connected", "sni", "sbelow", otherName)
-	const answer = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if `
-	b.WriteString(answer + otherName + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
-	b.WriteString(answer + "{ ssl_fc } { str(m/),concat(,txn.listener),map_str(" + in.Paths.MapPath() + ") -m found } !{ ssl_c_used }\n")
+	mapPath := in.Paths.MapPath()
+	l := lookups{b: b, directive: "http-request"}
+	unknown := "{ ssl_fc } " + miss("connected", 1)
+	l.set("sni", "ssl_fc_sni,lower", "{ ssl_fc }")
+	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.sni),map_str("+mapPath+")", "{ ssl_fc }")
+	l.set("below", `'var(txn.sni),regsub("^[^.]*","*")'`, unknown)
+	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.below),map_str("+mapPath+")", unknown)
+	l.set("connected", "str(l/),concat(,txn.port,/*),map_str("+mapPath+")", unknown)
+	const answer = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if { ssl_fc } `
+	b.WriteString(answer + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
+	b.WriteString(answer + "{ str(m/),concat(,txn.listener),map_str(" + mapPath + ") -m found } !{ ssl_c_used }\n")
 	b.WriteString(`    http-request set-header Client-Cert ":%[ssl_c_der,base64]:" if { ssl_fc } { ssl_c_used }
     http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]" if { ssl_fc } { ssl_c_used }
     http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]" if { ssl_fc } { ssl_c_used }
@@ -175,14 +175,14 @@ func writeHeaderChanges(b *strings.Builder, table routing.Table) {
 }
 
 func writeHeaderChange(b *strings.Builder, letter, directive, name string, values int) {
-	header, literal := quoteName(name), routing.QuoteRegex("|"+letter+"+"+quote(name, inProgram))
+	header, literal := quoteName(name), routing.QuoteRegex("|#"+letter+"+"+quote(name, inProgram))
 	has := func(key string) string {
 		return fmt.Sprintf("%s { var(txn.program) -m sub %q }", flagged(flagHeaders), key)
 	}
-	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, has("|"+letter+"-"+quote(name, inProgram)+"|"))
+	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, has("|#"+letter+"-"+quote(name, inProgram)+"|"))
 	for i := range values {
 		fmt.Fprintf(b, "    %s set-var(txn.value) 'var(txn.program),regsub(\"^.*%s\\x2E%d=\",\"\"),field(1,|),url_dec' if %s\n",
-			directive, literal, i, has(fmt.Sprintf("|%s+%s.%d=", letter, quote(name, inProgram), i)))
-		fmt.Fprintf(b, "    %s add-header %s \"%%[var(txn.value)]\" if %s\n", directive, header, has(fmt.Sprintf("|%s+%s.%d=", letter, quote(name, inProgram), i)))
+			directive, literal, i, has(fmt.Sprintf("|#%s+%s.%d=", letter, quote(name, inProgram), i)))
+		fmt.Fprintf(b, "    %s add-header %s \"%%[var(txn.value)]\" if %s\n", directive, header, has(fmt.Sprintf("|#%s+%s.%d=", letter, quote(name, inProgram), i)))
 	}
 }

@@ -24,6 +24,11 @@ const globalSection = `global
     ssl-default-bind-options ssl-min-ver TLSv1.2
 `
 
+// noSessions keeps clients from resuming a TLS session: one that was made with a client certificate for one listener could be
+// resumed at another, which trusts other authorities. Tickets are switched off for the ports concerned.
+const noSessions = `    tune.ssl.cachesize 0
+`
+
 // commonSection holds the defaults of all sections. "safe" reuse sends the first request of a client on a connection to
 // a server that is known to work, or on a new one. A connection that fails is tried again on another server.
 const commonSection = `
@@ -69,13 +74,15 @@ defaults routing from common
 // pass for a path. HAProxy 2.6 accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
 // routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/".
 //
-// A path of printable ASCII, without a percent sign, double slash or a segment that begins with a dot is what it is; any
-// other takes a way round.
+// A path of characters that a path may have as they are, without a double slash or a segment that begins with a dot is what
+// it is; any other takes a way round, on which it grows to up to three times its length.
 //
 // HAProxy 2.6 takes any version of HTTP, and NUL in a header.
 //
 // HTTP/1.0 knows no chunks. HAProxy 2.6 reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
 // next request.
+//
+// Some backends take "_" in the name of a header for "-".
 //
 // An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules.
 var routingRequest = `    http-request set-var(txn.port) fe_name
@@ -92,16 +99,18 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request deny deny_status 400 if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
     http-request set-var(txn.host) var(txn.host),host_only,regsub(\.$,)
     http-request deny deny_status 400 if { var(txn.host) -m len gt 253 }
-    http-request set-var(txn.odd) bool(true) if { var(txn.path) -m reg [^!-$&-~]|//|/\. }
+    http-request set-var(txn.odd) bool(true) if { var(txn.path) -m reg '[^!$&-;=@-Z_a-z~]|//|/\.' }
     http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m sub %00 }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m len gt 5000 }
     http-request set-var(txn.clean) var(txn.path) if !{ var(txn.odd) -m found }
-    http-request set-var(txn.clean) 'var(txn.path),url_dec,` + canonical + `,regsub("//+","/",g)' if { var(txn.odd) -m found }
+    http-request set-var(txn.clean) 'var(txn.path),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)' if { var(txn.odd) -m found }
     http-request deny deny_status 400 if { var(txn.odd) -m found } !{ var(txn.clean) -m found }
     http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg /\.\.?(/|$) }
     http-request del-header upgrade if { req.hdr(upgrade) -i -m sub h2c }
     http-request del-header http2-settings
     http-request del-header client-cert
     http-request del-header x-ssl-client- -m beg
+    http-request del-header '^(?=.*_)(x[-_]forwarded[-_](for|host|port|proto)|client[-_]cert|x[-_]ssl[-_]client[-_].*)$' -m reg
     http-request set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
@@ -133,10 +142,13 @@ defaults routed from common
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 
-// programHead ends the rules for requests whose rule has no program, and checks the size of bodies.
+// programHead ends the rules for requests whose rule has no program, and checks the size of bodies. With HTTP/2, that there is
+// a body of unknown length only shows when it comes.
 var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
     http-request set-var(txn.flags) <flags>
+    http-request wait-for-body time 10s at-least 1 if <bounded> !{ req.fhdr_cnt(content-length) gt 0 }
     http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
+    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.body_size gt 0 }
     http-request set-var(txn.max) <maxbody>,add(0) if <bounded>
     http-request return status 413 content-type text/plain hdr cache-control no-store string "the body of the request is too long\n" if <bounded> { req.body_size,sub(txn.max) gt 0 }
 `)

@@ -20,6 +20,9 @@ const (
 func renderSkeleton(in Input, sections []section) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket())
+	if verifiesClients(in, 0) {
+		b.WriteString(noSessions)
+	}
 	b.WriteString(commonSection)
 	if slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) }) {
 		writeRouting(&b, in)
@@ -109,6 +112,9 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 		options = fmt.Sprintf(" ssl crt-list %s/%s alpn h2,http/1.1 ciphers %s", in.Paths.ConfigDir, certificateList(port), intermediateCiphers)
 		if isStrict(in, port) {
 			options += " strict-sni"
+		}
+		if verifiesClients(in, port) {
+			options += " no-tls-tickets"
 		}
 	case "TCP", "TLS":
 		defaults = "connections"

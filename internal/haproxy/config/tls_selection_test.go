@@ -1,0 +1,135 @@
+package config_test
+
+import (
+	"crypto"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+)
+
+// selectionWorld has listeners that ask for certificates of different authorities, on one port with one for every hostname.
+const selectionWorld = `
+spec:
+  listeners:
+    - {name: any, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: any}], clientValidation: {mode: Optional, caCertificateRefs: [{name: guests}]}}}
+    - {name: wild, port: 443, protocol: HTTPS, hostname: "*.example.com", tls: {certificateRefs: [{name: wild}]}}
+    - {name: partners, port: 443, protocol: HTTPS, hostname: partners.example.com, tls: {certificateRefs: [{name: partners}], clientValidation: {caCertificateRefs: [{name: partners}]}}}
+    - {name: guests, port: 443, protocol: HTTPS, hostname: guests.example.com, tls: {certificateRefs: [{name: guests}], clientValidation: {caCertificateRefs: [{name: guests}]}}}
+    - {name: secret, port: 443, protocol: HTTPS, hostname: "*.secret.example.org", tls: {certificateRefs: [{name: secret}], clientValidation: {caCertificateRefs: [{name: partners}]}}}
+    - {name: broken, port: 443, protocol: HTTPS, hostname: "*.broken.example.org", tls: {certificateRefs: [{name: broken}], clientValidation: {caCertificateRefs: [{name: missing}]}}}
+  routes: [{name: r, rules: [{backendRefs: [{name: one, port: 80}]}]}]
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+certificates:
+  any: [{secret: any, names: [any.example.org]}]
+  wild: [{secret: wild, names: ["*.example.com"]}]
+  partners: [{secret: partners, names: [partners.example.com]}]
+  guests: [{secret: guests, names: [guests.example.com]}]
+  secret: [{secret: secret, names: [known.secret.example.org]}]
+  broken: [{secret: broken, names: ["*.broken.example.org"]}]
+`
+
+// startSelection runs HAProxy for selectionWorld. The certificate of the wildcard is ECDSA, which HAProxy prefers, all others
+// are RSA. The authorities are those of clients.
+func startSelection(t *testing.T) (g *gateway, guests, partners *authority) {
+	t.Helper()
+	guests, partners = newAuthority(t), newAuthority(t)
+	rsa := newRSAKey(t)
+	g = startGatewayWith(t, parseWorld(t, selectionWorld), func(in *config.Input) {
+		in.Paths.CertificateDir = t.TempDir()
+		in.Authorities["guests"], in.Authorities["partners"] = guests.pem, partners.pem
+		for _, certificates := range in.Certificates {
+			for _, c := range certificates {
+				var key crypto.Signer = rsa
+				if c.Secret == "wild" {
+					key = newKey(t)
+				}
+				certificate, private := guests.issue(t, key, c.Names...)
+				writeSecret(t, in.Paths, c.Secret, certificate, private)
+			}
+		}
+	})
+	return g, guests, partners
+}
+
+// visit connects with a server name and client certificates, and asks for a page of that host. It returns the status, "" if the
+// connection is refused, with the name in the server's certificate, and whether a session was resumed.
+func visit(t testing.TB, port int32, client *tls.Config) (status, certificate string, resumed bool) {
+	t.Helper()
+	client.InsecureSkipVerify = true //nolint:gosec // it looks at what is answered
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), client)
+	if err != nil {
+		return "", "", false
+	}
+	defer conn.Close() //nolint:errcheck // it was read to its end
+	_, _ = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", client.ServerName)
+	answer, _ := io.ReadAll(conn)
+	status, _, _ = strings.Cut(strings.TrimPrefix(string(answer), "HTTP/1.1 "), " ")
+	state := conn.ConnectionState()
+	return status, state.PeerCertificates[0].DNSNames[0], state.DidResume
+}
+
+// TestTheListenerOfTheNameDecides: which certificate is shown, and which are asked for, goes by the listener of the name,
+// whatever the types of keys; and who gets there by another listener's is sent away.
+func TestTheListenerOfTheNameDecides(t *testing.T) {
+	t.Parallel()
+	g, guests, partners := startSelection(t)
+	guest, partner := []tls.Certificate{guests.pair(t, "client")}, []tls.Certificate{partners.pair(t, "client")}
+	tests := map[string]struct {
+		name         string
+		certificates []tls.Certificate
+		status       string
+		certificate  string
+	}{
+		"a wildcard":                                           {"a.example.com", nil, "200", "*.example.com"},
+		"a name that a wildcard is for too":                    {"partners.example.com", partner, "200", "partners.example.com"},
+		"the same with a certificate of another authority":     {"partners.example.com", guest, "", "partners.example.com"},
+		"the same without a certificate":                       {"partners.example.com", nil, "", "partners.example.com"},
+		"a name that its listener's certificate is for":        {"known.secret.example.org", partner, "200", "known.secret.example.org"},
+		"a name that it is not for":                            {"other.secret.example.org", guest, "421", "any.example.org"},
+		"a name of a listener without its authority":           {"a.broken.example.org", guest, "421", "any.example.org"},
+		"a name of the listener for every hostname":            {"a.example.net", guest, "200", "any.example.org"},
+		"a name of several labels that no wildcard stands for": {"a.b.example.com", nil, "421", "any.example.org"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			status, certificate, _ := visit(t, g.ports[443], &tls.Config{ServerName: test.name, Certificates: test.certificates})
+			if status != test.status || status != "" && certificate != test.certificate {
+				t.Errorf("got %q with the certificate of %q, want %q with that of %q", status, certificate, test.status, test.certificate)
+			}
+		})
+	}
+}
+
+// oneSession is a cache that offers the last session for every name.
+type oneSession struct{ session *tls.ClientSessionState }
+
+func (c *oneSession) Get(string) (*tls.ClientSessionState, bool) { return c.session, c.session != nil }
+
+func (c *oneSession) Put(_ string, session *tls.ClientSessionState) {
+	if session != nil {
+		c.session = session
+	}
+}
+
+// TestNoSessionIsTakenToAnotherListener: with it would go a client certificate that the other listener does not trust.
+func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
+	t.Parallel()
+	g, guests, _ := startSelection(t)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		client := func(name string, cache tls.ClientSessionCache) *tls.Config {
+			return &tls.Config{ServerName: name, MaxVersion: version, ClientSessionCache: cache, Certificates: []tls.Certificate{guests.pair(t, "client")}}
+		}
+		cache := &oneSession{}
+		if status, _, _ := visit(t, g.ports[443], client("guests.example.com", cache)); status != "200" {
+			t.Errorf("a guest gets %q", status)
+		}
+		if status, _, resumed := visit(t, g.ports[443], client("partners.example.com", cache)); status != "" || resumed {
+			t.Errorf("a guest's session gets %q from the partners' listener (resumed: %v)", status, resumed)
+		}
+	}
+}
