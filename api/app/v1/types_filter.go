@@ -211,7 +211,7 @@ const (
 
 // DirectResponse is an answer that needs no backend.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.body) || self.body == ” || !(self.statusCode in [204, 304])",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || !(self.statusCode in [204, 304])",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
 type DirectResponse struct {
 	// The status of the answer.
 	// +optional

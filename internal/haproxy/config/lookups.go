@@ -13,7 +13,7 @@ import (
 // A map is replaced atomically, but between two lookups of a request, and a request must not meet half of the old table
 // and half of the new: it might miss a route that both have. So the version is read before and after, and if it
 // changed, everything is looked up again. A third version in between is not to be expected: each takes milliseconds to
-// load.
+// load. On a machine that is very busy it was seen, though, so there is a third try.
 type lookups struct {
 	b *strings.Builder
 	// directive starts a rule: "http-request" or "tcp-request content".
@@ -23,7 +23,12 @@ type lookups struct {
 	path string
 	// depths are those of wildcard hostnames, see wildcardDepths.
 	depths []int
+	// found is the rule that ends the search of requests that are not torn, "" if there is none.
+	found string
 }
+
+// tries is how often everything is looked up while the map changes under a request.
+const tries = 3
 
 // set writes a rule that sets a variable, if there is a condition, only if it holds.
 func (l lookups) set(name, value, condition string) {
@@ -63,8 +68,10 @@ func (l lookups) writeListener(variable, host, below, condition string) {
 // writeFast finds the first entry of the request's listener, host and path. That is all there is to find, unless it is the
 // name of a list of conditions.
 func (l lookups) writeFast() {
-	for _, pass := range []string{"", isTorn} {
-		if pass != "" {
+	for try := range tries {
+		pass := ""
+		if try > 0 {
+			pass = isTorn
 			l.writeTorn()
 		}
 		l.set("version", "str(version),map_str("+l.mapPath+")", pass)
@@ -78,10 +85,12 @@ func (l lookups) writeFast() {
 	}
 }
 
-// writeTorn notes whether the map has changed since the version was read, and forgets what was found.
+// writeTorn notes whether the map has changed since the version was read, and forgets what was found. If it has not, the search is
+// over.
 func (l lookups) writeTorn() {
 	fmt.Fprintf(l.b, "    %s unset-var(txn.torn)\n", l.directive)
 	l.set("torn", "bool(true)", "!{ str(version),map_str("+l.mapPath+"),strcmp(txn.version) eq 0 }")
+	l.b.WriteString(l.found)
 	for _, name := range []string{"listener", "hit", "target", "program"} {
 		fmt.Fprintf(l.b, "    %s unset-var(txn.%s) if %s\n", l.directive, name, strings.TrimSpace(isTorn))
 	}
@@ -113,8 +122,10 @@ func miss(name string, tries int) string {
 func (l lookups) writeSlow(paths Paths, headers, params []string) {
 	writeFacts(l.b, headers, params)
 	fmt.Fprintf(l.b, "    %s unset-var(txn.hit)\n", l.directive)
-	for _, pass := range []string{"", isTorn} {
-		if pass != "" {
+	for try := range tries {
+		pass := ""
+		if try > 0 {
+			pass = isTorn
 			l.writeTorn()
 			l.set("version", "str(version),map_str("+l.mapPath+")", pass)
 			l.writeListener("listener", "host", "below", pass)

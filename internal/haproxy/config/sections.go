@@ -130,9 +130,13 @@ const forwardedRules = `    http-request del-header Forwarded unless { var(txn.t
     http-request set-header X-Forwarded-Port %[fe_name] unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
 `
 
-// routingFound ends the search of requests that met an entry without conditions, or none. Their conditions are looked
-// at by no one.
-const routingFound = `    http-request allow unless { var(txn.hit) -m beg ? }
+// routingFound ends the search of requests for which the map has not changed meanwhile, and that met an entry without
+// conditions, or none. What follows costs them nothing.
+const routingFound = `    http-request allow if !{ var(txn.torn) -m found } !{ var(txn.hit) -m beg ? }
+`
+
+// routingFoundAtLast ends it after the last try.
+const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg ? }
 `
 
 // routedHead starts the section that all backend sections for requests get their rules from. An answer of a backend is never

@@ -48,10 +48,10 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingRequest)
 	writeForwarded(b, in.Table.TrustedProxies)
-	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table)}
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table), found: routingFound}
 	l.writeHosts("host", "below")
 	l.writeFast()
-	b.WriteString(routingFound)
+	b.WriteString(routingFoundAtLast)
 	headers, params := conditionNames(in.Table)
 	l.writeSlow(in.Paths, headers, params)
 	if hasTLS(in.Table) {

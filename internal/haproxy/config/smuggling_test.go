@@ -62,7 +62,7 @@ func TestSmuggling(t *testing.T) {
 			t.Parallel()
 			backend, listener := startRecorder(t)
 			g := startBackends(t, "", "", "", config.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
-			statuses := sendAll(t, dial(t, g.ports[80]), test.request)
+			statuses := sendAll(t, dial(t, g.ports[80]), test.request, 1+strings.Count(test.statuses, " "))
 			if received := backend.received(); statuses != test.statuses || received != test.backend {
 				t.Errorf("got the answers %q, and the backend %q; want %q and %q", statuses, received, test.statuses, test.backend)
 			}
@@ -70,15 +70,14 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// sendAll sends bytes and returns the statuses of all answers until the connection ends.
-func sendAll(t testing.TB, conn net.Conn, request string) string {
+// sendAll sends bytes and returns the statuses of all answers until the connection ends. It is closed for sending after as
+// many answers as are expected.
+func sendAll(t testing.TB, conn net.Conn, request string, expected int) string {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatalf("failed to send: %v", err)
 	}
-	// That no more comes ends the connection after the last answer.
-	_ = conn.(*net.TCPConn).CloseWrite()
 	var statuses []string
 	reader := bufio.NewReader(conn)
 	for {
@@ -88,6 +87,8 @@ func sendAll(t testing.TB, conn net.Conn, request string) string {
 		}
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
-		statuses = append(statuses, response.Status[:3])
+		if statuses = append(statuses, response.Status[:3]); len(statuses) == expected {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
 	}
 }
