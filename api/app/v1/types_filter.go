@@ -35,7 +35,8 @@ type RouteFilter struct {
 	DirectResponse *DirectResponse `json:"directResponse,omitempty"`
 
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests.
+	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
+	// itself answers with have no headers of the protocol.
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
 }

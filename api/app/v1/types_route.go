@@ -155,7 +155,8 @@ type HeaderMatch struct {
 	// +kubebuilder:default=Exact
 	Type ValueMatchType `json:"type,omitempty"`
 
-	// The name of the header; case does not matter.
+	// The name of the header; case does not matter. Headers that the proxy sets or removes itself (X-Forwarded-*, Forwarded,
+	// Client-Cert, X-SSL-Client-*, Upgrade) are compared as the backend gets them.
 	// +required
 	Name HeaderName `json:"name"`
 
@@ -247,10 +248,11 @@ type BackendRef struct {
 	Filters []BackendRefFilter `json:"filters,omitempty"`
 }
 
-// RouteTimeouts bounds how long to wait for a backend. HAProxy bounds the time until the answer begins, and after that
-// each pause in it, but not how long an answer takes that keeps flowing.
+// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the
+// answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before
+// is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.
 type RouteTimeouts struct {
-	// How long the client may have to wait for the answer to begin, whatever is tried for it.
+	// How long all attempts together may take until the answer begins.
 	// +optional
 	Request Duration `json:"request,omitempty"`
 

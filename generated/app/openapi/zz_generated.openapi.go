@@ -1171,7 +1171,7 @@ func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header; case does not matter.",
+							Description: "The name of the header; case does not matter. Headers that the proxy sets or removes itself (X-Forwarded-*, Forwarded, Client-Cert, X-SSL-Client-*, Upgrade) are compared as the backend gets them.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1888,7 +1888,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 					},
 					"cors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests.",
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy itself answers with have no headers of the protocol.",
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},
@@ -2112,12 +2112,12 @@ func schema_gateway_api_app_v1_RouteTimeouts(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RouteTimeouts bounds how long to wait for a backend. HAProxy bounds the time until the answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing.",
+				Description: "RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"request": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How long the client may have to wait for the answer to begin, whatever is tried for it.",
+							Description: "How long all attempts together may take until the answer begins.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -27,7 +27,8 @@ type RouteFilterApplyConfiguration struct {
 	// Answer with a fixed text.
 	DirectResponse *DirectResponseApplyConfiguration `json:"directResponse,omitempty"`
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests.
+	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
+	// itself answers with have no headers of the protocol.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 }
 

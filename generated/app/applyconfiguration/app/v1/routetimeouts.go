@@ -11,10 +11,11 @@ import (
 // RouteTimeoutsApplyConfiguration represents a declarative configuration of the RouteTimeouts type for use
 // with apply.
 //
-// RouteTimeouts bounds how long to wait for a backend. HAProxy bounds the time until the answer begins, and after that
-// each pause in it, but not how long an answer takes that keeps flowing.
+// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the
+// answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before
+// is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.
 type RouteTimeoutsApplyConfiguration struct {
-	// How long the client may have to wait for the answer to begin, whatever is tried for it.
+	// How long all attempts together may take until the answer begins.
 	Request *appv1.Duration `json:"request,omitempty"`
 	// How long one attempt may take until the answer begins.
 	BackendRequest *appv1.Duration `json:"backendRequest,omitempty"`
