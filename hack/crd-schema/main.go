@@ -106,7 +106,9 @@ func addUnion(filter schema) {
 		others := slices.DeleteFunc(slices.Clone(kinds), func(other any) bool { return other == kind })
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			if strings.EqualFold(name, kind.(string)) {
-				all = append(all, unless(schema{"required": []any{name}}, "type", others...))
+				// With the type, the error names the field that is missing.
+				condition := schema{"required": []any{name}, "properties": schema{"type": schema{"enum": kinds}}}
+				all = append(all, unless(condition, "type", others...))
 			}
 		}
 	}

@@ -7,8 +7,8 @@ import (
 const upperHex = "0123456789ABCDEF"
 
 // maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: HAProxy does that in
-// buffers of three times as much.
-const maxOddPath = 5000
+// buffers of five times as much.
+const maxOddPath = 3200
 
 // CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if a path can have
 // them as they are (RFC 3986, section 3.3, and the slash), all others are encoded in upper case, and slashes in a row are
@@ -16,7 +16,8 @@ const maxOddPath = 5000
 // client chose.
 //
 // False means that the request is answered with 400, because backends may disagree about what it asks for: a percent sign
-// without two hexadecimal digits, an encoded NUL, or a segment of one or two dots; or because it is too long to tell.
+// without two hexadecimal digits, an encoded NUL, or a segment of one or two dots, also
+// between backslashes or with parameters; or because it is too long to tell.
 func CanonicalPath(path string) (string, bool) {
 	odd := strings.Contains(path, "//") || strings.Contains(path, "/.")
 	for i := range len(path) {
@@ -33,8 +34,9 @@ func CanonicalPath(path string) (string, bool) {
 	for strings.Contains(canonical, "//") {
 		canonical = strings.ReplaceAll(canonical, "//", "/")
 	}
-	for segment := range strings.SplitSeq(canonical, "/") {
-		if segment == "." || segment == ".." {
+	// Some backends take a backslash for a slash, and what follows a semicolon for a parameter.
+	for segment := range strings.SplitSeq(strings.ReplaceAll(canonical, "%5C", "/"), "/") {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return "", false
 		}
 	}

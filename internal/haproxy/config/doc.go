@@ -23,7 +23,7 @@
 //	r/LISTENER/HOST      LIST              regular expressions
 //	p/LISTENER/HOST/PATH HIT or LIST       a prefix; PATH ends in a slash
 //	f/NAME               PROGRAM           what happens to a request of a rule, see program.go
-//	t/TARGETS/INDEX      SECTION[|NAME]    a backend of a weighted split, with the name of a program of its own
+//	t/TARGETS/INDEX      SECTION|NAME      a backend of a weighted split, with the name of its program
 //	w/WEIGHTS/HEX        INDEX             a share of a weighted split, see split.go
 //	n/PORT/NAME          LISTENER          the listener whose certificates are for a server name
 //	h/LISTENER           TEXT              the value of Strict-Transport-Security

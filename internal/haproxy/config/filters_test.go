@@ -68,6 +68,12 @@ spec:
           filters: [{type: DirectResponse, directResponse: {statusCode: 204}}]
         - matches: [{path: {value: /default}}]
           filters: [{type: DirectResponse, directResponse: {body: hello}}]
+    - name: splits
+      hostnames: [s.example.com]
+      rules:
+        - filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Rule, value: rule}]}}]
+          maxRequestBytes: 0
+          backendRefs: [{name: one, port: 80}, {name: two, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Ref, value: two}]}}]}]
     - name: bodies
       hostnames: [b.example.com]
       rules: [{maxRequestBytes: 10, backendRefs: [{name: one, port: 80}]}]
@@ -109,6 +115,23 @@ func TestHeaderFilters(t *testing.T) {
 	}
 	if len(seen) != 2 || !seen["one one one"] || !seen["two two "] {
 		t.Errorf("the filters of backendRefs did %v", seen)
+	}
+}
+
+// TestFiltersOfASplit: what a rule does is done for every one of its backends.
+func TestFiltersOfASplit(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, filtersWorld))
+	c, seen := newClient(t, g.ports[80]), map[string]bool{}
+	for range 100 {
+		got := c.send(get("s.example.com", "/"))
+		seen[fmt.Sprintf("%s %v %v", got.Header.Get("Backend"), strings.Contains(got.Body, "X-Rule: rule\r\n"), strings.Contains(got.Body, "X-Ref: two\r\n"))] = true
+		if got := c.send("POST / HTTP/1.1\r\nHost: s.example.com\r\nContent-Length: 1\r\n\r\na"); got.Status != 413 {
+			t.Fatalf("a body that is too long: got %d", got.Status)
+		}
+	}
+	if len(seen) != 2 || !seen["one true false"] || !seen["two true true"] {
+		t.Errorf("the backends got %v", seen)
 	}
 }
 

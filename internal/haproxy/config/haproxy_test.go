@@ -241,6 +241,8 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		"a path of many segments, by another": get("x", "/bin"+strings.Repeat("/a", 6000)),
 		"a path with many signs":              get("x", "/admin/"+strings.Repeat("-", 13000)),
 		"dots behind an encoded path":         get("x", "/a/"+strings.Repeat("%c3", 3300)+"/../../admin"),
+		"dots behind quotes":                  get("x", "/a/"+strings.Repeat(`"`, 3000)+"/../../admin"),
+		"a parameter behind pluses":           get("x", "/?a="+strings.Repeat("+", 3000)+"&debug=1"),
 		"dots behind a shorter one":           get("x", "/a/"+strings.Repeat("%c3", 1600)+"/../../admin"),
 		"a parameter behind an encoded one":   get("x", "/?a="+strings.Repeat("%c3", 3300)+"&debug=1"),
 		"a parameter behind a shorter one":    get("x", "/?a="+strings.Repeat("%c3", 1500)+"&debug=1"),

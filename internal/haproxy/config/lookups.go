@@ -105,7 +105,7 @@ func (l lookups) writeTarget(condition string) {
 	l.set("targets", "var(txn.hit),word(6,|)", split)
 	l.set("index", "str(w/),concat(,txn.weights,/),concat(,txn.random),map_beg("+l.mapPath+")", split)
 	l.set("share", "str(t/),concat(,txn.targets,/),concat(,txn.index),map_str("+l.mapPath+")", split)
-	l.set("name", "var(txn.share),word(2,|)", split+" { var(txn.share),word(2,|) -m found }")
+	l.set("name", "var(txn.share),word(2,|)", split)
 	l.set("target", "var(txn.share),word(1,|)", split)
 	l.set("program", "str(f/),concat(,txn.name),map_str("+l.mapPath+")", condition+"!{ var(txn.name) -m str . }")
 }
@@ -187,6 +187,7 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		name := quoteName(header)
 		literal := routing.QuoteRegex(header)
 		count := "{ req.fhdr_cnt(" + name + ") "
+		b.WriteString("    http-request unset-var(txn.value)\n")
 		set("value", "req.fhdr("+name+")", count+"eq 1 }")
 		format("value", `\n%[req.hdrs]`, count+"gt 1 }")
 		set("value", `'var(txn.value),regsub("\x0D\x0A","\x0A\x0A",g),regsub("\x0A(?!`+literal+`:)[^\x0A]+\x0A","",g),`+
@@ -194,14 +195,15 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		format("facts", `%[var(txn.facts)]h:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
 	}
 	if len(params) > 0 {
-		// It grows to at most three times its length on the way, and HAProxy would cut it without a word.
-		b.WriteString("    http-request deny deny_status 400 if { query -m len gt 5000 }\n")
+		// It grows to at most five times its length on the way, and HAProxy would cut it without a word.
+		b.WriteString("    http-request deny deny_status 400 if { query -m len gt 3200 }\n")
 		set("query", `'query,`+decodeOnly(encodedName)+`'`, always)
 		format("query", `&%[var(txn.query)]`, always)
 	}
 	for _, param := range params {
 		literal := routing.QuoteRegex(param)
 		found := "{ var(txn.query) -m reg '&" + literal + "=' }"
+		b.WriteString("    http-request unset-var(txn.value)\n")
 		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
 			`regsub("%00","%2500",g),url_dec(1),url_enc,`+decodeOnly(encodedText)+`'`, found)
 		format("facts", `%[var(txn.facts)]q:`+label(param)+`\n%[var(txn.value)]\n`, found)

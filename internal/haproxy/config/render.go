@@ -216,10 +216,7 @@ func (b *mapBuilder) target(rule *routing.Rule) string {
 	}
 	words := make([]string, len(rule.Targets))
 	for i, target := range rule.Targets {
-		words[i] = b.section(rule, target.Backend)
-		if len(target.Headers.Request)+len(target.Headers.Response) > 0 {
-			words[i] += "|" + b.program(rule, targetHeaders(rule, target))
-		}
+		words[i] = b.section(rule, target.Backend) + "|" + b.program(rule, targetHeaders(rule, target))
 	}
 	targets := splitName(words)
 	if b.once("t/" + targets) {
@@ -234,7 +231,7 @@ func (b *mapBuilder) target(rule *routing.Rule) string {
 			b.add("w/"+weights+"/"+share.Prefix, strconv.Itoa(share.Index))
 		}
 	}
-	return b.program(rule, rule.Headers) + "|" + targetSplit + "|" + weights + "|" + targets
+	return noProgram + "|" + targetSplit + "|" + weights + "|" + targets
 }
 
 // maxSplitName keeps values readable, and lines short.
@@ -242,7 +239,7 @@ const maxSplitName = 100
 
 // splitName returns a name for a list of targets.
 func splitName(words []string) string {
-	name := strings.Join(words, ",")
+	name := strings.ReplaceAll(strings.Join(words, ","), "|"+noProgram, "")
 	if len(name) > maxSplitName || strings.Contains(name, "|") {
 		return hashText(name)
 	}

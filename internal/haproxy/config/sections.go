@@ -9,7 +9,8 @@ import "strings"
 // There is no mworker-max-reloads: HAProxy 2.6 counts failed reloads against the worker that keeps running, and ends it,
 // requests and all, with the next reload that succeeds. hard-stop-after bounds old workers.
 //
-// The key of a certificate is beside it, in tls.key.
+// The key of a certificate is beside it, in tls.key. HAProxy's own HTTP client, which nothing here uses, would load the
+// authorities of the system at every start, which takes as long as everything else together.
 //
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
 // may be a billion.
@@ -19,6 +20,7 @@ const globalSection = `global
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after 30s
     fd-hard-limit 100000
+    httpclient.ssl.verify none
     ssl-load-extra-del-ext
     ssl-load-extra-files key
     ssl-default-bind-options ssl-min-ver TLSv1.2
@@ -75,7 +77,7 @@ defaults routing from common
 // routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/".
 //
 // A path of characters that a path may have as they are, without a double slash or a segment that begins with a dot is what
-// it is; any other takes a way round, on which it grows to up to three times its length.
+// it is; any other takes a way round, on which it grows to up to five times its length.
 //
 // HAProxy 2.6 takes any version of HTTP, and NUL in a header.
 //
@@ -101,11 +103,11 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request deny deny_status 400 if { var(txn.host) -m len gt 253 }
     http-request set-var(txn.odd) bool(true) if { var(txn.path) -m reg '[^!$&-;=@-Z_a-z~]|//|/\.' }
     http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m sub %00 }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m len gt 5000 }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m len gt 3200 }
     http-request set-var(txn.clean) var(txn.path) if !{ var(txn.odd) -m found }
     http-request set-var(txn.clean) 'var(txn.path),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)' if { var(txn.odd) -m found }
     http-request deny deny_status 400 if { var(txn.odd) -m found } !{ var(txn.clean) -m found }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg /\.\.?(/|$) }
+    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
     http-request del-header upgrade if { req.hdr(upgrade) -i -m sub h2c }
     http-request del-header http2-settings
     http-request del-header client-cert
