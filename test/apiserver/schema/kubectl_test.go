@@ -16,7 +16,21 @@ import (
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	created, err := create(t.Context(), object(t, "defaults", ref+"{name: a, port: 80}]}]}]}"), false)
+	const spec = `spec:
+  listeners:
+    - {name: http, port: 80, protocol: HTTP}
+    - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}], clientValidation: {caCertificateRefs: [{name: b}]}, hsts: {}}}
+  routes:
+    - name: shop
+      rules:
+        - {backendRefs: [{name: a, port: 80}], retry: {}, sessionPersistence: {}}
+        - {matches: [{headers: [{name: a, value: b}], queryParams: [{name: c, value: d}]}, {path: {type: Exact}}], filters: [
+            {type: CORS, cors: {allowOrigins: ["*"]}}, {type: RequestRedirect, requestRedirect: {}}]}
+        - {filters: [{type: DirectResponse, directResponse: {}}]}
+  tcpRoutes: [{name: a, listeners: [http], rules: [{backendRefs: [{name: a, port: 80}]}]}]
+  backends: [{name: a, port: 80, loadBalancing: {}, healthCheck: {}, outlierDetection: {}, connections: {maxPerEndpoint: 1}}]
+`
+	created, err := create(t.Context(), object(t, "defaults", spec), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,9 +38,20 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"listeners":[{"name":"http","port":80,"protocol":"HTTP"}],"replicas":2,` +
-		`"routes":[{"name":"shop","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}],` +
-		`"matches":[{"path":{"type":"PathPrefix","value":"/"}}]}]}],"service":{"type":"LoadBalancer"}}`
+	everyPath := `"matches":[{"path":{"type":"PathPrefix","value":"/"}}]`
+	want := `{"backends":[{"connections":{"maxPerEndpoint":1,"queueTimeout":"10s"},` +
+		`"healthCheck":{"healthyThreshold":2,"interval":"5s","timeout":"2s","unhealthyThreshold":3},` +
+		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80}],` +
+		`"listeners":[{"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
+		`"tls":{"certificateRefs":[{"name":"a"}],"cipherProfile":"Intermediate",` +
+		`"clientValidation":{"caCertificateRefs":[{"name":"b"}],"mode":"Required"},"hsts":{"maxAgeSeconds":31536000},"minVersion":"TLSv1.2"}}],` +
+		`"replicas":2,"routes":[{"name":"shop","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}],` + everyPath +
+		`,"retry":{"attempts":3},"sessionPersistence":{"sessionName":"gateway-session","type":"Cookie"}},` +
+		`{"filters":[{"cors":{"allowOrigins":["*"],"maxAge":5},"type":"CORS"},{"requestRedirect":{"statusCode":302},"type":"RequestRedirect"}],` +
+		`"matches":[{"headers":[{"name":"a","type":"Exact","value":"b"}],"path":{"type":"PathPrefix","value":"/"},` +
+		`"queryParams":[{"name":"c","type":"Exact","value":"d"}]},{"path":{"type":"Exact","value":"/"}}]},` +
+		`{"filters":[{"directResponse":{"contentType":"text/plain; charset=utf-8","statusCode":200},"type":"DirectResponse"}],` + everyPath + `}]}],` +
+		`"service":{"type":"LoadBalancer"},"tcpRoutes":[{"listeners":["http"],"name":"a","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}]}]}]}`
 	if string(got) != want {
 		t.Errorf("the spec with its defaults is\n%s\nwant\n%s", got, want)
 	}
@@ -143,10 +168,23 @@ func TestExplain(t *testing.T) {
 	}
 	visit("", crd)
 
-	got := server.Kubectl(t, "explain", "gateways.app.example.com.spec.routes.rules.matches.path")
-	for _, want := range []string{"Exact: the path is the value.", "PathPrefix", "enum: Exact, PathPrefix", "The path, starting with a slash."} {
-		if !strings.Contains(got, want) {
-			t.Errorf("kubectl explain lacks %q:\n%s", want, got)
+	for field, wants := range map[string][]string{
+		"routes.rules.matches.path": {"Exact: the path is the value.", "enum: Exact, PathPrefix, RegularExpression", "The path, starting with a slash."},
+		"routes.rules.filters": {"enum: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite",
+			"Answer with a redirect."},
+		"routes.rules.filters.cors":                  {"The origins: scheme, host and port", "-required-"},
+		"routes.rules.filters.requestHeaderModifier": {"Headers that replace all of their name."},
+		"routes.rules.timeouts":                      {"How long one attempt may take until the answer begins."},
+		"listeners.tls":                              {"The Secrets of type kubernetes.io/tls", "enum: TLSv1.2, TLSv1.3"},
+		"backends.healthCheck":                       {"The path to request by GET"},
+		"tcpRoutes.rules.backendRefs":                {"Connections go straight to the Service's"},
+		"trustedProxies":                             {"as CIDR ranges"},
+	} {
+		got := server.Kubectl(t, "explain", "gateways.app.example.com.spec."+field)
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("kubectl explain %s lacks %q:\n%s", field, want, got)
+			}
 		}
 	}
 	if got := server.Kubectl(t, "explain", "--recursive", "gateways.app.example.com"); strings.Contains(got, "<no description>") {

@@ -25,6 +25,16 @@ func repeat(n int, format string, first int) string {
 // Listener names of 63 characters.
 var longest = strings.Repeat("l", 60)
 
+// Values at their limits: headers to change, filters that may be together, and text.
+var (
+	headers = "{set: [" + repeat(16, "{name: s%d, value: a}", 1) + "], add: [" + repeat(16, "{name: a%d, value: a}", 1) +
+		"], remove: [" + repeat(16, "r%d", 1) + "]}"
+	everyFilter = "{type: RequestHeaderModifier, requestHeaderModifier: " + headers + "}, {type: ResponseHeaderModifier, responseHeaderModifier: " +
+		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}"
+	long           = strings.Repeat("v", 1024)
+	everyCharacter = ` !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_` + "`" + `abcxyz{|}~`
+)
+
 // valid are Gateways at the limits, which the API server must admit and etcd store: nothing the schema allows may fail
 // for what its rules cost, and the largest useful objects fit.
 var valid = []struct{ why, name, spec string }{
@@ -48,10 +58,48 @@ var valid = []struct{ why, name, spec string }{
 	{"512 routes that name 16 of 64 listeners each", "",
 		"spec: {listeners: [" + repeat(64, "{name: l%d, port: %[1]d, protocol: HTTP}", 1) + "], routes: [" +
 			repeat(512, "{name: r%d, listeners: ["+repeat(16, "l%d", 49)+"], rules: [{}]}", 1) + "]}"},
-	{"64 hostnames, 64 rules, 64 matches, 16 backends", "",
+	{"64 hostnames, 16 rules, 64 matches, 16 backends", "",
 		route + ", hostnames: [" + repeat(64, "'*.h%d.example.com'", 1) + "], rules: [" +
-			repeat(64, "{matches: ["+repeat(64, "{path: {type: Exact, value: /%d}}", 1)+"], backendRefs: ["+
+			repeat(16, "{matches: ["+repeat(64, "{path: {type: Exact, value: /%d}}", 1)+"], backendRefs: ["+
 				repeat(16, "{name: b%d, port: 80}", 1)+"]}", 1) + "]}]}"},
+	{"4096 rules with filters, time limits and retries", "", http + ", routes: [" +
+		repeat(256, "{name: r%d, rules: ["+repeat(16, "{filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /a}}}], "+
+			"timeouts: {request: 9s, backendRequest: 3s}, retry: {}}", 1)+"]}", 1) + "]}"},
+	{"everything of a rule", "", rule + "[{matches: [" + repeat(64, "{headers: ["+repeat(16, "{name: h%d, value: a}", 1)+
+		"], queryParams: ["+repeat(16, "{name: q%d, value: a}", 1)+"], method: GET}", 1) + "], filters: [" + everyFilter + "], backendRefs: [" +
+		repeat(16, "{name: b%d, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: "+headers+
+			"}, {type: ResponseHeaderModifier, responseHeaderModifier: "+headers+"}]}", 1) + "]}]}]}"},
+	{"values of 1024 characters", "", rule + "[{matches: [{headers: [{name: " + strings.Repeat("h", 128) + ", value: " + long +
+		"}], queryParams: [{name: " + strings.Repeat("q", 128) + ", value: " + long + "}]}], filters: [{type: RequestHeaderModifier, " +
+		"requestHeaderModifier: {set: [{name: a, value: " + long + "}], remove: [" + strings.Repeat("r", 128) + "]}}]}]}]}"},
+	{"a regular expression of 1024 characters", "", match + "{type: RegularExpression, value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},
+	{"a regular expression of every character", "", match + "{type: RegularExpression, value: \"" + everyCharacter + "\"}}]}]}]}"},
+	{"a direct response of 1024 characters", "",
+		filter + "DirectResponse, directResponse: {statusCode: 599, body: \"" + strings.Repeat("a", 1000) + strings.Repeat("\\n", 24) + "\"}}]}]}]}"},
+	{"a direct response in any language", "", filter + "DirectResponse, directResponse: {body: \"äöü ☃ \\t \\r\\n \\u0001 \\\" '\"}}]}]}]}"},
+	{"answers without a body", "", rule + "[{filters: [{type: DirectResponse, directResponse: {statusCode: 204}}]}, " +
+		"{filters: [{type: DirectResponse, directResponse: {statusCode: 304, body: ''}}]}]}]}"},
+	{"times at their limits", "", rule + "[{timeouts: {request: 99999h99999h99999h99999h, backendRequest: 0s}}," +
+		"{timeouts: {request: 0s, backendRequest: 1ms}}, {timeouts: {request: 1s, backendRequest: 1000ms}, retry: {attempts: 10}}," +
+		"{sessionPersistence: {absoluteTimeout: 99999h}}, {maxRequestBytes: 0}, {maxRequestBytes: 1099511627776}]}]}"},
+	{"64 HTTPS listeners with 16 certificates and 8 authorities each", "", "spec: {listeners: [" + repeat(64,
+		"{name: l%d, port: 443, protocol: HTTPS, hostname: h%[1]d.example.com, tls: {certificateRefs: ["+
+			repeat(16, "{name: "+strings.Repeat("s", 251)+"%02d}", 10)+"], clientValidation: {caCertificateRefs: ["+
+			repeat(8, "{name: c%d}", 1)+"]}}}", 1) + "]}"},
+	{"64 TCP routes and 256 TLS routes", "", "spec: {listeners: [" + repeat(32, "{name: t%d, port: %[1]d, protocol: TCP}", 1) + ", " +
+		repeat(32, "{name: s%d, port: %[1]d, protocol: TLS}", 101) + "], tcpRoutes: [" +
+		repeat(64, "{name: r%d, listeners: ["+repeat(16, "t%d", 1)+"], rules: [{backendRefs: ["+repeat(16, "{name: b%d, port: 80}", 1)+"]}]}", 1) +
+		"], tlsRoutes: [" + repeat(256, "{name: r%d, listeners: [s101], hostnames: ["+repeat(64, "h%d.example.com", 1)+
+		"], rules: [{backendRefs: [{name: b, port: 80}]}]}", 1) + "]}"},
+	{"256 backends", "", http + ", backends: [" + repeat(256, "{name: b%d, port: 80, tls: {caCertificateRefs: ["+repeat(8, "{name: c%d}", 1)+
+		"], hostname: a.b}, healthCheck: {path: /, hostname: a.b, interval: 100ms, timeout: 10ms, unhealthyThreshold: 100, healthyThreshold: 1}, "+
+		"outlierDetection: {consecutiveErrors: 1000}, connections: {maxPerEndpoint: 1000000, maxQueue: 0, queueTimeout: 24h}, "+
+		"loadBalancing: {algorithm: Header, header: a}}", 1) + "]}"},
+	{"64 trusted proxies", "", http + ", trustedProxies: [0.0.0.0/0, '::/0', '2001:db8::/32', " + repeat(61, "10.%d.0.0/16", 1) + "]}"},
+	{"CORS at its limits", "", cors + "[" + repeat(64, "'https://*.h%d.example.com:65535'", 1) + "], allowCredentials: true, allowMethods: " +
+		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
+		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
+	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},
 	{"weights at their limits", "", ref + "{name: a, port: 65535, weight: 0}, {name: b, port: 1, weight: 1000000}]}]}]}"},
 	{"names of 63 characters", "", "spec: {listeners: [{name: " + longest + "lll, port: 65535, protocol: HTTP}], routes: [{name: " +

@@ -1,0 +1,83 @@
+package fuzz
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// certificates are the files of Secrets: the same certificate under every name.
+type certificates struct {
+	dir            string
+	authority, key []byte
+}
+
+func newCertificates(t *testing.T) *certificates {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "fuzz"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"shop.example.com"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not in t.TempDir, whose name holds the test's, and HAProxy's expressions cannot quote everything.
+	dir, err := os.MkdirTemp("/tmp", "fuzz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return &certificates{
+		dir:       dir,
+		authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		key:       pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}
+}
+
+// write writes the files of a Secret. Several workers may write the same ones: their content is the same.
+func (c *certificates) write(secret string) error {
+	dir := filepath.Join(c.dir, secret)
+	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	// The certificate last, since it says that both are there.
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{{"tls.key", c.key}, {"tls.crt", c.authority}} {
+		temporary, err := os.CreateTemp(dir, "new")
+		if err != nil {
+			return err
+		}
+		if _, err := temporary.Write(file.content); err != nil {
+			return err
+		}
+		if err := temporary.Close(); err != nil {
+			return err
+		}
+		if err := os.Rename(temporary.Name(), filepath.Join(dir, file.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package fuzz checks that nothing an API server admits as a Gateway makes a configuration that HAProxy refuses, or that
+// means anything else than it should.
+package fuzz
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"gateway/test/internal/testenv"
+)
+
+var (
+	server *testenv.Server
+
+	seed  = flag.Int64("seed", 0, "what the random Gateways are made from; 0: the time")
+	first = flag.Int64("first", 0, "the number of the first Gateway to make")
+	count = flag.Int64("objects", 2000, "how many Gateways the API server has to admit")
+	// Most failures have the same cause.
+	failures = flag.Int64("failures", 5, "after how many failures to stop")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *seed == 0 {
+		*seed = time.Now().UnixNano()
+	}
+	testenv.Main(m, &server, true)
+}

@@ -1,0 +1,154 @@
+package fuzz
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"gateway/internal/haproxy/config"
+)
+
+// What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
+var (
+	sectionHeaders = regexp.MustCompile(`^(global|` +
+		`defaults (common|routing from common|routed from common|connections)|` +
+		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
+		`backend ((404|500) from common|answer from routed|` +
+		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{8})? from routed|\.tcp from connections)))$`)
+
+	directives = map[string][]string{
+		"global": {"description", "log", "stats", "hard-stop-after", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
+			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.maxrewrite", "tune.pattern.cache-size", "no"},
+		"defaults": {"mode", "timeout", "retries", "option", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
+			"http-after-response", "tcp-request"},
+		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
+		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
+			"default-server", "server"},
+	}
+	// actions are the second words of rules.
+	actions = map[string][]string{
+		"http-request": {"set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
+			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path"},
+		"http-response":       {"set-var", "set-header", "add-header", "del-header"},
+		"http-after-response": {"set-header", "add-header", "del-header", "set-var"},
+		"http-check":          {"send", "expect"},
+		"http-error":          {"status"},
+		"tcp-request":         {"content", "inspect-delay", "connection"},
+		"option":              {"dontlognull", "redispatch", "httpchk"},
+	}
+)
+
+// checkText checks that a file is printable ASCII and line breaks.
+func checkText(name string, content []byte) error {
+	for i, c := range content {
+		if (c < ' ' && c != '\n') || c > '~' {
+			return fmt.Errorf("%s has the byte 0x%02X in %q", name, c, line(content, i))
+		}
+	}
+	if len(content) > 0 && content[len(content)-1] != '\n' {
+		return fmt.Errorf("the last line of %s has no end", name)
+	}
+	return nil
+}
+
+// line returns the line that holds a byte.
+func line(content []byte, i int) []byte {
+	start := bytes.LastIndexByte(content[:i], '\n') + 1
+	end := bytes.IndexByte(content[i:], '\n')
+	if end < 0 {
+		end = len(content) - i
+	}
+	return content[start : i+end]
+}
+
+// checkConfig parses haproxy.cfg back: it consists of sections and directives that are known.
+func checkConfig(content []byte) error {
+	kind := ""
+	seen := map[string]bool{}
+	for text := range strings.Lines(string(content)) {
+		text = strings.TrimSuffix(text, "\n")
+		body, indented := strings.CutPrefix(text, "    ")
+		switch {
+		case text == "":
+		case !indented && sectionHeaders.MatchString(text):
+			words := strings.Fields(text)
+			kind = words[0]
+			if id := strings.Join(words[:min(2, len(words))], " "); seen[id] {
+				return fmt.Errorf("haproxy.cfg has %q twice", id)
+			} else {
+				seen[id] = true
+			}
+		case !indented:
+			return fmt.Errorf("haproxy.cfg has a line that is no section: %q", text)
+		default:
+			if err := checkDirective(kind, body); err != nil {
+				return err
+			}
+		}
+	}
+	for _, want := range []string{"global", "defaults common", "frontend metrics"} {
+		if !seen[want] {
+			return fmt.Errorf("haproxy.cfg has no %s", want)
+		}
+	}
+	return nil
+}
+
+func checkDirective(kind, body string) error {
+	word, rest, _ := strings.Cut(body, " ")
+	if !contains(directives[kind], word) {
+		return fmt.Errorf("haproxy.cfg has a line in a section %s that starts with %q: %q", kind, word, body)
+	}
+	if known, ok := actions[word]; ok {
+		action, _, _ := strings.Cut(rest, " ")
+		action, _, _ = strings.Cut(action, "(")
+		if !contains(known, action) {
+			return fmt.Errorf("haproxy.cfg has the rule %q", body)
+		}
+	}
+	return nil
+}
+
+func contains(words []string, word string) bool {
+	for _, w := range words {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// maxEntry is how long a line of a map may be that is set at run time: see internal/haproxy/runtime.
+const maxEntry = 8000
+
+// checkMap checks that every line is one key and one value.
+func checkMap(name string, entries []config.MapEntry, content []byte) error {
+	lines := strings.SplitAfter(string(content), "\n")
+	if len(lines)-1 != len(entries) {
+		return fmt.Errorf("%s has %d lines for %d entries", name, len(lines)-1, len(entries))
+	}
+	for i, entry := range entries {
+		switch {
+		case lines[i] != entry.Key+" "+entry.Value+"\n" || strings.Count(lines[i], " ") != 1:
+			return fmt.Errorf("%s has a line that is not a key and a value: %q", name, lines[i])
+		case entry.Key == "" || entry.Value == "" || entry.Key[0] == '#':
+			return fmt.Errorf("%s has a line that HAProxy ignores: %q", name, lines[i])
+		case len(lines[i]) > maxEntry:
+			return fmt.Errorf("%s has a line of %d bytes: %.200q", name, len(lines[i]), lines[i])
+		}
+	}
+	return nil
+}
+
+// A line of a list of certificates is a file, options, and names; the names of a certificate are anyone's text.
+var certificateLine = regexp.MustCompile(`^(# [0-9a-f]+|\S+/tls\.crt \[ssl-min-ver TLSv1\.[23]( ca-file \S+ verify (optional|required))?\]( [^ #\[\]]+)* ?)$`)
+
+func checkCertificates(name string, content []byte) error {
+	for text := range strings.Lines(string(content)) {
+		if !certificateLine.MatchString(strings.TrimSuffix(text, "\n")) {
+			return fmt.Errorf("%s has the line %q", name, text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package fuzz
+
+import (
+	"strings"
+	"time"
+)
+
+// repair makes the fields of a spec fit each other, which chance alone does not.
+func (g *generator) repair(spec object) {
+	delete(spec, "pods") // nothing in HAProxy comes from it
+	g.repairListeners(spec)
+	for _, route := range elements(spec["routes"]) {
+		g.refer(spec, route, "HTTP", "HTTPS")
+		for _, rule := range elements(route["rules"]) {
+			g.repairRule(rule)
+		}
+	}
+	for _, route := range elements(spec["tcpRoutes"]) {
+		g.refer(spec, route, "TCP")
+	}
+	for _, route := range elements(spec["tlsRoutes"]) {
+		g.refer(spec, route, "TLS")
+	}
+	for _, backend := range elements(spec["backends"]) {
+		repairBackend(backend)
+	}
+	g.shareBackends(spec)
+}
+
+// elements returns the elements of a list that may not be there.
+func elements(list any) []object {
+	items, _ := list.([]any)
+	var all []object
+	for _, item := range items {
+		all = append(all, item.(object))
+	}
+	return all
+}
+
+// repairListeners: what listeners of one port have to share and what not, and what goes with which protocol.
+func (g *generator) repairListeners(spec object) {
+	byPort := map[int64]object{}
+	taken := map[string]bool{}
+	secure := false
+	var kept []any
+	for _, listener := range elements(spec["listeners"]) {
+		if g.chance(60) {
+			listener["port"] = pick[int64](g, 80, 443, 8080)
+		}
+		port := listener["port"].(int64)
+		if port == 8404 || port == 8405 {
+			continue
+		}
+		if other, ok := byPort[port]; ok {
+			listener["protocol"], listener["proxyProtocol"] = other["protocol"], other["proxyProtocol"] == true
+		}
+		byPort[port] = listener
+		g.repairProtocol(listener)
+		hostname, _ := listener["hostname"].(string)
+		if id := identity([]any{port, hostname}, nil); taken[id] {
+			continue
+		} else {
+			taken[id] = true
+		}
+		secure = secure || listener["protocol"] == "HTTPS"
+		kept = append(kept, listener)
+	}
+	if len(kept) == 0 {
+		kept = []any{object{"name": "http", "port": int64(80), "protocol": "HTTP"}}
+	}
+	for _, listener := range elements(kept) {
+		if !secure {
+			delete(listener, "httpsRedirect")
+		}
+	}
+	spec["listeners"] = kept
+}
+
+func (g *generator) repairProtocol(listener object) {
+	if listener["protocol"] != "HTTP" {
+		delete(listener, "httpsRedirect")
+	}
+	if listener["protocol"] == "TCP" {
+		delete(listener, "hostname")
+	}
+	if listener["protocol"] != "HTTPS" {
+		delete(listener, "tls")
+	} else if listener["tls"] == nil {
+		listener["tls"] = object{"certificateRefs": []any{object{"name": "shop-tls"}}}
+	}
+}
+
+// refer makes a route name listeners that exist, mostly of its kind, or none.
+func (g *generator) refer(spec, route object, protocols ...string) {
+	if _, ok := route["listeners"]; !ok {
+		return
+	}
+	names := []any{}
+	for _, listener := range elements(spec["listeners"]) {
+		if g.chance(10) || strings.Contains(strings.Join(protocols, " ")+" ", listener["protocol"].(string)+" ") {
+			names = append(names, listener["name"])
+		}
+	}
+	names = names[:min(len(names), 16)]
+	switch {
+	case len(names) > 0:
+		route["listeners"] = names
+	case protocols[0] == "TCP":
+		route["listeners"] = []any{at(pick(g, spec["listeners"].([]any)...), "name")} // it has to name one, and may name any
+	default:
+		delete(route, "listeners")
+	}
+}
+
+func (g *generator) repairRule(rule object) {
+	for _, match := range elements(rule["matches"]) {
+		g.repairMatch(match)
+	}
+	var kept []any
+	answered, prefix := false, false
+	filters := elements(rule["filters"])
+	for _, filter := range filters {
+		for _, kind := range []string{"requestRedirect", "urlRewrite"} {
+			if path, ok := at(filter, kind, "path").(object); ok {
+				prefix = prefix || path["type"] == "ReplacePrefixMatch"
+			}
+		}
+		answered = answered || filter["requestRedirect"] != nil || filter["directResponse"] != nil
+	}
+	answers := 0
+	for _, filter := range filters {
+		answer := filter["requestRedirect"] != nil || filter["directResponse"] != nil
+		if answer {
+			answers++
+		}
+		if !answered || answer && answers == 1 || filter["cors"] != nil {
+			kept = append(kept, filter)
+		}
+	}
+	if len(kept) > 0 {
+		rule["filters"] = kept
+	}
+	if answered {
+		delete(rule, "backendRefs")
+	}
+	if prefix {
+		rule["matches"] = []any{object{"path": object{"type": "PathPrefix", "value": pick(g, "/", "/api", "/a/b/", "/%61/"+strings.Repeat("a/", 100))}}}
+	}
+	g.repairTimes(rule)
+}
+
+// at returns what is at a place below, or nil.
+func at(value any, fields ...string) any {
+	for _, field := range fields {
+		m, _ := value.(object)
+		value = m[field]
+	}
+	return value
+}
+
+// repairMatch makes most regular expressions some, where the schema knows only characters.
+func (g *generator) repairMatch(match object) {
+	if path, ok := match["path"].(object); ok && path["type"] == "RegularExpression" && g.chance(70) {
+		path["value"] = limited(expression(g.r, 5))
+	}
+	for _, list := range []string{"headers", "queryParams"} {
+		for _, condition := range elements(match[list]) {
+			if condition["type"] == "RegularExpression" && g.chance(70) {
+				value := limited(expression(g.r, 4))
+				if list == "queryParams" {
+					value = strings.ReplaceAll(value, " ", "")
+				}
+				if value = strings.TrimSpace(value); value != "" {
+					condition["value"] = value
+				}
+			}
+		}
+	}
+}
+
+func limited(s string) string { return s[:min(len(s), 1024)] }
+
+// repairTimes makes limits of time fit each other.
+func (g *generator) repairTimes(rule object) {
+	timeouts, ok := rule["timeouts"].(object)
+	if !ok {
+		return
+	}
+	if g.chance(50) {
+		for field := range timeouts {
+			timeouts[field] = pick(g, "0s", "1ms", "10s", "1h", "99999h", "600h", "99999h99999h99999h99999h")
+		}
+	}
+	request, _ := timeouts["request"].(string)
+	attempt, _ := timeouts["backendRequest"].(string)
+	longest, err := time.ParseDuration(request)
+	if each, err2 := time.ParseDuration(attempt); err == nil && err2 == nil && longest != 0 && each > longest {
+		timeouts["backendRequest"] = request
+	}
+	if rule["retry"] != nil && request != "" && attempt == "" {
+		timeouts["backendRequest"] = request
+	}
+}
+
+func repairBackend(backend object) {
+	check, ok := backend["healthCheck"].(object)
+	if ok && check["path"] == nil {
+		delete(check, "hostname")
+	}
+	if !ok {
+		delete(backend, "outlierDetection")
+	}
+}
+
+// shareBackends makes routes refer to the ports that spec.backends is about.
+func (g *generator) shareBackends(spec object) {
+	ports := map[string]any{}
+	for _, backend := range elements(spec["backends"]) {
+		ports[backend["name"].(string)] = backend["port"]
+	}
+	for _, kind := range []string{"routes", "tcpRoutes", "tlsRoutes"} {
+		for _, route := range elements(spec[kind]) {
+			for _, rule := range elements(route["rules"]) {
+				for _, ref := range elements(rule["backendRefs"]) {
+					if port, ok := ports[ref["name"].(string)]; ok && g.chance(80) {
+						ref["port"] = port
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package fuzz
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// publishedSchema is the schema of a Gateway's spec as the API server publishes it.
+func publishedSchema(t *testing.T) object {
+	t.Helper()
+	raw, err := server.Kube.Discovery().RESTClient().Get().
+		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.app.example.com").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct{ OpenAPIV3Schema object }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return at(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, "properties", "spec").(object)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// stringFields collects the names of the fields of a schema that are strings, but for enums.
+func stringFields(name string, schema object, fields map[string]bool) {
+	if schema["type"] == "string" && schema["enum"] == nil {
+		fields[name] = true
+	}
+	properties, _ := schema["properties"].(object)
+	for field, sub := range properties {
+		stringFields(name+"."+field, sub.(object), fields)
+	}
+	if items, ok := schema["items"].(object); ok {
+		stringFields(name+"[]", items, fields)
+	}
+}
+
+// note counts the hostile strings of an admitted spec.
+func (r *run) note(spec any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count("spec", spec)
+}
+
+func (r *run) count(name string, value any) {
+	switch value := value.(type) {
+	case object:
+		for field, sub := range value {
+			r.count(name+"."+field, sub)
+		}
+	case []any:
+		for _, sub := range value {
+			r.count(name+"[]", sub)
+		}
+	case string:
+		if isHostile(value) && r.strings[name] {
+			r.reached[name]++
+		}
+	}
+}
+
+// noteRefusal counts the field, or the rule, that is the first reason why a Gateway was refused.
+func (r *run) noteRefusal(err error) {
+	_, reason, _ := strings.Cut(err.Error(), "is invalid: ")
+	reason, _, _ = strings.Cut(reason, "Invalid value: \"")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[reason[:min(len(reason), 150)]]++
+}
+
+// never are the string fields that cannot hold anything hostile: durations, ranges of addresses.
+var never = regexp.MustCompile(`timeouts\.|Timeout$|interval$|timeout$|trustedProxies|spec\.pods\.`)
+
+// expectHostile checks that hostile strings were admitted in the fields that can hold some. They had no effect.
+func (r *run) expectHostile(t *testing.T) {
+	t.Helper()
+	var missed []string
+	total, fields := 0, 0
+	for _, name := range sortedKeys(r.strings) {
+		if never.MatchString(name) {
+			continue
+		}
+		fields++
+		total += r.reached[name]
+		if r.reached[name] == 0 {
+			missed = append(missed, name)
+		}
+		t.Logf("%6d hostile strings in %s", r.reached[name], name)
+	}
+	if fields < 40 {
+		t.Errorf("the schema has only %d fields for text", fields)
+	}
+	// A run of few Gateways is for looking at one. In a long one, one field may be missed by chance.
+	if r.admitted.Load() >= 1000 && len(missed) > 1 {
+		t.Errorf("%d hostile strings were admitted, but none in %v", total, missed)
+	}
+}

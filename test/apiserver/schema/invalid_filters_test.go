@@ -1,0 +1,210 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const (
+	filter0 = "spec.routes[0].rules[0].filters[0]"
+	// prefixFilter replaces the prefix of a rule whose matches may come before it.
+	prefixFilter = "filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]"
+	refFilter    = ref + "{name: a, port: 80, filters: [{type: "
+	cors         = filter + "CORS, cors: {allowOrigins: "
+	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
+)
+
+// filters are the types, with the field each needs and a value for it.
+var filters = []struct{ kind, field, value string }{
+	{"RequestHeaderModifier", "requestHeaderModifier", "{remove: [a]}"},
+	{"ResponseHeaderModifier", "responseHeaderModifier", "{remove: [a]}"},
+	{"RequestRedirect", "requestRedirect", "{}"},
+	{"URLRewrite", "urlRewrite", "{hostname: a}"},
+	{"DirectResponse", "directResponse", "{}"},
+	{"CORS", "cors", "{allowOrigins: ['*']}"},
+}
+
+// only is what the API server says of a field that does not go with the type of its filter.
+func only(kind, field string) string {
+	return field + " is required for type " + kind + ", and not allowed for any other"
+}
+
+// invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
+func invalidFilters() []refusal {
+	all := fixedFilters
+	for i, f := range filters {
+		other := filters[(i+1)%len(filters)]
+		missing, wrong := filter0+": Invalid value: "+only(f.kind, f.field), filter0+": Invalid value: "+only(other.kind, other.field)
+		all = append(all,
+			refusal{f.kind + " without its field", "", filter + f.kind + "}]}]}]}", []string{"is invalid: " + missing}},
+			refusal{f.kind + " with another's field", "", filter + f.kind + ", " + other.field + ": " + other.value + "}]}]}]}",
+				[]string{missing, wrong}},
+			refusal{f.kind + " with another's field beside its own", "",
+				filter + f.kind + ", " + f.field + ": " + f.value + ", " + other.field + ": " + other.value + "}]}]}]}",
+				[]string{"is invalid: " + wrong}},
+			refusal{f.kind + " twice", "", filter + f.kind + ", " + f.field + ": " + f.value + "}, {type: " + f.kind + ", " +
+				f.field + ": " + f.value + "}]}]}]}", []string{`filters[1]: Duplicate value: {"type":"` + f.kind + `"}`}},
+		)
+		if f.kind == "RequestRedirect" || f.kind == "DirectResponse" {
+			all = append(all, refusal{f.kind + " with a backend", "",
+				rule + "[{backendRefs: [{name: a, port: 80}], filters: [{type: " + f.kind + ", " + f.field + ": {}}]}]}]}",
+				[]string{"spec.routes[0].rules[0].backendRefs: Invalid value: a rule with a RequestRedirect or DirectResponse filter has no backendRefs"}})
+		}
+	}
+	for i, f := range filters[:2] {
+		all = append(all, framing(filter, f.kind, f.field)...)
+		all = append(all, framing(refFilter, f.kind, f.field)...)
+		all = append(all, backendFilter(f.kind, f.field, filters[1-i].field)...)
+	}
+	return all
+}
+
+// backendFilter are the ways to have other fields than the type wants, in a filter for one backend.
+func backendFilter(kind, field, other string) []refusal {
+	at := "spec.routes[0].rules[0].backendRefs[0].filters[0]"
+	wrong := []string{`"` + at + `" ` + none, `"` + at + `" ` + notAll}
+	return []refusal{
+		{kind + " for one backend without its field", "", refFilter + kind + "}]}]}]}]}", wrong},
+		{kind + " for one backend with the other's field", "", refFilter + kind + ", " + other + ": {remove: [a]}}]}]}]}]}", wrong},
+		{kind + " for one backend with both fields", "", refFilter + kind + ", " + field + ": {remove: [a]}, " + other + ": {remove: [a]}}]}]}]}]}",
+			[]string{at + ": Too many: 3: must have at most 2 items"}},
+	}
+}
+
+// framingHeaders may not be changed: a message would end elsewhere for the next server, or go elsewhere.
+var framingHeaders = []string{
+	"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade",
+	"http2-settings", "expect",
+	// As some backends read them too.
+	"content_length", "content.length", "transfer_encoding", "keep_alive", "proxy.connection", "http2_settings",
+}
+
+// framing are the ways to change a header that frames messages, by a filter that begins like place.
+func framing(place, kind, field string) []refusal {
+	var all []refusal
+	closing, at, where := "}]}]}]}", filter0, "a rule's "
+	if strings.Contains(place, "backendRefs") {
+		closing, at, where = "}]"+closing, "spec.routes[0].rules[0].backendRefs[0].filters[0]", "a backend's "
+	}
+	for i, name := range framingHeaders {
+		spelled := []string{name, strings.ToUpper(name), strings.ToUpper(name[:1]) + name[1:]}[i%3]
+		for _, change := range []struct{ list, item, at string }{
+			{"set", "{name: %s, value: a}", "set[0].name"}, {"add", "{name: %s, value: a}", "add[0].name"}, {"remove", "%s", "remove[0]"},
+		} {
+			spec := fmt.Sprintf("%s%s, %s: {%s: ["+change.item+"]}%s", place, kind, field, change.list, spelled, closing)
+			all = append(all, refusal{where + kind + ", " + change.list + " " + spelled, "", spec,
+				[]string{fmt.Sprintf("%q %s", at+"."+field+"."+change.at, none), fmt.Sprintf("%s: Invalid value: %q: ", at+"."+field+"."+change.at, spelled),
+					"should match '^any header but those that frame a message and its connection, see kubectl explain$'"}})
+		}
+	}
+	return all
+}
+
+// disguises are spellings of framing headers that some server or language could take for the header.
+var disguises = []string{
+	"Host ", " host", "host:", "host\\t", "host\\n", "host\\r\\nx", "\\nhost", "host\\0", "host%20", "ho\u017ft", "\u212aeep-alive",
+	"\\ufeffhost", "host\\u200b", "\\uff48ost", "transfer\u2010encoding", "Content Length", "te,", "\\\"te\\\"", "(?i)te", ".host", "-te", "te_",
+	":authority", ":method", "upgrade;", "host/1",
+}
+
+func TestDisguisedHeaders(t *testing.T) {
+	t.Parallel()
+	for _, name := range disguises {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, list := range []string{"set: [{name: \"%s\", value: a}]", "add: [{name: \"%s\", value: a}]", "remove: [\"%s\"]"} {
+				for _, f := range filters[:2] {
+					spec := fmt.Sprintf(filter+f.kind+", "+f.field+": {"+list+"}}]}]}]}", name)
+					expectRefusal(t, "shop", spec, filter0+"."+f.field, "should match")
+				}
+			}
+		})
+	}
+	// These only begin or end like one.
+	for _, name := range []string{"hostname", "x-host", "te-st", "tea", "x-upgrade", "Upgrade-Insecure-Requests", "expect-ct", "Content-Length-2"} {
+		expectAdmission(t, filter+"RequestHeaderModifier, requestHeaderModifier: {remove: ["+name+"]}}]}]}]}")
+	}
+}
+
+// fixedFilters are about single filters, and about filters of different types in one rule.
+var fixedFilters = []refusal{
+	{"a mirror", "", filter + "RequestMirror}]}]}]}",
+		[]string{filter0 + `.type: Unsupported value: "RequestMirror": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"a filter without a type", "", rule + "[{filters: [{cors: {allowOrigins: ['*']}}]}]}]}", []string{filter0 + ".type: Required value"}},
+	{"a filter without anything", "", rule + "[{filters: [{}]}]}]}", []string{filter0 + ".type: Required value"}},
+	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+	{"a redirect and a direct response", "", filter + "RequestRedirect, requestRedirect: {}}, {type: DirectResponse, directResponse: {}}]}]}]}",
+		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense"}},
+	{"a direct response and headers of the answer", "",
+		filter + "DirectResponse, directResponse: {}}, {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [a]}}]}]}]}",
+		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+	{"a direct response, CORS and headers of the answer", "",
+		filter + "DirectResponse, directResponse: {}}, {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [a]}}, " +
+			"{type: CORS, cors: {allowOrigins: ['*']}}]}]}]}",
+		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+
+	{"another prefix for an exact path", "", rule + "[{matches: [{path: {type: Exact, value: /a}}], " + prefixFilter + "}]}]}",
+		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"}},
+	{"another prefix for a regular expression", "", rule + "[{matches: [{path: {type: RegularExpression, value: /a}}], " + prefixFilter + "}]}]}",
+		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match"}},
+	{"another prefix for two matches", "", rule + "[{matches: [{path: {value: /a}}, {method: GET}], " + prefixFilter + "}]}]}",
+		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match"}},
+	{"another prefix for no match", "", rule + "[{matches: [], " + prefixFilter + "}]}]}",
+		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match"}},
+	{"a redirect to another prefix for an exact path", "", rule + "[{matches: [{path: {type: Exact, value: /a}}], " +
+		"filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]}]}]}",
+		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match"}},
+	{"another path without a path", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath}}}]}]}]}",
+		[]string{"urlRewrite.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+	{"another path of the other kind", "", filter + "RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replacePrefixMatch: /a}}}]}]}]}",
+		[]string{"requestRedirect.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+	{"another path of both kinds", "",
+		filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /a, replacePrefixMatch: /a}}}]}]}]}",
+		[]string{"urlRewrite.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+	{"another path with a query", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: '/a?b'}}}]}]}]}",
+		[]string{`urlRewrite.path.replaceFullPath: Invalid value: "/a?b"`}},
+	{"another path with a line break", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: \"/a\\r\\nb\"}}}]}]}]}",
+		[]string{`urlRewrite.path.replaceFullPath: Invalid value: "/a\r\nb"`}},
+	{"a wildcard to rewrite to", "", filter + "URLRewrite, urlRewrite: {hostname: '*.example.com'}}]}]}]}",
+		[]string{`urlRewrite.hostname: Invalid value: "*.example.com"`}},
+	{"a redirect with a status that is none", "", filter + "RequestRedirect, requestRedirect: {statusCode: 300}}]}]}]}",
+		[]string{`requestRedirect.statusCode: Unsupported value: 300: supported values: "301", "302", "303", "307", "308"`}},
+	{"a redirect to another scheme", "", filter + "RequestRedirect, requestRedirect: {scheme: ftp}}]}]}]}",
+		[]string{`requestRedirect.scheme: Unsupported value: "ftp": supported values: "http", "https"`}},
+
+	{"a header's value with a line break", "",
+		filter + "RequestHeaderModifier, requestHeaderModifier: {set: [{name: a, value: \"b\\r\\nhost: c\"}]}}]}]}]}",
+		[]string{`requestHeaderModifier.set[0].value: Invalid value: "b\r\nhost: c"`}},
+	{"a change of nothing", "", filter + "RequestHeaderModifier, requestHeaderModifier: {}}]}]}]}",
+		[]string{filter0 + ".requestHeaderModifier: Invalid value: 0: " + filter0 + ".requestHeaderModifier in body should have at least 1 properties"}},
+	{"a body with a NUL", "", filter + "DirectResponse, directResponse: {body: \"a\\0b\"}}]}]}]}",
+		[]string{`directResponse.body: Invalid value: "a\x00b"`}},
+	{"an informational direct response", "", filter + "DirectResponse, directResponse: {statusCode: 101}}]}]}]}",
+		[]string{"directResponse.statusCode: Invalid value: 101", "greater than or equal to 200"}},
+	{"a body for 204", "", filter + "DirectResponse, directResponse: {statusCode: 204, body: a}}]}]}]}", []string{filter0 + ".directResponse.body: " + bodiless}},
+	{"a body for 304", "", filter + "DirectResponse, directResponse: {statusCode: 304, body: a}}]}]}]}", []string{filter0 + ".directResponse.body: " + bodiless}},
+	{"a content type that ends the header", "", filter + "DirectResponse, directResponse: {contentType: \"a/b\\r\\nc: d\"}}]}]}]}",
+		[]string{`directResponse.contentType: Invalid value: "a/b\r\nc: d"`}},
+	{"a content type with a quote", "", filter + "DirectResponse, directResponse: {contentType: 'a/b; c=\"d\"'}}]}]}]}",
+		[]string{`directResponse.contentType: Invalid value: "a/b; c=\"d\""`}},
+
+	{"credentials from every origin", "", cors + "['*'], allowCredentials: true}}]}]}]}",
+		[]string{`"` + filter0 + `.cors" ` + none, filter0 + `.cors.allowOrigins[0]: Invalid value: "*"`, "should match '^https?://'"}},
+	{"credentials from every origin, which comes last", "", cors + "['https://a', '*'], allowCredentials: true}}]}]}]}",
+		[]string{`"` + filter0 + `.cors" ` + none, filter0 + `.cors.allowOrigins[1]: Invalid value: "*"`, "should match '^https?://'"}},
+	{"an origin that is a hostname", "", cors + "[example.com]}}]}]}]}", []string{`cors.allowOrigins[0]: Invalid value: "example.com"`}},
+	{"the origin of files", "", cors + "['null']}}]}]}]}", []string{`cors.allowOrigins[0]: Invalid value: "null"`}},
+	{"an origin with a path", "", cors + "['https://a/']}}]}]}]}", []string{`cors.allowOrigins[0]: Invalid value: "https://a/"`}},
+	{"an origin that is a wildcard alone", "", cors + "['https://*']}}]}]}]}", []string{`cors.allowOrigins[0]: Invalid value: "https://*"`}},
+	{"an origin twice", "", cors + "['https://a', 'https://a']}}]}]}]}", []string{`cors.allowOrigins[1]: Duplicate value: "https://a"`}},
+	{"a method that is none", "", cors + "['*'], allowMethods: [FETCH]}}]}]}]}", []string{`cors.allowMethods[0]: Unsupported value: "FETCH"`}},
+	{"a list as one header", "", cors + "['*'], allowHeaders: ['a, b']}}]}]}]}", []string{`cors.allowHeaders[0]: Invalid value: "a, b"`}},
+
+	{"a rewrite for one backend", "", refFilter + "URLRewrite, urlRewrite: {hostname: a}}]}]}]}]}",
+		[]string{`unknown field "spec.routes[0].rules[0].backendRefs[0].filters[0].urlRewrite"`}},
+	{"a type of filter for one backend that is for rules", "",
+		refFilter + "URLRewrite, requestHeaderModifier: {remove: [a]}}]}]}]}]}",
+		[]string{`backendRefs[0].filters[0].type: Unsupported value: "URLRewrite"`}},
+}
