@@ -140,11 +140,18 @@ func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 // writeOperator writes what consists of other expressions.
 func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 	b.WriteString("(?:")
-	for i, sub := range re.Sub {
+	for i := 0; i < len(re.Sub); i++ {
 		if re.Op == syntax.OpAlternate && i > 0 {
 			b.WriteString("|")
 		}
-		writeRegex(b, sub)
+		if re.Op == syntax.OpConcat && isSearch(re.Sub[i:]) {
+			b.WriteString(`(?>[^\x0A]*?`)
+			writeRegex(b, re.Sub[i+1])
+			b.WriteString(")")
+			i++ // the literal
+			continue
+		}
+		writeRegex(b, re.Sub[i])
 	}
 	switch re.Op {
 	case syntax.OpStar:
@@ -213,3 +220,14 @@ func writeByte(b *strings.Builder, c byte) {
 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+
+// isSearch says whether a sequence begins like .*literal.* does. The first place of the literal is as good as any, because what
+// follows may be anything. So PCRE need not come back to it, which it would do for every place of every literal before.
+func isSearch(sequence []*syntax.Regexp) bool {
+	return len(sequence) > 2 && isAnything(sequence[0]) && sequence[1].Op == syntax.OpLiteral && isAnything(sequence[2])
+}
+
+// isAnything says whether an expression matches any text.
+func isAnything(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpStar && (re.Sub[0].Op == syntax.OpAnyChar || re.Sub[0].Op == syntax.OpAnyCharNotNL)
+}

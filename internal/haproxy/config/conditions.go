@@ -27,8 +27,8 @@ import (
 // conditionFiles is how many files the lists are in: with more of them, fewer expressions of other lists are in the way.
 const conditionFiles = 8
 
-// matchLimit bounds the work of one comparison. An expression that takes more (one that backtracks without end) does not match.
-const matchLimit = "(*LIMIT_MATCH=100000)"
+// matchLimit bounds the work of one comparison, to some milliseconds. An expression that takes more does not match.
+const matchLimit = "(*LIMIT_MATCH=1000000)"
 
 // conditionFile returns the name of a file of lists.
 func conditionFile(i int) string { return "conditions-" + strconv.Itoa(i) + ".map" }

@@ -229,7 +229,7 @@ spec:
   routes:
     - name: closed
       rules:
-        - matches: [{path: {type: RegularExpression, value: "/admin/[a-z/-]*"}}, {path: {type: RegularExpression, value: "/(adm|b)in/([a-z]|/)*(-.*)?"}}]
+        - matches: [{path: {type: RegularExpression, value: "/admin/[a-z/-]*"}}, {path: {type: RegularExpression, value: "/(adm|b)in/([a-z]|/)*(-.*)?"}}, {path: {type: RegularExpression, value: "/.*open.*secret.*"}}]
           filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]
         - matches: [{queryParams: [{name: debug, value: "1"}]}, {headers: [{name: X-Debug, type: RegularExpression, value: ".*1.*"}]}]
           filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]
@@ -239,6 +239,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 	for name, request := range map[string]string{
 		"a path of many segments":             get("x", "/admin"+strings.Repeat("/a", 6000)),
 		"a path of many segments, by another": get("x", "/bin"+strings.Repeat("/a", 6000)),
+		"a path with many beginnings":         get("x", "/opensecret"+strings.Repeat("open", 3000)),
 		"a path with many signs":              get("x", "/admin/"+strings.Repeat("-", 13000)),
 		"dots behind an encoded path":         get("x", "/a/"+strings.Repeat("%c3", 3300)+"/../../admin"),
 		"dots behind quotes":                  get("x", "/a/"+strings.Repeat(`"`, 3000)+"/../../admin"),

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"crypto"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ func startSelection(t *testing.T) (g *gateway, guests, partners *authority) {
 		in.Authorities["guests"], in.Authorities["partners"] = guests.pem, partners.pem
 		for _, certificates := range in.Certificates {
 			for _, c := range certificates {
-				var key crypto.Signer = rsa
+				key := rsa
 				if c.Secret == "wild" {
 					key = newKey(t)
 				}
