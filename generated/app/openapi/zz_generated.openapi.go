@@ -1171,7 +1171,7 @@ func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header; case does not matter. Headers that the proxy sets or removes itself (X-Forwarded-*, Forwarded, Client-Cert, X-SSL-Client-*, Upgrade) are compared as the backend gets them.",
+							Description: "The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them; Client-Cert and X-SSL-Client-* never match.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1450,12 +1450,12 @@ func schema_gateway_api_app_v1_PathMatch(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets the path as the client sent it. Requests with \".\" and \"..\" segments, encoded or not, are answered with 400.",
+				Description: "PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets the path as the client sent it. Requests with \".\" and \"..\" segments, encoded or not, and those whose path needs that and has more than 3,200 bytes, are answered with 400.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole path matches the value, in RE2 syntax without Unicode.",
+							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression that takes too much work for a path (many parts like [a-z]* beside each other) does not match it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1976,7 +1976,7 @@ func schema_gateway_api_app_v1_RouteRetry(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on another endpoint, and one second before one on the same.",
+				Description: "RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on another endpoint, and one second before one on the same, if it could not be reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"codes": {
