@@ -135,6 +135,68 @@ backends:
 	clients.Wait()
 }
 
+// TestConditionsReplacedUnderLoad does the same with conditions and filters: which of them a request meets is in several maps,
+// and what arrives at the backend must be of the same configuration as the rule that was met.
+func TestConditionsReplacedUnderLoad(t *testing.T) {
+	t.Parallel()
+	world := func(name, match string) world {
+		return parseWorld(t, fmt.Sprintf(`
+spec:
+  listeners: [{name: %[1]s, port: 80, protocol: HTTP}]
+  routes:
+    - name: %[1]s
+      rules:
+        - matches: [{path: {value: /api}, headers: [{name: X-A, value: other}], queryParams: [{name: q, value: other}]}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [%[2]s]
+          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-World, value: %[1]s}]}}]
+          backendRefs: [{name: one, port: 80, weight: 2}, {name: two, port: 80}]
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: two, port: 80, servers: ["127.0.0.1:1"]}
+`, name, match))
+	}
+	g := startGateway(t, world("before", "{headers: [{name: X-A, value: one}]}"))
+	after := world("after", "{path: {type: RegularExpression, value: /a.*}, queryParams: [{name: q, value: one}]}")
+	after.Spec.Listeners[0].Port = g.ports[80]
+	in := g.in
+	in.Generation++
+	in.Table, _ = routing.Compile(&after.Spec)
+	configs := []config.Config{config.Render(in), config.Render(g.in)}
+
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		c := newClient(t, g.ports[80])
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				got, err := c.try("GET /api?q=one HTTP/1.1\r\nHost: x\r\nX-A: one\r\n\r\n")
+				name, _, _ := strings.Cut(got.Header.Get("Matched"), " ")
+				if err != nil || got.Status != 200 || !strings.Contains(got.Body, "X-World: "+name+"\r\n") {
+					t.Errorf("got %d by %q: %v\n%s", got.Status, got.Header.Get("Matched"), err, got.Body)
+					return
+				}
+			}
+		})
+	}
+	running := configs[1]
+	for i := range 300 {
+		plan := config.Diff(configs[i%2], running)
+		if plan.Reload != "" {
+			t.Fatalf("a reload is wanted: %s", plan.Reload)
+		}
+		g.replaceMaps(t, plan.Maps)
+		running = plan.After
+	}
+	close(done)
+	clients.Wait()
+}
+
 // TestServersAtRunTime adds a server to a section that has none and to one that has, with the text that Files uses too.
 func TestServersAtRunTime(t *testing.T) {
 	t.Parallel()
