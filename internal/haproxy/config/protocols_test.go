@@ -231,7 +231,11 @@ func (r *recorder) serve(conn net.Conn) {
 			r.requests <- "unreadable body: " + err.Error()
 			return
 		}
-		r.requests <- fmt.Sprintf("%s %s %q", request.Method, request.RequestURI, body)
+		received := fmt.Sprintf("%s %s %q", request.Method, request.RequestURI, body)
+		if request.Host != "x" {
+			received += " for " + request.Host
+		}
+		r.requests <- received
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	}
 }
