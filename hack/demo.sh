@@ -73,6 +73,11 @@ reach_gateway() {
 
 send_requests() {
     say "Sending requests through the Gateway at http://$address"
+    # On a node that has just started, kube-proxy may learn of the Service's endpoints a moment after everyone else.
+    local tries=100
+    until curl -s -o /dev/null --connect-timeout 1 "http://$address/" || ((--tries == 0)); do
+        sleep 0.1
+    done
     show shop.example.com /
     show shop.example.com /beta/checkout
     show status.example.com /status
