@@ -230,7 +230,7 @@ func compileMatch(match *appv1.RouteMatch) (Entry, error) {
 }
 
 // maxMatch is how long the expressions of a match may be together, in bytes: HAProxy has to hold them in one line.
-const maxMatch = 7000
+const maxMatch = 6000
 
 // checkConditions sorts the conditions of an entry and says what is wrong with them.
 func checkConditions(entry *Entry, length int) error {
@@ -241,13 +241,16 @@ func checkConditions(entry *Entry, length int) error {
 		}
 		seen[header.Name] = true
 	}
-	for what, conditions := range map[string][]Condition{"header": entry.Headers, "query parameter": entry.Query} {
-		slices.SortFunc(conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
-		for _, condition := range conditions {
+	for _, kind := range []struct {
+		name       string
+		conditions []Condition
+	}{{"header", entry.Headers}, {"query parameter", entry.Query}} {
+		slices.SortFunc(kind.conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
+		for _, condition := range kind.conditions {
 			n := len(QuoteRegex(condition.Value))
 			if condition.Regex {
 				var err error
-				if n, err = checkRegex(fmt.Sprintf("%s %q", what, condition.Name), condition.Value); err != nil {
+				if n, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
 					return err
 				}
 			}
