@@ -39,29 +39,29 @@ func (l lookups) set(name, value, condition string) {
 }
 
 // writeHosts sets a variable for each depth of wildcards: the labels of a host that may be a wildcard's suffix.
-func (l lookups) writeHosts(host, below string) {
+func (l lookups) writeHosts() {
 	for _, depth := range l.depths {
 		// A host of no more labels is not below the wildcard's suffix.
-		l.set(below+strconv.Itoa(depth), fmt.Sprintf("var(txn.%s),field(-1,.,%d)", host, depth),
-			fmt.Sprintf("{ var(txn.%s),field(%d,.) -m found }", host, depth+1))
+		l.set("below"+strconv.Itoa(depth), fmt.Sprintf("var(txn.host),field(-1,.,%d)", depth),
+			fmt.Sprintf("{ var(txn.host),field(%d,.) -m found }", depth+1))
 	}
 }
 
-// hosts returns the ways to write a host in keys, as arguments of the converter concat, most specific first.
-func (l lookups) hosts(host, below string) []string {
-	hosts := []string{",txn." + host}
+// hosts returns the ways to write the host in keys, as arguments of the converter concat, most specific first.
+func (l lookups) hosts() []string {
+	hosts := []string{",txn.host"}
 	for _, depth := range l.depths {
-		hosts = append(hosts, "*.,txn."+below+strconv.Itoa(depth))
+		hosts = append(hosts, "*.,txn.below"+strconv.Itoa(depth))
 	}
 	return append(hosts, "*,")
 }
 
 const isTorn = "{ var(txn.torn) -m found } "
 
-// writeListener finds the listener of a host.
-func (l lookups) writeListener(variable, host, below, condition string) {
-	for i, name := range l.hosts(host, below) {
-		l.set(variable, "str(l/),concat(,txn.port,/),concat("+name+"),map_str("+l.mapPath+")", condition+miss(variable, i))
+// writeListener finds the listener of the host.
+func (l lookups) writeListener(condition string) {
+	for i, host := range l.hosts() {
+		l.set("listener", "str(l/),concat(,txn.port,/),concat("+host+"),map_str("+l.mapPath+")", condition+miss("listener", i))
 	}
 }
 
@@ -75,8 +75,8 @@ func (l lookups) writeFast() {
 			l.writeTorn()
 		}
 		l.set("version", "str(version),map_str("+l.mapPath+")", pass)
-		l.writeListener("listener", "host", "below", pass)
-		for i, host := range l.hosts("host", "below") {
+		l.writeListener(pass)
+		for i, host := range l.hosts() {
 			key := ",concat(,txn.listener,/),concat(" + host + "),concat(," + l.path
 			l.set("hit", "str(e/)"+key+"),map_str("+l.mapPath+")", pass+miss("hit", i))
 			l.set("hit", "str(p/)"+key+",/),map_beg("+l.mapPath+")", pass+miss("hit", i+1))
@@ -128,10 +128,10 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 			pass = isTorn
 			l.writeTorn()
 			l.set("version", "str(version),map_str("+l.mapPath+")", pass)
-			l.writeListener("listener", "host", "below", pass)
+			l.writeListener(pass)
 		}
 		open := pass + miss("hit", 1) + " "
-		for _, host := range l.hosts("host", "below") {
+		for _, host := range l.hosts() {
 			place := ",concat(,txn.listener,/),concat(" + host + ")"
 			for _, value := range []string{
 				"str(e/)" + place + ",concat(," + l.path + "),map_str(" + l.mapPath + ",.)",

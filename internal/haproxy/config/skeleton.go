@@ -49,7 +49,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingRequest)
 	writeForwarded(b, in.Table.TrustedProxies)
 	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table), found: routingFound}
-	l.writeHosts("host", "below")
+	l.writeHosts()
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
 	headers, params := conditionNames(in.Table)
@@ -74,7 +74,7 @@ func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
 		b.WriteString(helloRules)
 	}
 	l := lookups{b: b, directive: "tcp-request content", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table)}
-	l.writeHosts("host", "below")
+	l.writeHosts()
 	l.writeFast()
 	b.WriteString(connectionAnswer)
 }
