@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -178,35 +177,6 @@ func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
 	}
 	return nil
 }
-
-// FreePort returns a port on which nothing listened a moment ago, and that this process was not given before. HAProxy
-// binds with SO_REUSEPORT and would share a port with another HAProxy without a word, so tests take every port from here.
-// It is none of those that the kernel gives to who asks for any, as test servers do, and other test programs that run at the
-// same time mostly have others.
-func FreePort(t testing.TB) int32 {
-	t.Helper()
-	for {
-		offset := nextPort.Add(1)
-		if offset > portsPerProcess {
-			t.Fatalf("the test took all of its %d ports", portsPerProcess)
-		}
-		port := int32(firstPort + os.Getpid()%portProcesses*portsPerProcess + int(offset) - 1)
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-}
-
-const (
-	firstPort       = 10_000
-	portsPerProcess = 1_000
-	portProcesses   = 22
-)
-
-// nextPort counts the ports that were tried.
-var nextPort atomic.Int32
 
 func writeDir(t testing.TB, dir string, files map[string][]byte) {
 	t.Helper()

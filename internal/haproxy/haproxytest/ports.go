@@ -1,0 +1,68 @@
+package haproxytest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// The ports that tests take are none of those that the kernel gives to who asks for any, as test servers do, nor those of
+// Services on a node. Every test program has a range of its own.
+const (
+	firstPort    = 10_000
+	portsInRange = 1_000
+	rangeCount   = 20
+)
+
+// ports is this program's range, and how many of its ports were tried. The lock says to other programs that it is taken; the
+// kernel drops it when the program ends.
+var ports struct {
+	sync.Mutex
+	lock  *os.File
+	first int
+	tried int
+}
+
+// FreePort returns a port on which nothing listens, and that no test was given lately. HAProxy binds with SO_REUSEPORT and
+// would share a port with another HAProxy without a word, so tests take every port from here.
+func FreePort(t testing.TB) int32 {
+	t.Helper()
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.lock == nil {
+		takeRange(t)
+	}
+	for range portsInRange {
+		port := ports.first + ports.tried%portsInRange
+		ports.tried++
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = listener.Close()
+			return int32(port)
+		}
+	}
+	t.Fatalf("something listens on each of the %d ports for these tests", portsInRange)
+	return 0
+}
+
+// takeRange finds a range that no other test program has.
+func takeRange(t testing.TB) {
+	t.Helper()
+	for i := range rangeCount {
+		path := filepath.Join(os.TempDir(), fmt.Sprintf("gateway-test-ports-%d", i))
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			t.Fatalf("failed to open the lock of a range of ports: %v", err)
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			ports.lock, ports.first = file, firstPort+i*portsInRange
+			return
+		}
+		_ = file.Close()
+	}
+	t.Fatalf("%d test programs have taken all ranges of ports", rangeCount)
+}
