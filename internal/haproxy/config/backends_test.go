@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
@@ -266,7 +267,7 @@ func TestLoadBalancing(t *testing.T) {
 
 func TestBackendTLS(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := certtest.NewAuthority(t)
 	names := make(chan string, 10)
 	secure := func(certificate tls.Certificate) config.Server {
 		return serve(t, named("secure"), func(server *httptest.Server) {
@@ -282,9 +283,9 @@ func TestBackendTLS(t *testing.T) {
 		server config.Server
 		status int
 	}{
-		"a certificate for the name":         {"hostname: good.internal", secure(ca.pair(t, "good.internal")), 200},
-		"a certificate for another name":     {"hostname: good.internal", secure(ca.pair(t, "bad.internal")), 503},
-		"a certificate of another authority": {"hostname: good.internal", secure(newAuthority(t).pair(t, "good.internal")), 503},
+		"a certificate for the name":         {"hostname: good.internal", secure(pair(t, ca, "good.internal")), 200},
+		"a certificate for another name":     {"hostname: good.internal", secure(pair(t, ca, "bad.internal")), 503},
+		"a certificate of another authority": {"hostname: good.internal", secure(pair(t, certtest.NewAuthority(t), "good.internal")), 503},
 		"no TLS":                             {"hostname: good.internal", serve(t, named("clear"), nil), 503},
 	}
 	for name, test := range tests {
@@ -296,7 +297,7 @@ spec:
   backends: [{name: b, port: 80, tls: {caCertificateRefs: [{name: ca}], `+test.policy+`}}]
 backends: [{service: b, port: 80}]
 `), func(in *config.Input) {
-				in.Authorities["ca"] = ca.pem
+				in.Authorities["ca"] = ca.PEM
 				in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, AppProtocol: appProtocol, Servers: []config.Server{test.server}}
 			})
 			if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != test.status {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
 )
@@ -66,14 +67,14 @@ func startEcho(t testing.TB, name string, serverTLS *tls.Config) config.Server {
 	return config.Server{Address: "127.0.0.1", Port: int32(port)}
 }
 
-func startConnections(t *testing.T) (*gateway, *authority) {
+func startConnections(t *testing.T) (*gateway, *certtest.Authority) {
 	t.Helper()
-	ca := newAuthority(t)
+	ca := certtest.NewAuthority(t)
 	g := startGatewayWith(t, parseWorld(t, connectionsWorld), func(in *config.Input) {
 		for name, server := range map[string]config.Server{
 			"db": startEcho(t, "db", nil), "proxied": startEcho(t, "proxied", nil),
-			"vault":    startEcho(t, "vault", &tls.Config{Certificates: []tls.Certificate{ca.pair(t, "vault.example.com")}}),
-			"internal": startEcho(t, "internal", &tls.Config{Certificates: []tls.Certificate{ca.pair(t, "a.b.internal.example.com")}}),
+			"vault":    startEcho(t, "vault", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "vault.example.com")}}),
+			"internal": startEcho(t, "internal", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "a.b.internal.example.com")}}),
 		} {
 			in.Backends[routing.Backend{Service: name, Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{server}}
 		}
@@ -144,7 +145,7 @@ func TestTLSPassthrough(t *testing.T) {
 		"vault.example.com": "vault hello", "a.b.internal.example.com": "internal hello", "VAULT.example.com": "vault hello",
 		"other.example.com": "", "internal.example.com": "", "": "",
 	} {
-		conn := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: name, RootCAs: ca.pool(), InsecureSkipVerify: name == ""}) //nolint:gosec // only where there is no name to verify
+		conn := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: name, RootCAs: ca.Pool(), InsecureSkipVerify: name == ""}) //nolint:gosec // only where there is no name to verify
 		got, err := talk(t, conn, "hello", 2)
 		if strings.Join(got, " ") != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q (%v), want %q", name, got, err, want)
@@ -158,7 +159,7 @@ func TestTLSPassthrough(t *testing.T) {
 func TestConnectionLog(t *testing.T) {
 	t.Parallel()
 	g, ca := startConnections(t)
-	conn := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: "vault.example.com", RootCAs: ca.pool()})
+	conn := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: "vault.example.com", RootCAs: ca.Pool()})
 	if _, err := talk(t, conn, "hello", 2); err != nil {
 		t.Fatal(err)
 	}

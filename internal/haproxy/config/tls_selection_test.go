@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
 )
 
@@ -34,21 +35,20 @@ certificates:
 
 // startSelection runs HAProxy for selectionWorld. The certificate of the wildcard is ECDSA, which HAProxy prefers, all others
 // are RSA. The authorities are those of clients.
-func startSelection(t *testing.T) (g *gateway, guests, partners *authority) {
+func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Authority) {
 	t.Helper()
-	guests, partners = newAuthority(t), newAuthority(t)
-	rsa := newRSAKey(t)
+	guests, partners = certtest.NewAuthority(t), certtest.NewAuthority(t)
+	rsa := certtest.RSA(t, 2048)
 	g = startGatewayWith(t, parseWorld(t, selectionWorld), func(in *config.Input) {
 		in.Paths.CertificateDir = t.TempDir()
-		in.Authorities["guests"], in.Authorities["partners"] = guests.pem, partners.pem
+		in.Authorities["guests"], in.Authorities["partners"] = guests.PEM, partners.PEM
 		for _, certificates := range in.Certificates {
 			for _, c := range certificates {
-				key := rsa
-				if c.Secret == "wild" {
-					key = newKey(t)
+				var options []certtest.Option
+				if c.Secret != "wild" {
+					options = append(options, rsa)
 				}
-				certificate, private := guests.issue(t, key, c.Names...)
-				writeSecret(t, in.Paths, c.Secret, certificate, private)
+				writeSecret(t, in.Paths, c.Secret, guests.Issue(t, c.Names, options...))
 			}
 		}
 	})
@@ -77,7 +77,7 @@ func visit(t testing.TB, port int32, client *tls.Config) (status, certificate st
 func TestTheListenerOfTheNameDecides(t *testing.T) {
 	t.Parallel()
 	g, guests, partners := startSelection(t)
-	guest, partner := []tls.Certificate{guests.pair(t, "client")}, []tls.Certificate{partners.pair(t, "client")}
+	guest, partner := []tls.Certificate{pair(t, guests, "client")}, []tls.Certificate{pair(t, partners, "client")}
 	tests := map[string]struct {
 		name         string
 		certificates []tls.Certificate
@@ -121,7 +121,7 @@ func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
 	g, guests, _ := startSelection(t)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		client := func(name string, cache tls.ClientSessionCache) *tls.Config {
-			return &tls.Config{ServerName: name, MaxVersion: version, ClientSessionCache: cache, Certificates: []tls.Certificate{guests.pair(t, "client")}}
+			return &tls.Config{ServerName: name, MaxVersion: version, ClientSessionCache: cache, Certificates: []tls.Certificate{pair(t, guests, "client")}}
 		}
 		cache := &oneSession{}
 		if status, _, _ := visit(t, g.ports[443], client("guests.example.com", cache)); status != "200" {

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"context"
-	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
 )
 
@@ -45,21 +45,19 @@ authorities: {ca: PEM}
 `
 
 // startTLS runs HAProxy for tlsWorld, with certificates of the authority, which also signs those of clients.
-func startTLS(t *testing.T) (*gateway, *authority) {
+func startTLS(t *testing.T) (*gateway, *certtest.Authority) {
 	t.Helper()
-	ca := newAuthority(t)
-	keys := map[string]crypto.Signer{"rsa": newRSAKey(t)}
+	ca := certtest.NewAuthority(t)
 	g := startGatewayWith(t, parseWorld(t, tlsWorld), func(in *config.Input) {
 		in.Paths.CertificateDir = t.TempDir()
-		in.Authorities["ca"] = ca.pem
+		in.Authorities["ca"] = ca.PEM
 		for _, certificates := range in.Certificates {
 			for _, c := range certificates {
-				key := keys[c.Secret]
-				if key == nil {
-					key = newKey(t)
+				var options []certtest.Option
+				if c.Secret == "rsa" {
+					options = append(options, certtest.RSA(t, 2048))
 				}
-				certificate, private := ca.issue(t, key, c.Names...)
-				writeSecret(t, in.Paths, c.Secret, certificate, private)
+				writeSecret(t, in.Paths, c.Secret, ca.Issue(t, c.Names, options...))
 			}
 		}
 	})
@@ -133,17 +131,17 @@ func TestTLS(t *testing.T) {
 		"TLS 1.2 where 1.3 is wanted":                                           {443, "modern.example.com", "modern.example.com", &tls.Config{MaxVersion: tls.VersionTLS12}, 0, "protocol version"},
 		"TLS 1.3 where it is wanted":                                            {443, "modern.example.com", "modern.example.com", &tls.Config{}, 200, ""},
 		"no client certificate where one is required":                           {443, "partners.example.com", "partners.example.com", &tls.Config{}, 0, "any"},
-		"a client certificate where one is required":                            {443, "partners.example.com", "partners.example.com", &tls.Config{Certificates: []tls.Certificate{ca.pair(t, "client")}}, 200, ""},
-		"a client certificate of someone else":                                  {443, "partners.example.com", "partners.example.com", &tls.Config{Certificates: []tls.Certificate{newAuthority(t).pair(t, "client")}}, 0, "any"},
+		"a client certificate where one is required":                            {443, "partners.example.com", "partners.example.com", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "client")}}, 200, ""},
+		"a client certificate of someone else":                                  {443, "partners.example.com", "partners.example.com", &tls.Config{Certificates: []tls.Certificate{pair(t, certtest.NewAuthority(t), "client")}}, 0, "any"},
 		"no client certificate, past the listener that requires one":            {443, "a.example.com", "partners.example.com", &tls.Config{}, 421, ""},
 		"no client certificate where it is optional":                            {443, "guests.example.com", "guests.example.com", &tls.Config{}, 200, ""},
-		"a wrong client certificate where it is optional":                       {443, "guests.example.com", "guests.example.com", &tls.Config{Certificates: []tls.Certificate{newAuthority(t).pair(t, "client")}}, 0, "any"},
+		"a wrong client certificate where it is optional":                       {443, "guests.example.com", "guests.example.com", &tls.Config{Certificates: []tls.Certificate{pair(t, certtest.NewAuthority(t), "client")}}, 0, "any"},
 		"any name, where a listener takes all":                                  {444, "any.example.com", "any.example.com", &tls.Config{}, 200, ""},
 		"a listener that requires a client certificate, by the name of another": {444, "any.example.com", "closed.example.com", &tls.Config{}, 421, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			test.config.ServerName, test.config.RootCAs = test.name, ca.pool()
+			test.config.ServerName, test.config.RootCAs = test.name, ca.Pool()
 			got, err := fetch(httpsClient(t, g.ports[test.port], test.config), "https://"+test.name, test.host)
 			switch {
 			case test.refused != "":
@@ -186,7 +184,7 @@ func TestTLSCertificatesByKeyType(t *testing.T) {
 	for suite, want := range map[uint16]x509.PublicKeyAlgorithm{
 		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256: x509.RSA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: x509.ECDSA,
 	} {
-		client := httpsClient(t, g.ports[443], &tls.Config{ServerName: "a.example.com", RootCAs: ca.pool(), MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}})
+		client := httpsClient(t, g.ports[443], &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool(), MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}})
 		got, err := fetch(client, "https://a.example.com", "a.example.com")
 		if err != nil || got.Certificate.PublicKeyAlgorithm != want {
 			t.Errorf("with %s: got an error (%v) or another certificate", tls.CipherSuiteName(suite), err)
@@ -197,8 +195,8 @@ func TestTLSCertificatesByKeyType(t *testing.T) {
 func TestTLSHeaders(t *testing.T) {
 	t.Parallel()
 	g, ca := startTLS(t)
-	pair := ca.pair(t, "client")
-	client := httpsClient(t, g.ports[443], &tls.Config{ServerName: "partners.example.com", RootCAs: ca.pool(), Certificates: []tls.Certificate{pair}})
+	clientPair := pair(t, ca, "client")
+	client := httpsClient(t, g.ports[443], &tls.Config{ServerName: "partners.example.com", RootCAs: ca.Pool(), Certificates: []tls.Certificate{clientPair}})
 	got, err := fetch(client, "https://partners.example.com/", "partners.example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -206,16 +204,16 @@ func TestTLSHeaders(t *testing.T) {
 	if got.Proto != "HTTP/2.0" {
 		t.Errorf("it speaks %s", got.Proto)
 	}
-	fingerprint := sha256.Sum256(pair.Certificate[0])
+	fingerprint := sha256.Sum256(clientPair.Certificate[0])
 	for _, want := range []string{
-		"Client-Cert: :" + base64.StdEncoding.EncodeToString(pair.Certificate[0]) + ":\r\n", "X-Ssl-Client-Fingerprint: " + hex.EncodeToString(fingerprint[:]) + "\r\n",
+		"Client-Cert: :" + base64.StdEncoding.EncodeToString(clientPair.Certificate[0]) + ":\r\n", "X-Ssl-Client-Fingerprint: " + hex.EncodeToString(fingerprint[:]) + "\r\n",
 		"X-Ssl-Client-Subject: /CN=test\r\n", "X-Forwarded-Proto: https\r\n",
 	} {
 		if !strings.Contains(got.Body, want) {
 			t.Errorf("the backend did not get %q:\n%s", want, got.Body)
 		}
 	}
-	got, err = fetch(httpsClient(t, g.ports[443], &tls.Config{ServerName: "a.example.com", RootCAs: ca.pool()}), "https://a.example.com/", "a.example.com")
+	got, err = fetch(httpsClient(t, g.ports[443], &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool()}), "https://a.example.com/", "a.example.com")
 	if err != nil || strings.Contains(got.Body, "forged") || strings.Contains(got.Body, "Client-Cert") {
 		t.Errorf("the backend got what the client forged (%v):\n%s", err, got.Body)
 	}
