@@ -280,8 +280,8 @@ func byPrecedence(entries []Entry) []Entry {
 	seen := map[string]bool{}
 	for i := range entries {
 		entry := &entries[i]
-		if entry.plain() {
-			if last := len(kept) - 1; last >= 0 && kept[last].plain() && kept[last].samePlace(entry) {
+		if !entry.Conditional() {
+			if last := len(kept) - 1; last >= 0 && !kept[last].Conditional() && kept[last].samePlace(entry) {
 				continue
 			}
 		} else {

@@ -56,9 +56,6 @@ func (e *Entry) Conditional() bool {
 	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0
 }
 
-// plain says whether the entry asks for a host and a literal path alone.
-func (e *Entry) plain() bool { return !e.Conditional() }
-
 // samePlace says whether two entries are for the same hostname and path.
 func (e *Entry) samePlace(other *Entry) bool {
 	return e.Hostname == other.Hostname && e.PathType == other.PathType && e.Path == other.Path
