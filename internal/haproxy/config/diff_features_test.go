@@ -34,7 +34,7 @@ backends: [{service: one, port: 80, servers: ["10.0.0.1:80"]}]
 certificates: {https: [{secret: cert, names: [a.io], hash: one}]}
 `
 
-// TestDiffOfFeatures has a row for each row of the table in docs/architecture.md.
+// TestDiffOfFeatures has, with TestDiff and TestDiffOfFirstTimes, the rows of the table in docs/architecture.md.
 func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct{ old, new, reload string }{
 		"a path":                                      {"value: /api", "value: /other", ""},
@@ -97,5 +97,24 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 				t.Errorf("the way back needs a reload: %s", back.Reload)
 			}
 		})
+	}
+}
+
+// TestDiffOfFirstTimes has the edits that take a reload because there was nothing of the kind before.
+func TestDiffOfFirstTimes(t *testing.T) {
+	tests := map[string]struct{ old, before, after, reload string }{
+		"the first CORS filter with named origins": {"https://a.io", "*", "https://a.io", config.ReloadKinds},
+		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
+			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", config.ReloadSettings},
+	}
+	for name, test := range tests {
+		render := func(with string) config.Config {
+			w := parseWorld(t, strings.Replace(featuresWorld, test.old, with, 1))
+			w.Authorities = map[string]string{"ca": "PEM"}
+			return config.Render(w.input(t))
+		}
+		if plan := config.Diff(render(test.after), render(test.before)); plan.Reload != test.reload {
+			t.Errorf("%s: got %q, want %q", name, plan.Reload, test.reload)
+		}
 	}
 }
