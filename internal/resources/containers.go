@@ -53,7 +53,7 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 	container := corev1ac.Container().
 		WithName(haproxyContainer).
 		WithImage(image).
-		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock", "-f", configDir+"/current/haproxy.cfg").
+		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600", "-f", configDir+"/current/haproxy.cfg").
 		WithPorts(containerPort("metrics", metricsPort)).
 		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3)).
 		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"math"
+
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -9,6 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
 )
 
 const (
@@ -16,8 +19,8 @@ const (
 	// write what HAProxy reads, and both use the sockets.
 	proxyUser = 99
 
-	// terminationGraceSeconds covers endpointsGoneSeconds and then HAProxy's own hard-stop-after of 30 s.
-	terminationGraceSeconds = 60
+	// endSeconds is how long a pod has to end once its connections have been closed.
+	endSeconds = 15
 
 	// endpointsGoneSeconds is how long a stopping pod goes on accepting connections, until every node knows that it is no
 	// endpoint any more.
@@ -65,7 +68,7 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 		WithServiceAccountName(ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
-		WithTerminationGracePeriodSeconds(terminationGraceSeconds).
+		WithTerminationGracePeriodSeconds(terminationGrace(gateway)).
 		WithSecurityContext(corev1ac.PodSecurityContext().
 			WithRunAsNonRoot(true).
 			WithRunAsUser(proxyUser).
@@ -88,6 +91,12 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
 		).
 		WithVolumes(tlsVolumes(gateway)...)
+}
+
+// terminationGrace is in seconds. A pod that has no connections left ends at once.
+func terminationGrace(gateway *appv1.Gateway) int64 {
+	drain := routing.DrainTimeout(&gateway.Spec)
+	return endpointsGoneSeconds + int64(math.Ceil(drain.Seconds())) + endSeconds
 }
 
 // tokenSources is what kubelet would mount by itself into every container, had it been asked to.

@@ -29,7 +29,7 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 				WithAPIGroups(appv1.GroupName).
 				WithResources("gateways").
 				WithResourceNames(gateway.Name).
-				WithVerbs("get", "list", "watch"),
+				WithVerbs("list", "watch"),
 			rbacv1ac.PolicyRule().
 				WithAPIGroups(appv1.GroupName).
 				WithResources("gateways/status").
@@ -38,11 +38,11 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 			rbacv1ac.PolicyRule().
 				WithAPIGroups("").
 				WithResources("services").
-				WithVerbs("get", "list", "watch"),
+				WithVerbs("list", "watch"),
 			rbacv1ac.PolicyRule().
 				WithAPIGroups("discovery.k8s.io").
 				WithResources("endpointslices").
-				WithVerbs("get", "list", "watch"),
+				WithVerbs("list", "watch"),
 		)
 }
 

@@ -48,6 +48,7 @@ func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
 		c.table.TrustedProxies = append(c.table.TrustedProxies, string(cidr))
 	}
 	slices.Sort(c.table.TrustedProxies)
+	c.table.DrainTimeout = DrainTimeout(spec)
 	for i := range c.table.Listeners {
 		c.table.Listeners[i].Entries = byPrecedence(c.table.Listeners[i].Entries)
 	}

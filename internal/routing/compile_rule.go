@@ -78,6 +78,14 @@ func duration(d appv1.Duration) time.Duration {
 	return parsed
 }
 
+// defaultDrainTimeout is the schema's default.
+const defaultDrainTimeout = time.Minute
+
+// DrainTimeout returns how long the connections of a Gateway may keep a process that is to end from ending.
+func DrainTimeout(spec *appv1.GatewaySpec) time.Duration {
+	return cmp.Or(duration(spec.DrainTimeout), defaultDrainTimeout)
+}
+
 func or[T any](value *T, otherwise T) T {
 	if value == nil {
 		return otherwise

@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Backend is a port of a Service in the Gateway's namespace.
@@ -110,6 +111,8 @@ type Table struct {
 	Policies map[Backend]BackendPolicy
 	// TrustedProxies are the CIDR ranges of those whose X-Forwarded headers are believed.
 	TrustedProxies []string
+	// DrainTimeout is how long connections may keep a process that is to end from ending.
+	DrainTimeout time.Duration
 }
 
 // Rules calls f for every rule of the table, once for each entry that leads to it, with the listener it is reached by.

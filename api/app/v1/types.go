@@ -121,6 +121,14 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
 	TrustedProxies []CIDR `json:"trustedProxies,omitempty"`
 
+	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
+	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
+	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
+	// +optional
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"
+	DrainTimeout Duration `json:"drainTimeout,omitempty"`
+
 	// The Service that makes the proxies reachable.
 	// +optional
 	// +kubebuilder:default={}

@@ -265,6 +265,28 @@ func TestLoadBalancing(t *testing.T) {
 	}
 }
 
+// TestAddedServersGetRequests: those that are added at run time get their share, too.
+func TestAddedServersGetRequests(t *testing.T) {
+	t.Parallel()
+	g := startBackends(t, "", "", "")
+	worker := runtime.NewWorker(g.WorkerSocket)
+	for i := range 4 {
+		added := config.ServerChange{Backend: "b_80", Server: serve(t, named(fmt.Sprint(i)), nil), Settings: config.Render(g.in).Settings["b_80"]}
+		if err := worker.AddServer(t.Context(), added); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, counts := newClient(t, g.ports[80]), map[string]int{}
+	for range 400 {
+		counts[c.send(get("x", "/")).Header.Get("Backend")]++
+	}
+	for i := range 4 {
+		if n := counts[fmt.Sprint(i)]; n < 20 {
+			t.Errorf("server %d got %d of 400 requests: %v", i, n, counts)
+		}
+	}
+}
+
 func TestBackendTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

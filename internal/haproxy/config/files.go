@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"strconv"
 	"strings"
@@ -26,8 +28,14 @@ func (c Config) Files(loadID string) map[string][]byte {
 	var servers []Server
 	// The servers of a section come after its default-server line.
 	endSection := func() {
+		taken := map[uint32]bool{}
 		for _, server := range servers {
-			cfg.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + "\n")
+			id := ServerID(server)
+			for taken[id] {
+				id++
+			}
+			taken[id] = true
+			fmt.Fprintf(&cfg, "    server %s %s id %d\n", ServerName(server), ServerAddress(server), id)
 		}
 		servers = nil
 	}
@@ -70,4 +78,13 @@ func ServerAddress(s Server) string {
 		address = "[" + address + "]"
 	}
 	return address + ":" + strconv.Itoa(int(s.Port))
+}
+
+// ServerID returns the number of a server in its backend section, unless another one has it there. By it HAProxy spreads requests:
+// it is the same in every proxy, and stays when others come and go. HAProxy 2.6 gives a server that is added at run time its
+// number too late, so that all of those would take the same place, and only one be seen there.
+func ServerID(s Server) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(ServerName(s))) // which never fails
+	return h.Sum32()&0x3fffffff + 1
 }

@@ -287,6 +287,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	for _, request := range requests {
 		newClient(t, g.ports[80]).send(request)
+		g.accessLog(t, 1) // whose line is the first
 	}
 	lines := g.accessLog(t, len(requests))
 	for _, line := range lines {

@@ -4,7 +4,8 @@ import "strings"
 
 // The parts of haproxy.cfg that are the same for every Gateway, with what HAProxy 2.6 was seen to do.
 
-// globalSection wants the Gateway's namespace and name and the worker's socket.
+// globalSection wants the Gateway's namespace and name, the worker's socket, and how long connections may keep an old worker
+// from ending.
 //
 // There is no mworker-max-reloads: HAProxy 2.6 counts failed reloads against the worker that keeps running, and ends it,
 // requests and all, with the next reload that succeeds. hard-stop-after bounds old workers.
@@ -18,7 +19,7 @@ const globalSection = `global
     description "gateway %s/%s load="
     log stdout len 16384 format raw local0 info
     stats socket %s mode 600 level admin expose-fd listeners
-    hard-stop-after 30s
+    hard-stop-after %sms
     fd-hard-limit 100000
     httpclient.ssl.verify none
     ssl-load-extra-del-ext
@@ -29,6 +30,13 @@ const globalSection = `global
 // noSessions keeps clients from resuming a TLS session: one that was made with a client certificate for one listener could be
 // resumed at another, which trusts other authorities. Tickets are switched off for the ports concerned.
 const noSessions = `    tune.ssl.cachesize 0
+`
+
+// serverKeepalive finds out within some 20 s that the node behind an idle connection is gone, so that no request is sent there.
+const serverKeepalive = `    option srvtcpka
+    srvtcpka-idle 10s
+    srvtcpka-intvl 3s
+    srvtcpka-cnt 3
 `
 
 // commonSection holds the defaults of all sections. "safe" reuse sends the first request of a client on a connection to
@@ -46,7 +54,7 @@ defaults common
     timeout http-keep-alive 60s
     retries 3
     option redispatch 1
-    http-reuse safe
+` + serverKeepalive + `    http-reuse safe
     http-error status 400 content-type text/plain hdr cache-control no-store string "the request is malformed\n"
     http-error status 405 content-type text/plain hdr cache-control no-store string "the method is not allowed\n"
     http-error status 408 content-type text/plain hdr cache-control no-store string "the request did not arrive in time\n"
@@ -62,10 +70,14 @@ defaults common
 // One access log line is one JSON object. Strings of the client pass the json converter, after they were cut, so that the
 // line is never cut by HAProxy and always parses. What was not found out, as for a request that does not parse, is "-",
 // which is why rule and generation are strings.
+//
+// An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when the
+// worker is told to stop must not meet a closed connection.
 const routingHead = `
 defaults routing from common
     log global
     option dontlognull
+    option idle-close-on-response
     log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
@@ -141,10 +153,12 @@ const routingFound = `    http-request allow if !{ var(txn.torn) -m found } !{ v
 const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg ? }
 `
 
-// routedHead starts the section that all backend sections for requests get their rules from. An answer of a backend is never
-// a reason to send a request again that may not be sent twice.
+// routedHead starts the section that all backend sections for requests get their rules from. A request that a server closes the
+// connection on instead of answering is sent to another one, unless it may not be sent twice: that server may have carried
+// it out.
 const routedHead = `
 defaults routed from common
+    retry-on conn-failure empty-response
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 
@@ -231,7 +245,7 @@ defaults connections
     timeout queue 10s
     retries 3
     option redispatch 1
-`
+` + serverKeepalive
 
 // connectionHead starts the rules of a port with connections.
 const connectionHead = `    log global

@@ -19,7 +19,7 @@ const (
 // whatever others there are, which do nothing for a table without it. Diff relies on that.
 func renderSkeleton(in Input, sections []section) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket())
+	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout))
 	if verifiesClients(in, 0) {
 		b.WriteString(noSessions)
 	}

@@ -66,7 +66,7 @@ func Start(t testing.TB, paths config.Paths, files map[string][]byte) *Instance 
 	if files != nil {
 		h.WriteFiles(files)
 	}
-	h.cmd = exec.Command(binary(t), "-W", "-db", "-S", h.MasterSocket, "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+	h.cmd = exec.Command(binary(t), "-W", "-db", "-S", h.MasterSocket+",mode,600", "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 	h.cmd.Stdout, h.cmd.Stderr = &h.log, &h.log
 	// A process group of its own, so that Stop reaches the workers too.
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

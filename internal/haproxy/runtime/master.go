@@ -97,6 +97,22 @@ func (m *Master) awaitFailures(ctx context.Context) (string, error) {
 //	12991           master          9 [failed: 2]   0d00h00m51s     2.6.12-1+deb12u4
 var failuresPattern = regexp.MustCompile(`(?m)^\d+\s+master\s+\d+ \[failed: (\d+)\]`)
 
+// OldWorkers returns how many workers go on until their connections have ended, though a newer one has taken over.
+func (m *Master) OldWorkers(ctx context.Context) (int, error) {
+	reply, err := exchange(ctx, m.socket, "show proc\n")
+	if err != nil {
+		return 0, fmt.Errorf("failed to ask HAProxy's master for its workers: %w", err)
+	}
+	return countOldWorkers(reply), nil
+}
+
+// countOldWorkers counts the lines of the part of the answer to "show proc" that begins with "# old workers".
+func countOldWorkers(reply string) int {
+	_, part, _ := strings.Cut(reply, "# old workers\n")
+	part, _, _ = strings.Cut(part, "#")
+	return len(strings.FieldsFunc(part, func(r rune) bool { return r == '\n' }))
+}
+
 func parseFailures(reply string) (string, error) {
 	match := failuresPattern.FindStringSubmatch(reply)
 	if match == nil {

@@ -86,12 +86,12 @@ func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) erro
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	add := "add server " + name + " " + config.ServerAddress(change.Server)
+	add := fmt.Sprintf("add server %s %s id %d", name, config.ServerAddress(change.Server), config.ServerID(change.Server))
 	if change.Settings.Options != "" {
 		add += " " + change.Settings.Options
 	}
 	reply, err := exchange(ctx, w.socket, add+"\n")
-	if err == nil && reply != serverAdded && reply != serverExists {
+	if err == nil && reply != serverAdded && !isThere(reply, change.Server) {
 		err = errors.New(firstLine(reply))
 	}
 	if err != nil {
@@ -112,6 +112,12 @@ func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) erro
 		}
 	}
 	return nil
+}
+
+// isThere says whether "add server" was refused because the server exists. HAProxy 2.6 looks at the number first, and names who
+// has it.
+func isThere(reply string, server config.Server) bool {
+	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+config.ServerName(server)+"'")
 }
 
 // RemoveServer keeps new requests from a server and deletes it. It returns ErrServerBusy if the server cannot be deleted

@@ -20,7 +20,7 @@ var (
 	directives = map[string][]string{
 		"global": {"description", "log", "stats", "hard-stop-after", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.maxrewrite", "tune.pattern.cache-size", "no"},
-		"defaults": {"mode", "timeout", "retries", "option", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
+		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request"},
 		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
@@ -35,7 +35,7 @@ var (
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
 		"tcp-request":         {"content", "inspect-delay", "connection"},
-		"option":              {"dontlognull", "redispatch", "httpchk"},
+		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka"},
 	}
 )
 

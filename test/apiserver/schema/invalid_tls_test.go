@@ -93,6 +93,11 @@ var invalidBackends = []refusal{
 	{"no connections", "", backend + "connections: {maxPerEndpoint: 0}}]}",
 		[]string{"spec.backends[0].connections.maxPerEndpoint: Invalid value: 0", "greater than or equal to 1"}},
 
+	{"no time at all to drain", "", http + ", drainTimeout: 0s}",
+		[]string{"spec.drainTimeout: Invalid value: \"0s\": drainTimeout must be between 1s and 1h"}},
+	{"too much time to drain", "", http + ", drainTimeout: 61m}",
+		[]string{"spec.drainTimeout: Invalid value: \"61m\": drainTimeout must be between 1s and 1h"}},
+
 	{"an address as a trusted proxy", "", http + ", trustedProxies: [10.0.0.1]}",
 		[]string{"spec.trustedProxies: Invalid value: every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"}},
 	{"a trusted proxy with more than a range", "", http + ", trustedProxies: [10.0.0.0/8 ::/0]}",
