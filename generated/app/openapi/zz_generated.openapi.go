@@ -889,6 +889,13 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 					},
+					"drainTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"service": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The Service that makes the proxies reachable.",

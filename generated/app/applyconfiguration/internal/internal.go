@@ -243,6 +243,9 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - name
           - port
+    - name: drainTimeout
+      type:
+        scalar: string
     - name: listeners
       type:
         list:

@@ -39,6 +39,10 @@ type GatewaySpecApplyConfiguration struct {
 	// X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else
 	// sends is replaced.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
+	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
+	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
+	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
+	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
 	// The Service that makes the proxies reachable.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
@@ -131,6 +135,14 @@ func (b *GatewaySpecApplyConfiguration) WithTrustedProxies(values ...appv1.CIDR)
 	for i := range values {
 		b.TrustedProxies = append(b.TrustedProxies, values[i])
 	}
+	return b
+}
+
+// WithDrainTimeout sets the DrainTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DrainTimeout field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithDrainTimeout(value appv1.Duration) *GatewaySpecApplyConfiguration {
+	b.DrainTimeout = &value
 	return b
 }
 
