@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,13 +38,13 @@ import (
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
 // Gateways, Services and EndpointSlices, and patching gateways/status. It can read no Secret, no ConfigMap and no pod.
 //
-// +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=get;list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gateway-system,resources=leases,verbs=get;create;update
 
@@ -57,9 +58,10 @@ const (
 	// status says carry the reason of the condition.
 	eventStatusFailed = "StatusFailed"
 
-	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry.
+	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that bounds
+	// how long the status is wrong once the cause is gone.
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = time.Minute
+	lastRetry  = 4 * time.Second
 )
 
 // Controller keeps the children and the status of every Gateway as they should be.
@@ -204,13 +206,17 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 	start := time.Now()
 	err := c.syncHandler(ctx, name)
-	metrics.ObserveSync(time.Since(start), err)
+	outdated := onlyOutdated(err)
+	metrics.ObserveSync(time.Since(start), err != nil && !outdated)
 	switch {
 	case err == nil:
 		c.queue.Forget(name)
 		glog.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
 	case ctx.Err() != nil:
 		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
+	case outdated:
+		glog.V(2).Infof("Trying again with what is newer: %s", oneLine(err))
+		c.queue.AddRateLimited(name)
 	default:
 		glog.Errorf("Trying again later: failed to sync Gateway %s: %s", name, oneLine(err))
 		c.queue.AddRateLimited(name)
@@ -239,10 +245,21 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	observed.Failure = failureOf(childErr)
 
 	computed := status.Compute(gateway, observed, c.now())
-	statusErr := c.updateStatus(ctx, gateway, computed)
+	updated, statusErr := c.updateStatus(ctx, gateway, computed)
 	c.recordEvents(gateway, computed, made, childErr, statusErr)
-	pruneErr := c.pruneProxies(ctx, gateway, observed)
-	return errors.Join(childErr, statusErr, pruneErr)
+	if statusErr == nil {
+		statusErr = c.pruneProxies(ctx, updated, observed)
+	}
+	return errors.Join(childErr, statusErr)
+}
+
+// onlyOutdated says whether nothing is wrong but that something was changed after it was last seen.
+func onlyOutdated(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !onlyOutdated(one) })
+	}
+	return errors.Is(err, children.ErrOutdated)
 }
 
 // get returns a Gateway, to be only read, or nil if there is none.
@@ -310,10 +327,10 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// updateStatus writes the operator's part of the status if it is not what it should be.
-func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) error {
+// updateStatus writes the operator's part of the status if it is not what it should be, and returns the Gateway as it is then.
+func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) (*appv1.Gateway, error) {
 	if !status.Changed(gateway, computed) {
-		return nil
+		return gateway, nil
 	}
 	return c.applyStatus(ctx, gateway, status.ApplyConfiguration(gateway, computed), resources.FieldManager)
 }
@@ -321,33 +338,42 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 // pruneProxies removes the reports of pods that do not exist any more. Each was applied under the name of its pod, and
 // goes when that name applies a status without it.
 func (c *Controller) pruneProxies(ctx context.Context, gateway *appv1.Gateway, observed status.Observed) error {
-	var errs []error
 	for _, pod := range status.GoneProxies(gateway, observed) {
+		var err error
 		nothing := applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(applyappv1.GatewayStatus())
-		errs = append(errs, c.applyStatus(ctx, gateway, nothing, pod))
+		if gateway, err = c.applyStatus(ctx, gateway, nothing, pod); err != nil {
+			return err
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
+// applyStatus applies a part of the status and returns the Gateway as it is then. The API server refuses it if the Gateway,
+// reports included, is not any more what the part was computed from.
 func (c *Controller) applyStatus(
 	ctx context.Context, gateway *appv1.Gateway, applied *applyappv1.GatewayApplyConfiguration, fieldManager string,
-) error {
-	updated, err := c.gatewayClient.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, applied,
-		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if apierrors.IsNotFound(err) {
-		return nil // deleted meanwhile: it has no status any more
-	}
-	if err != nil {
-		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+) (*appv1.Gateway, error) {
+	updated, err := c.gatewayClient.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx,
+		applied.WithResourceVersion(gateway.ResourceVersion), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	switch {
+	case apierrors.IsNotFound(err):
+		return gateway, nil // deleted meanwhile: it has no status any more
+	case apierrors.IsConflict(err):
+		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, children.ErrOutdated)
+	case err != nil:
+		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
 	}
 	c.gateways.Mutation(updated)
-	return nil
+	return updated, nil
 }
 
 // recordEvents tells what a sync did that the status did not tell before. A sync that found nothing to do says nothing.
 func (c *Controller) recordEvents(
 	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, childErr, statusErr error,
 ) {
+	if errors.Is(statusErr, children.ErrOutdated) {
+		return
+	}
 	if statusErr != nil {
 		// What else there is to tell is told by the try that succeeds: until then the status does not know it.
 		c.recorder.Event(gateway, corev1.EventTypeWarning, eventStatusFailed, statusErr.Error())
@@ -365,7 +391,7 @@ func (c *Controller) recordEvents(
 			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
 				"generation %d: nothing to apply but the status", gateway.Generation)
 		}
-	case failureOf(childErr) == nil && !errors.Is(childErr, children.ErrLeftOver):
+	case failureOf(childErr) == nil && !errors.Is(childErr, children.ErrLeftOver) && !errors.Is(childErr, children.ErrOutdated):
 		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(childErr))
 	}
 }

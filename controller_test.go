@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -9,12 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/children"
 )
 
 var ctx = context.Background()
@@ -171,6 +176,39 @@ func TestDriftIsRepaired(t *testing.T) {
 			must(t, test.drift(f))
 			f.expectWrites(f.mustSync(), test.want...)
 			f.expectWrites(f.mustSync())
+		})
+	}
+}
+
+// TestOutdatedWrites: what was computed from an object that has changed meanwhile is refused, and done again without a word.
+func TestOutdatedWrites(t *testing.T) {
+	for resource, clients := range map[string]func(f *fixture) *clienttesting.Fake{
+		"services": func(f *fixture) *clienttesting.Fake { return &f.kube.Fake },
+		"gateways": func(f *fixture) *clienttesting.Fake { return &f.gateways.Fake },
+	} {
+		t.Run(resource, func(t *testing.T) {
+			f := newFixture(t, newGateway(), newService("api", 8080))
+			f.settle()
+			conflicts := 0
+			clients(f).PrependReactor("patch", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if !strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), `"resourceVersion":"`) {
+					t.Error("the write does not say what it was computed from")
+				}
+				conflicts++
+				return conflicts == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: resource}, "shop", errors.New("it was modified"))
+			})
+			f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Listeners[0].Port++ })
+			f.catchUp()
+			_, err := f.sync()
+			if !onlyOutdated(err) {
+				t.Errorf("got %v, want %v and nothing else", err, children.ErrOutdated)
+			}
+			f.mustSync()
+			for _, event := range f.events() {
+				if !strings.HasPrefix(event, "Normal Synced") {
+					t.Errorf("there is an event: %s", event)
+				}
+			}
 		})
 	}
 }

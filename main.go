@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -29,8 +30,10 @@ import (
 	gatewayfactory "gateway/generated/app/informers/externalversions"
 	"gateway/internal/children"
 	"gateway/internal/health"
+	"gateway/internal/lease"
 	"gateway/internal/logging"
 	"gateway/internal/preflight"
+	"gateway/internal/reconnect"
 	"gateway/internal/resources"
 	"gateway/signals"
 )
@@ -41,6 +44,10 @@ const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
+
+	// serverPoll is how often an API server that does not answer is asked again, serverLog how often that is logged.
+	serverPoll = time.Second
+	serverLog  = 30 * time.Second
 
 	// serviceAccountNamespace is where a pod finds the name of its namespace.
 	serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -177,21 +184,29 @@ func run(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
-	kubeClient, gatewayClient, err := clients(config, options.kubeAPIQPS)
+	// The lease and events are for this client: they have to fail soon, and change nothing that another leader's work rests on.
+	plainKube, plainGateways, err := clients(config, options.kubeAPIQPS)
 	if err != nil {
 		return err
 	}
 	options.leaderElectNamespace = leaseNamespace(options)
-	if err := preflight.Check(ctx, kubeClient, gatewayClient, preflight.Options{
+	if err := awaitServer(ctx, plainKube, plainGateways, preflight.Options{
 		Server: config.Host, Namespace: options.namespace, LeaseNamespace: options.leaderElectNamespace,
-	}); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before it started
-		}
+	}); err != nil || ctx.Err() != nil {
+		return err
+	}
+	fence := &lease.Fence{Margin: leaseDuration - renewDeadline}
+	config = rest.CopyConfig(config)
+	config.Wrap(reconnect.Reads)
+	if options.leaderElect {
+		config.Wrap(fence.Wrap)
+	}
+	kubeClient, gatewayClient, err := clients(config, options.kubeAPIQPS)
+	if err != nil {
 		return err
 	}
 
-	recorder, stopEvents, err := events(kubeClient)
+	recorder, stopEvents, err := events(plainKube)
 	if err != nil {
 		return err
 	}
@@ -217,9 +232,31 @@ func run(ctx context.Context, options options) error {
 	gateways.StartWithContext(watching)
 	inputs.Labelled.StartWithContext(watching)
 	inputs.Services.StartWithContext(watching)
-	err = lead(ctx, kubeClient, options, watchdog, func(ctx context.Context) { controller.Run(ctx, options.workers) })
+	err = lead(ctx, plainKube, options, watchdog, fence, func(ctx context.Context) { controller.Run(ctx, options.workers) })
 	stopWatching()
 	return errors.Join(err, server.Stop())
+}
+
+// awaitServer returns what keeps the operator from working, if anything does, once the API server answers or ctx is cancelled.
+// It waits rather than ends the process: kubelet would start that again ever more slowly.
+func awaitServer(
+	ctx context.Context, kubeClient kubernetes.Interface, gatewayClient clientset.Interface, options preflight.Options,
+) error {
+	logged := time.Time{}
+	var checked error
+	_ = wait.PollUntilContextCancel(ctx, serverPoll, true, func(ctx context.Context) (bool, error) {
+		checked = preflight.Check(ctx, kubeClient, gatewayClient, options)
+		absent := errors.As(checked, new(*preflight.AbsentError))
+		if absent && ctx.Err() == nil && time.Since(logged) > serverLog {
+			glog.Errorf("Trying again: %v", checked) // on standard error, too, wherever the log goes
+			logged = time.Now()
+		}
+		return !absent, nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return checked
 }
 
 // clients returns the two clients, with at most qps requests per second each; 0 or less is no limit.
@@ -292,7 +329,7 @@ func leaseNamespace(options options) string {
 // work has returned; only then is the lease given up. If the lease is lost, it returns errLeaseLost without waiting.
 func lead(
 	ctx context.Context, kubeClient kubernetes.Interface, options options,
-	watchdog *leaderelection.HealthzAdaptor, work func(context.Context),
+	watchdog *leaderelection.HealthzAdaptor, fence *lease.Fence, work func(context.Context),
 ) error {
 	if !options.leaderElect {
 		work(ctx)
@@ -325,7 +362,6 @@ func lead(
 		RetryPeriod:     retryPeriod,
 		ReleaseOnCancel: true,
 		Name:            options.leaderElectName,
-		WatchDog:        watchdog,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
 				close(elected)
@@ -338,6 +374,8 @@ func lead(
 	if err != nil {
 		return fmt.Errorf("failed to set up leader election: %w", err)
 	}
+	watchdog.SetLeaderElection(elector)
+	fence.Guard(elector)
 	elector.Run(electing)
 	if electing.Err() == nil {
 		return errLeaseLost

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
+
+	"gateway/internal/lease"
 )
 
 // expectQueue takes everything out of the Controller's queue.
@@ -148,7 +150,7 @@ func newLeader(ctx context.Context, kube *kubefake.Clientset, takes time.Duratio
 	begun, ended = make(chan struct{}), make(chan error, 1)
 	options := options{leaderElect: true, leaderElectName: "test", leaderElectNamespace: "system"}
 	go func() {
-		ended <- lead(ctx, kube, options, leaderelection.NewLeaderHealthzAdaptor(0), func(ctx context.Context) {
+		ended <- lead(ctx, kube, options, leaderelection.NewLeaderHealthzAdaptor(0), &lease.Fence{}, func(ctx context.Context) {
 			close(begun)
 			<-ctx.Done()
 			time.Sleep(takes)

@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/logging"
 	"gateway/internal/preflight"
+	"gateway/internal/reconnect"
 	"gateway/internal/resources"
 	"gateway/signals"
 )
@@ -155,6 +156,7 @@ func run(ctx context.Context, o options) error {
 func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = "gateway-agent"
+	restConfig.Wrap(reconnect.Reads)
 	gateways, err := clientset.NewForConfig(restConfig)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)

@@ -12,6 +12,10 @@ var ErrLeftOver = errors.New("it belongs to a deleted Gateway of the same name a
 // ErrNamespaceGone is returned when the namespace is being deleted, and everything in it: there is nothing to do any more.
 var ErrNamespaceGone = errors.New("its namespace is being deleted")
 
+// ErrOutdated is returned when an object was changed after it was last seen. The change is on its way; trying again then is
+// all there is to do.
+var ErrOutdated = errors.New("it has changed meanwhile")
+
 // NotOwnedError is returned when an object has the name of a child and is not controlled by the Gateway.
 type NotOwnedError struct {
 	// Kind, Namespace and Name are the object's.

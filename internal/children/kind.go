@@ -23,19 +23,20 @@ type object interface {
 }
 
 // configuration is a typed apply configuration, such as *corev1ac.ServiceApplyConfiguration.
-type configuration interface {
+type configuration[A any] interface {
 	GetName() *string
 	GetNamespace() *string
+	WithResourceVersion(value string) A
 }
 
 // client is what is used of a typed client for one namespace, such as corev1.ServiceInterface.
-type client[T object, A configuration] interface {
+type client[T object, A any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Apply(ctx context.Context, desired A, options metav1.ApplyOptions) (T, error)
 }
 
 // kind keeps the children of one kind.
-type kind[T object, A configuration] struct {
+type kind[T object, A configuration[A]] struct {
 	// name is the kind's name in errors and events.
 	name string
 	// cache is the informer's, overlaid with what was applied and has not come back through the watch. Without the
@@ -47,7 +48,7 @@ type kind[T object, A configuration] struct {
 	extract func(object T, fieldManager string) (A, error)
 }
 
-func newKind[T object, A configuration](
+func newKind[T object, A configuration[A]](
 	name string, indexer cache.Indexer, client func(string) client[T, A], extract func(T, string) (A, error),
 ) kind[T, A] {
 	return kind[T, A]{name: name, cache: Overlay(indexer), client: client, extract: extract}
@@ -82,6 +83,9 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 		if equality.Semantic.DeepEqual(owned, desired) {
 			return current, false, nil
 		}
+		// The API server refuses the apply if someone has changed the object meanwhile, perhaps another operator that knows
+		// more than this one.
+		desired = desired.WithResourceVersion(current.GetResourceVersion())
 	}
 	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
 		FieldManager: resources.FieldManager,
@@ -89,6 +93,8 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	})
 	switch {
 	case err == nil:
+	case apierrors.IsConflict(err):
+		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrOutdated)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		// An apply creates what is not there: what is not found is the namespace.
 		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrNamespaceGone)

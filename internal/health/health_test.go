@@ -59,8 +59,8 @@ func TestChecks(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	metrics.ObserveSync(time.Millisecond, nil)
-	metrics.ObserveSync(time.Millisecond, errors.New("any"))
+	metrics.ObserveSync(time.Millisecond, false)
+	metrics.ObserveSync(time.Millisecond, true)
 	_, body := get(t, start(t, Options{}), "/metrics")
 	for _, line := range []string{
 		`gateway_syncs_total{result="success"} 1`,

@@ -33,11 +33,11 @@ func init() {
 	}
 }
 
-// ObserveSync counts a sync that took the given time and ended with err, which may be nil.
-func ObserveSync(took time.Duration, err error) {
+// ObserveSync counts a sync that took the given time, and failed or not.
+func ObserveSync(took time.Duration, failed bool) {
 	syncDuration.Observe(took.Seconds())
 	result := "success"
-	if err != nil {
+	if failed {
 		result = "error"
 	}
 	syncs.WithLabelValues(result).Inc()

@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -32,7 +34,7 @@ type Permission struct {
 }
 
 var (
-	read  = []string{"get", "list", "watch"}
+	read  = []string{"list", "watch"}
 	write = []string{"get", "list", "watch", "create", "patch"}
 )
 
@@ -135,6 +137,12 @@ func describe(verbs []string, permission Permission, namespace string) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(verbs, "/"), resource, where)
 }
 
+// AbsentError says that the API server does not answer, or cannot now: it may be about to start.
+type AbsentError struct{ cause error }
+
+func (e *AbsentError) Error() string { return e.cause.Error() }
+func (e *AbsentError) Unwrap() error { return e.cause }
+
 // explain turns what a client returned into what to do about it.
 func explain(err error, options Options) error {
 	var network *url.Error
@@ -142,8 +150,12 @@ func explain(err error, options Options) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &network):
-		return fmt.Errorf("cannot reach the API server at %s (%w): check that it runs, and that -kubeconfig or -master "+
+		explained := fmt.Errorf("cannot reach the API server at %s (%w): check that it runs, and that -kubeconfig or -master "+
 			"means this one", options.Server, network.Err)
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			return explained // it answers, and will not be another one
+		}
+		return &AbsentError{explained}
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who is asking (%w): check the credentials in the kubeconfig",
 			options.Server, err)
@@ -151,5 +163,10 @@ func explain(err error, options Options) error {
 		return fmt.Errorf(`the API server at %s does not know Gateways: install the CRD with "make install" or `+
 			`"kubectl apply -f artifacts/crd"`, options.Server)
 	}
-	return fmt.Errorf("the API server at %s does not work: %w", options.Server, err)
+	explained := fmt.Errorf("the API server at %s does not work: %w", options.Server, err)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code != http.StatusTooManyRequests && status.Status().Code < http.StatusInternalServerError {
+		return explained
+	}
+	return &AbsentError{explained}
 }

@@ -105,6 +105,9 @@ func TestCheck(t *testing.T) {
 			case err != nil && strings.Contains(err.Error(), "\n"):
 				t.Errorf("the error has more than one line: %q", err)
 			}
+			if absent := errors.As(err, new(*AbsentError)); absent != (errors.Is(test.kubeErr, refused) || apierrors.IsServiceUnavailable(test.listErr)) {
+				t.Errorf("%v counts as absence: %t", err, absent)
+			}
 			if errors.Is(test.kubeErr, refused) && !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("%v does not wrap its cause", err)
 			}

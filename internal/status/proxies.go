@@ -63,8 +63,9 @@ func sortedUnique(names []string) []string {
 	return slices.Compact(names)
 }
 
-// checkProgrammed compares what the ready proxies report with the generation of the Gateway. A failed child comes first:
-// it may be the reason for everything else.
+// checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and has
+// reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report was taken in
+// (see confirms in internal/agent). A failed child comes first: it may be the reason for everything else.
 func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFailure) condition {
 	if failure != nil {
 		return childFailed(*failure)
@@ -90,13 +91,29 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 		}
 	}
 	message := fmt.Sprintf("%d of %d ready proxies run generation %d", current, ready, gateway.Generation)
+	behind := lagging(gateway, proxies)
 	switch {
-	case current == ready:
+	case current == ready && behind == "":
 		return programmed(message)
+	case current == ready:
+		return pending(message + "; " + behind)
 	case failed != "":
 		return loadFailed(message + failed)
 	}
 	return pending(message + waiting)
+}
+
+// lagging names a proxy that is not ready and may become so with an older generation, "" if there is none.
+func lagging(gateway *appv1.Gateway, proxies endpoints) string {
+	for _, report := range gateway.Status.Proxies {
+		if report.ObservedGeneration == gateway.Generation || report.ObservedGeneration == 0 {
+			continue
+		}
+		if !slices.Contains(proxies.ready, report.Pod) && slices.Contains(proxies.alive, report.Pod) {
+			return fmt.Sprintf("pod %s, which is not ready, runs generation %d", report.Pod, report.ObservedGeneration)
+		}
+	}
+	return ""
 }
 
 func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {

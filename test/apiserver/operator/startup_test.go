@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,12 +46,10 @@ func TestCannotStart(t *testing.T) {
 		{"a kubeconfig that is none", nil, []string{"-kubeconfig=" + broken}, []string{"the kubeconfig cannot be used"}},
 		{"no kubeconfig and no pod", []string{"KUBECONFIG=", "HOME=" + nowhere}, nil,
 			[]string{"there is no cluster to work on: pass -kubeconfig"}},
-		{"a server that does not answer", nil, []string{"-kubeconfig=" + server.Kubeconfig, "-master=https://127.0.0.1:1"},
-			[]string{"cannot reach the API server at https://127.0.0.1:1", "connection refused", "check that it runs"}},
 		{"a user the server does not know", nil, []string{"-kubeconfig=" + server.TokenKubeconfig(t, "no-token")},
 			[]string{"does not know who is asking", "check the credentials"}},
 		{"a user who may do nothing", nil, []string{"-kubeconfig=" + tokenKubeconfig(t, "startup", "nobody")},
-			[]string{"missing permissions: get/list/watch gateways.app.example.com in all namespaces", "apply artifacts/rbac"}},
+			[]string{"missing permissions: list/watch gateways.app.example.com in all namespaces", "apply artifacts/rbac"}},
 		{"an address that is in use", nil, []string{"-kubeconfig=" + server.Kubeconfig, "-health-address=" +
 			apiServer()}, []string{"address already in use", "-health-address"}},
 	} {
@@ -58,6 +57,25 @@ func TestCannotStart(t *testing.T) {
 			t.Parallel()
 			expectCannotStart(t, c.env, c.arguments, c.want...)
 		})
+	}
+}
+
+// TestAbsentServer: an operator that starts before the API server says so in one line, where whoever started it sees it, and
+// waits.
+func TestAbsentServer(t *testing.T) {
+	t.Parallel()
+	o := testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1")
+	testenv.Eventually(t, soon, "it says that there is no server", func(context.Context) error {
+		for _, want := range []string{"cannot reach the API server at https://127.0.0.1:1", "connection refused", "check that it runs"} {
+			if !strings.Contains(o.Output(), want) {
+				return errors.Join(errors.New("it printed "+o.Output()), o.Running())
+			}
+		}
+		return nil
+	})
+	o.Signal(t, syscall.SIGTERM)
+	if code := o.Exit(t, soon); code != 0 || strings.Count(o.Output(), "\n") != 1 {
+		t.Errorf("the exit code is %d, want 0; it printed\n%s", code, o.Output())
 	}
 }
 
