@@ -85,6 +85,8 @@ type Agent struct {
 	// keptID is the configuration on the disk that all older ones were removed for, provenID the one that was last marked
 	// as proven.
 	keptID, provenID string
+	// reloaded is when HAProxy was last made to reload.
+	reloaded time.Time
 	// tidied is when leftovers were last looked at.
 	tidied time.Time
 	// downSince is when HAProxy stopped answering; zero while it answers.
@@ -109,8 +111,8 @@ func New(options Options) (*Agent, error) {
 		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
 		mounts:  newMountReader(options.Mounts),
-		report:  newReporter(options),
 	}
+	a.report = newReporter(options, func(generation int64) { a.probes.confirm(generation) })
 	var err error
 	if a.watch, err = newWatcher(options, a.changed, a.report.again); err != nil {
 		return nil, err
@@ -243,7 +245,7 @@ func (a *Agent) keep() {
 
 // tell passes on what runs to whoever asks: the API server, kubelet, Prometheus.
 func (a *Agent) tell() {
-	a.probes.observe(a.state.up, a.state.unknown == "", a.state.live)
+	a.probes.observe(a.state.up, a.state.sure())
 	liveGeneration.Set(float64(a.state.live))
 	message := a.message(time.Now())
 	if a.compiled.table == nil || a.searching || a.state.live == 0 && message == "" {

@@ -27,6 +27,10 @@ const (
 	masterGrace = 2 * time.Second
 	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
 	stuckGrace = 5 * time.Second
+	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
+	// drainTimeout has ended its connections. So there are at most twice as many if that is up to manyWorkers * longestSpace.
+	manyWorkers  = 8
+	longestSpace = 30 * time.Second
 	// downGrace is how long HAProxy may take to start before the status says that it does not run.
 	downGrace = 10 * time.Second
 )
@@ -34,12 +38,15 @@ const (
 // act takes the step that leads to a.want, or to the next best. It returns whether HAProxy runs something new.
 func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	now := time.Now()
-	a.searching = false
+	a.searching, a.state.crowded = false, false
 	if a.isStuck(now) {
 		return false, a.writeBare()
 	}
 	others := a.others()
 	want, index, next := a.state.choose(a.want, others, now)
+	if a.state.crowded = index >= 0 && next.reload != "" && a.isCrowded(ctx, now); a.state.crowded {
+		want, index, next = a.state.choose(a.want, others, now)
+	}
 	if index < 0 {
 		return false, nil
 	}
@@ -75,19 +82,42 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		}
 		glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
 	}
-	if err := a.reload(ctx, reason); err != nil {
+	err = checkPorts(ctx, a.options.Bind, before.table, want.table)
+	if err == nil {
+		err = a.reload(ctx, reason)
+	}
+	if err != nil {
 		return false, a.failed(err, before, beforeKnown, index < len(others))
 	}
 	a.judge(index, time.Now())
 	return true, nil
 }
 
+// isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.
+func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
+	if !a.state.up || a.state.unknown != "" {
+		return false
+	}
+	workers, err := a.master.OldWorkers(ctx)
+	if err != nil || workers < manyWorkers {
+		return false // the reload says what is wrong with the master
+	}
+	if now.Sub(a.reloaded) >= min(a.state.disk.table.DrainTimeout/manyWorkers, longestSpace) {
+		return false
+	}
+	glog.V(1).Infof("Generation %d waits for a moment: %d old workers still have connections", a.want.generation, workers)
+	return true
+}
+
 // failed takes back what could not be loaded; more says that there is something else to try. As long as it may be because of
 // a certificate, that is no error.
 func (a *Agent) failed(err error, before load, known, more bool) error {
 	loadFailures.Inc()
-	rejected := errors.As(err, new(*runtime.RejectedError))
-	a.state.fail(&a.state.disk, err.Error(), rejected, time.Now())
+	rejected, longest := errors.As(err, new(*runtime.RejectedError)), lastSoonRetry
+	if rejected {
+		longest = lastRetry
+	}
+	a.state.fail(&a.state.disk, err.Error(), rejected, longest, time.Now())
 	err = fmt.Errorf("failed to load %s: %w", a.state.disk.id, err)
 	rollBackErr := a.rollBack(before, known)
 	if more {
@@ -176,6 +206,7 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
+	a.reloaded = time.Now()
 	a.state.leftovers = nil
 	a.state.loaded(process)
 	part := ""

@@ -22,13 +22,14 @@ type probes struct {
 	mu sync.Mutex
 	// beats is when the loop was last seen to begin a pass.
 	beats time.Time
-	// first is the generation of the first Gateway that was seen, 0 before.
-	first int64
-	// served says that this pod ran a Gateway's configuration once: it counts as ready from then on, as the last good
-	// configuration is better than none.
+	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is better
+	// than none.
 	served bool
 	// up says whether HAProxy answers.
 	up bool
+	// live is the generation that HAProxy runs, 0 if that is not known, and confirmed the one whose report the API server took
+	// in last, before it said that all proxies run a newer one.
+	live, confirmed int64
 }
 
 // newProbes returns the probes of an agent that found a configuration that HAProxy had run, or not.
@@ -43,23 +44,25 @@ func (p *probes) beat(now time.Time) {
 	p.beats = now
 }
 
-// wants notes that the Gateway was seen.
-func (p *probes) wants(generation int64) {
+// observe notes whether HAProxy answers, and of which generation it is known to run the configuration; 0: of none.
+func (p *probes) observe(up bool, live int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.first == 0 {
-		p.first = generation
-	}
+	p.up, p.live = up, live
+	p.serve()
 }
 
-// observe notes whether HAProxy answers, whether it is known what it runs, and of which generation that is.
-func (p *probes) observe(up, known bool, live int64) {
+// confirm notes that the API server took in the report of a generation when no newer one was said to be live everywhere. From
+// then on that is not said without asking this pod (see status.checkProgrammed), so that it may become ready.
+func (p *probes) confirm(generation int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.up = up
-	if up && known && p.first != 0 && live >= p.first {
-		p.served = true
-	}
+	p.confirmed = generation
+	p.serve()
+}
+
+func (p *probes) serve() {
+	p.served = p.served || p.up && p.live != 0 && p.live == p.confirmed
 }
 
 // started is nil when HAProxy can start.

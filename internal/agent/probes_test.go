@@ -12,32 +12,32 @@ import (
 )
 
 func TestReadiness(t *testing.T) {
+	// confirmed is the generation whose report was confirmed before the step, if any.
 	type step struct {
-		up, known bool
+		confirmed int64
+		up        bool
 		live      int64
 		ready     bool
 	}
 	tests := map[string]struct {
 		served bool
-		first  int64
 		steps  []step
 	}{
-		"ready once the Gateway's first generation is live, and then on": {false, 5, []step{
-			{false, false, 0, false}, {true, false, 0, false}, {true, true, 4, false}, {true, true, 5, true}, {true, false, 0, true},
+		"ready once the report of what is live was confirmed, and then on": {false, []step{
+			{0, false, 0, false}, {0, true, 0, false}, {0, true, 4, false}, {3, true, 5, false}, {5, true, 5, true}, {0, true, 6, true}, {0, true, 0, true},
 		}},
-		"never without a Gateway":           {false, 0, []step{{true, true, 0, false}}},
-		"not while HAProxy does not answer": {false, 5, []step{{true, true, 5, true}, {false, true, 5, false}, {true, true, 5, true}}},
-		"an earlier agent served already":   {true, 0, []step{{false, false, 0, false}, {true, false, 0, true}}},
+		"a confirmation of something else does not count": {false, []step{{4, true, 5, false}, {0, true, 0, false}}},
+		"not while HAProxy does not answer":               {false, []step{{5, true, 5, true}, {0, false, 5, false}, {0, true, 5, true}}},
+		"an earlier agent served already":                 {true, []step{{0, false, 0, false}, {0, true, 0, true}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := newProbes("", test.served)
-			if test.first != 0 {
-				h.wants(test.first)
-				h.wants(test.first + 100)
-			}
 			for i, step := range test.steps {
-				h.observe(step.up, step.known, step.live)
+				if step.confirmed != 0 {
+					h.confirm(step.confirmed)
+				}
+				h.observe(step.up, step.live)
 				if got := h.ready() == nil; got != step.ready {
 					t.Errorf("step %d: ready is %t (%v), want %t", i, got, h.ready(), step.ready)
 				}

@@ -73,7 +73,6 @@ func (a *Agent) compile() {
 		a.reported = 0
 	}
 	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table}
-	a.probes.wants(gateway.Generation)
 }
 
 // render makes a load of a table with the present endpoints and those of its certificates that are among the given ones.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/golang/glog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +22,7 @@ import (
 const (
 	reportTimeout    = 5 * time.Second
 	firstReportRetry = 100 * time.Millisecond
-	lastReportRetry  = 30 * time.Second
+	lastReportRetry  = 4 * time.Second
 	// goodbyeTimeout bounds the removal of the entry when the pod ends: the operator removes it too, later.
 	goodbyeTimeout = 3 * time.Second
 	// maxMessage and maxProblem are the longest messages the API takes, of a proxy and of a problem.
@@ -58,6 +59,9 @@ type reporter struct {
 	gateways           typedappv1.GatewayInterface
 	namespace, gateway string
 	pod                string
+	// confirmed is called with the generation of a report that the API server took in, unless a newer one was said to be live
+	// everywhere then.
+	confirmed func(generation int64)
 	// wake holds an element when wanted changed.
 	wake chan struct{}
 
@@ -69,8 +73,9 @@ type reporter struct {
 	applied bool
 }
 
-func newReporter(options Options) *reporter {
+func newReporter(options Options, confirmed func(generation int64)) *reporter {
 	return &reporter{
+		confirmed: confirmed,
 		gateways:  options.Gateways.AppV1().Gateways(options.Namespace),
 		namespace: options.Namespace,
 		gateway:   options.Gateway,
@@ -159,7 +164,14 @@ func (r *reporter) write(ctx context.Context) error {
 		entry.WithProblems(applied)
 	}
 	// A Gateway that does not exist any more wants no report; one of its name made anew has another UID.
-	if err := r.apply(ctx, reportTimeout, entry); err != nil && !apierrors.IsNotFound(err) {
+	gateway, err := r.apply(ctx, reportTimeout, entry)
+	switch {
+	case err == nil:
+		programmed := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+		if programmed == nil || programmed.Status != metav1.ConditionTrue || programmed.ObservedGeneration <= wanted.generation {
+			r.confirmed(wanted.generation)
+		}
+	case !apierrors.IsNotFound(err):
 		return err
 	}
 	r.mu.Lock()
@@ -175,19 +187,21 @@ func (r *reporter) goodbye() {
 	if !valid {
 		return
 	}
-	if err := r.apply(context.Background(), goodbyeTimeout); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := r.apply(context.Background(), goodbyeTimeout); err != nil && !apierrors.IsNotFound(err) {
 		glog.Warningf("The operator will have to clean up: %v", err)
 	}
 }
 
-// apply makes the entries all that this pod owns of the Gateway's status.
-func (r *reporter) apply(ctx context.Context, timeout time.Duration, entries ...*applyappv1.ProxyStatusApplyConfiguration) error {
+// apply makes the entries all that this pod owns of the Gateway's status, and returns the Gateway as it is then.
+func (r *reporter) apply(
+	ctx context.Context, timeout time.Duration, entries ...*applyappv1.ProxyStatusApplyConfiguration,
+) (*appv1.Gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
-	_, err := r.gateways.ApplyStatus(ctx, gateway, metav1.ApplyOptions{FieldManager: r.pod, Force: true})
+	updated, err := r.gateways.ApplyStatus(ctx, gateway, metav1.ApplyOptions{FieldManager: r.pod, Force: true})
 	if err != nil {
-		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", r.namespace, r.gateway, err)
+		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", r.namespace, r.gateway, err)
 	}
-	return nil
+	return updated, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -23,7 +24,7 @@ func reporting(t *testing.T, refuse func(n int64) error) (*rig, *reporter, *atom
 		err := refuse(writes.Add(1))
 		return err != nil, nil, err
 	})
-	reporter := newReporter(r.options)
+	reporter := newReporter(r.options, func(int64) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); reporter.run(ctx) }()
@@ -87,4 +88,49 @@ func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {
 	if got := writes.Load(); got != 0 {
 		t.Errorf("%d writes before there was a report", got)
 	}
+}
+
+// TestReadyOnlyOnceTheReportCounts: nobody may say that all proxies run a generation without having asked a pod that is ready.
+func TestReadyOnlyOnceTheReportCounts(t *testing.T) {
+	r := newRig(t)
+	r.createService("api")
+	r.createSlice("api", "one", newEndpoint(t, "one"))
+	r.createGateway(r.spec("api"))
+	var refused, later atomic.Bool
+	refused.Store(true)
+	answered := make(chan struct{}, 100)
+	r.gateways.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		defer func() { answered <- struct{}{} }()
+		gateway := &appv1.Gateway{}
+		if later.Load() {
+			gateway.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionProgrammed, Status: metav1.ConditionTrue, ObservedGeneration: 2}}
+		}
+		if refused.Load() {
+			return true, nil, errors.New("connection refused")
+		}
+		return later.Load(), gateway, nil
+	})
+	r.startAgent()
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	<-answered
+	if r.agent.probes.ready() == nil {
+		t.Error("the pod is ready though its report was refused")
+	}
+	// The others run generation 2 already, and this pod has not seen it.
+	later.Store(true)
+	refused.Store(false)
+	for range cap(answered) {
+		select {
+		case <-answered:
+		default:
+		}
+	}
+	<-answered
+	if r.agent.probes.ready() == nil {
+		t.Error("the pod is ready with generation 1 though generation 2 is said to be live everywhere")
+	}
+	later.Store(false)
+	r.edit(r.spec("api"))
+	r.eventually("the pod is ready", r.agent.probes.ready)
 }

@@ -23,8 +23,10 @@ const (
 
 const (
 	firstRetry = time.Second
-	// Each refusal may cost something: where a port is taken, HAProxy 2.6 accepts no connections for the 2 s that it tries.
-	lastRetry = 5 * time.Minute
+	// What HAProxy refuses, it refuses again unless something around it changes, and each refusal may cost something. What
+	// could not be put to it, or is known to be refused without asking, is tried again soon.
+	lastRetry     = 5 * time.Minute
+	lastSoonRetry = 2 * time.Second
 )
 
 // load is one configuration and what it was made from.
@@ -86,6 +88,8 @@ type state struct {
 	// certificates alone are known.
 	good load
 
+	// crowded says that nothing is reloaded for a moment, because many old workers are still there.
+	crowded bool
 	// failures holds what was refused, by its key.
 	failures map[string]failure
 	// leftovers are servers that are out of use and that HAProxy cannot delete while they have connections.
@@ -128,6 +132,14 @@ func (s *state) loaded(worker runtime.Process) {
 	}
 }
 
+// sure returns the generation that the worker is known to run exactly, 0 if it is not known.
+func (s *state) sure() int64 {
+	if s.unknown != "" {
+		return 0
+	}
+	return s.live
+}
+
 // runsAlready notes that there is nothing to do for a load. What is known about it may be new all the same.
 func (s *state) runsAlready(wanted load) {
 	if !s.up || s.unknown != "" || s.disk.generation != wanted.generation {
@@ -167,12 +179,12 @@ func (s *state) next(want config.Config) step {
 	}
 }
 
-// choose returns the first load that leads somewhere, its index and how to get there: the wanted one or, while it is refused,
-// one of the others, which are made when they are needed. The index is -1 if all of them are refused.
+// choose returns the first load that leads somewhere, its index and how to get there: the wanted one or, while it is refused
+// or has to wait, one of the others, which are made when they are needed. The index is -1 if that goes for all of them.
 func (s *state) choose(want load, others []func() load, now time.Time) (load, int, step) {
 	for i := 0; ; i++ {
 		next := s.next(want.config)
-		if next.reload == "" || !s.refused(&want, now) {
+		if next.reload == "" || !s.refused(&want, now) && !s.crowded {
 			return want, i, next
 		}
 		if i == len(others) {
@@ -190,10 +202,10 @@ func (s *state) refused(wanted *load, now time.Time) bool {
 // forgetAfter is how long a failure is remembered that nobody asks for.
 const forgetAfter = time.Hour
 
-// fail notes that a load failed; it is tried again after a while that doubles each time.
-func (s *state) fail(refused *load, message string, rejected bool, now time.Time) {
+// fail notes that a load failed; it is tried again after a while that doubles each time, up to the longest.
+func (s *state) fail(refused *load, message string, rejected bool, longest time.Duration, now time.Time) {
 	key := refused.key()
-	delay := min(max(2*s.failures[key].delay, firstRetry), lastRetry)
+	delay := min(max(2*s.failures[key].delay, firstRetry), longest)
 	if s.failures == nil {
 		s.failures = map[string]failure{}
 	}

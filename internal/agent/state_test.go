@@ -112,11 +112,11 @@ func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
 	if got.generation != 2 || index != 0 || next.reload == "" {
 		t.Errorf("before it was refused: %d, generation %d, %+v", index, got.generation, next)
 	}
-	s.fail(&bad, "no", true, now)
+	s.fail(&bad, "no", true, lastRetry, now)
 	if _, index, next = s.choose(bad, others, now); index != 1 || next.reload == "" {
 		t.Errorf("the second best was not refused yet: %d, %+v", index, next)
 	}
-	s.fail(&worse, "no", true, now)
+	s.fail(&worse, "no", true, lastRetry, now)
 	got, index, next = s.choose(bad, others, now)
 	if got.generation != 1 || index != 2 || next.reload != "" || len(next.plan.Add) != 1 {
 		t.Errorf("while it waits: %d, generation %d, %+v", index, got.generation, next)
@@ -141,7 +141,7 @@ func TestRetriesBackOff(t *testing.T) {
 	want := firstRetry
 	x, y := load{config: config.Config{Skeleton: "x"}}, load{config: config.Config{Skeleton: "y"}}
 	for range 10 {
-		s.fail(&x, "no", true, now)
+		s.fail(&x, "no", true, lastRetry, now)
 		if !s.refused(&x, now.Add(want-1)) || s.refused(&x, now.Add(want)) {
 			t.Errorf("the wait is not %s", want)
 		}
@@ -162,7 +162,7 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 	withList := func(content string) *load {
 		return &load{config: config.Config{Skeleton: "x", Static: map[string][]byte{"certificates-443.list": []byte(content)}}}
 	}
-	s.fail(withList("one"), "no", true, now)
+	s.fail(withList("one"), "no", true, lastRetry, now)
 	if !s.refused(withList("one"), now) || s.refused(withList("two"), now) {
 		t.Error("other certificates are another load")
 	}
