@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +16,8 @@ import (
 
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
+
+	"gateway/internal/haproxy/config"
 )
 
 func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
@@ -153,6 +157,18 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`); got != reloads {
 		t.Errorf("%v reloads for a restart", got-reloads)
 	}
+}
+
+func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
+	r, _ := serving(t)
+	r.stop()
+	r.haproxy.Stop()
+	file := filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile)
+	r.must(os.WriteFile(file, []byte("\x00garbage\n"), 0o600))
+	r.startAgent()
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	r.expectReport(1, "")
 }
 
 func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"os"
@@ -10,13 +11,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/golang/glog"
+
 	"gateway/internal/haproxy/config"
 )
 
 const (
 	dirPrefix = "load-"
 	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent, which
-	// knows nothing of this one's.
+	// knows nothing of this one's. In it is the checksum of all other files.
 	provenName = "proven"
 	// certificatesName is a file that lists the certificates that are in the configuration, SECRET HASH a line.
 	certificatesName = "certificates"
@@ -34,7 +37,7 @@ type store struct {
 }
 
 // open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is known
-// to have run it.
+// to have run it. One that is not any more what HAProxy has run is none: the symlink goes, so that HAProxy does not start on it.
 func (s *store) open() (id string, proven bool, err error) {
 	entries, err := os.ReadDir(filepath.Dir(s.current))
 	if err != nil {
@@ -56,8 +59,44 @@ func (s *store) open() (id string, proven bool, err error) {
 	if _, err := os.Stat(filepath.Join(s.current, config.ConfigFile)); err != nil {
 		return "", false, nil //nolint:nilerr // a symlink to nothing is no configuration; the next write replaces it
 	}
-	_, err = os.Stat(filepath.Join(s.current, provenName))
-	return id, err == nil, nil
+	mark, err := os.ReadFile(filepath.Join(s.current, provenName))
+	if err != nil {
+		return id, false, nil //nolint:nilerr // without the mark it is not proven
+	}
+	files, err := s.read(id)
+	if err != nil || string(mark) != checksum(files) {
+		glog.Errorf("The configuration %s on disk is damaged (%v): waiting for the API server to make another one", id, err)
+		return "", false, os.Remove(s.current)
+	}
+	return id, true, nil
+}
+
+// read returns the files of a configuration.
+func (s *store) read(id string) (map[string][]byte, error) {
+	entries, err := os.ReadDir(s.dir(id))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, entry := range entries {
+		if files[entry.Name()], err = os.ReadFile(filepath.Join(s.dir(id), entry.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// checksum tells the content of files but the mark.
+func checksum(files map[string][]byte) string {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != provenName {
+			// Writing to a hash never fails.
+			_, _ = fmt.Fprintf(sum, "%s %d ", name, len(files[name]))
+			_, _ = sum.Write(files[name])
+		}
+	}
+	return fmt.Sprintf("%08x\n", sum.Sum32())
 }
 
 // certificates returns those that are in the configuration that the symlink points to.
@@ -121,7 +160,11 @@ func (s *store) point(id string) error {
 
 // prove notes that HAProxy has run a configuration.
 func (s *store) prove(id string) error {
-	if err := writeFile(filepath.Join(s.dir(id), provenName), nil); err != nil {
+	files, err := s.read(id)
+	if err == nil {
+		err = writeFile(filepath.Join(s.dir(id), provenName), []byte(checksum(files)))
+	}
+	if err != nil {
 		return fmt.Errorf("failed to mark a configuration: %w", err)
 	}
 	return nil
@@ -146,15 +189,14 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns when the content is on the disk, where a crash of the machine leaves it. An empty file is a mark that
-// may get lost.
+// writeFile returns when the content is on the disk, where a crash of the machine leaves it. The mark may get lost.
 func writeFile(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	if err == nil && len(content) > 0 {
+	if err == nil && filepath.Base(path) != provenName {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())

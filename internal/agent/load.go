@@ -179,7 +179,7 @@ func (a *Agent) write(want load, next step) error {
 	files := want.config.Files(want.id)
 	files[certificatesName] = formatCertificates(want.certificates)
 	if a.state.proven && next.reload == "" {
-		files[provenName] = nil
+		files[provenName] = []byte(checksum(files))
 	}
 	if err := a.store.write(want.id, files); err != nil {
 		return err

@@ -17,6 +17,9 @@ const (
 	// startupSeconds is how long the agent may take until the first configuration is on disk: it has to read its Gateway
 	// and everything behind it from the API server.
 	startupSeconds = 120
+
+	// hangingSeconds is what a container has to end if it fails its liveness probe: there is nothing left to drain.
+	hangingSeconds = 5
 )
 
 // agent is the native sidecar that writes HAProxy's configuration. It starts first, and HAProxy only once /startupz
@@ -37,7 +40,8 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 		})).
 		WithStartupProbe(probe("/startupz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
 		WithReadinessProbe(probe("/readyz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
-		WithLivenessProbe(probe("/healthz", healthPort).WithPeriodSeconds(10).WithFailureThreshold(3)).
+		WithLivenessProbe(probe("/healthz", healthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
+			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(configVolume, configDir),
@@ -55,7 +59,8 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 		WithImage(image).
 		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600", "-f", configDir+"/current/haproxy.cfg").
 		WithPorts(containerPort("metrics", metricsPort)).
-		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3)).
+		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3).
+			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithLifecycle(corev1ac.Lifecycle().WithPreStop(corev1ac.LifecycleHandler().
 			WithSleep(corev1ac.SleepAction().WithSeconds(endpointsGoneSeconds)))).
 		WithSecurityContext(restricted()).

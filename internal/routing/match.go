@@ -2,6 +2,7 @@ package routing
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
@@ -98,7 +99,12 @@ func regexMatches(expression, value string) bool {
 	for i := range len(value) {
 		characters[i] = rune(value[i])
 	}
-	return regexp.MustCompile(`\A(?:` + expression + `)\z`).MatchString(string(characters))
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		panic(err) // Compile leaves out what does not parse
+	}
+	// Not the text itself: it may end within \Q.
+	return regexp.MustCompile(`\A(?:` + parsed.String() + `)\z`).MatchString(string(characters))
 }
 
 // ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard
