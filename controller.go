@@ -61,7 +61,7 @@ const (
 	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that bounds
 	// how long the status is wrong once the cause is gone.
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 4 * time.Second
+	lastRetry  = 3 * time.Second
 )
 
 // Controller keeps the children and the status of every Gateway as they should be.

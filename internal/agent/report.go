@@ -22,7 +22,7 @@ import (
 const (
 	reportTimeout    = 5 * time.Second
 	firstReportRetry = 100 * time.Millisecond
-	lastReportRetry  = 4 * time.Second
+	lastReportRetry  = 3 * time.Second
 	// goodbyeTimeout bounds the removal of the entry when the pod ends: the operator removes it too, later.
 	goodbyeTimeout = 3 * time.Second
 	// maxMessage and maxProblem are the longest messages the API takes, of a proxy and of a problem.

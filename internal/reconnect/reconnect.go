@@ -17,7 +17,7 @@ const (
 	// firstDelay doubles with each try up to lastDelay; half of a delay is random. What a server asks for in Retry-After counts up to
 	// lastDelay: it limits how long its own absence is felt.
 	firstDelay = 250 * time.Millisecond
-	lastDelay  = 3 * time.Second
+	lastDelay  = 2 * time.Second
 	// logInterval is how often an absence is logged.
 	logInterval = 30 * time.Second
 )
