@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -205,7 +206,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	defer c.queue.Done(name)
 
 	start := time.Now()
-	err := c.syncHandler(ctx, name)
+	err := c.syncSafely(ctx, name)
 	outdated := onlyOutdated(err)
 	metrics.ObserveSync(time.Since(start), err != nil && !outdated)
 	switch {
@@ -222,6 +223,16 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.queue.AddRateLimited(name)
 	}
 	return true
+}
+
+// syncSafely is syncHandler with a panic as an error: one Gateway must not end the operator, and then every other one.
+func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v, at %s", cause, debug.Stack())
+		}
+	}()
+	return c.syncHandler(ctx, name)
 }
 
 // syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly when it has

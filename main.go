@@ -43,7 +43,7 @@ const (
 	// that stops in order gives the lease up at once.
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
-	retryPeriod   = 2 * time.Second
+	retryPeriod   = time.Second
 
 	// serverPoll is how often an API server that does not answer is asked again, serverLog how often that is logged.
 	serverPoll = time.Second

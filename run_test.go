@@ -144,6 +144,31 @@ func TestRunTriesAgainAndHeals(t *testing.T) {
 	})
 }
 
+// TestAPanicStaysWithItsGateway: the work on others goes on, and the one is tried again.
+func TestAPanicStaysWithItsGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, _ := newClients(newService("api", 8080))
+		panics := 0
+		kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if panics < 3 {
+				panics++
+				panic("a bug")
+			}
+			return false, nil, nil
+		})
+		stopped := startController(ctx, t, kube, newGateway())
+		time.Sleep(firstRetry * 16)
+		synctest.Wait()
+		if _, err := kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}); err != nil || panics != 3 {
+			t.Errorf("after %d panics there is no Deployment: %v", panics, err)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
 // newLeader starts lead with a lease on kube, and work that runs until its context is cancelled and then for as long as
 // takes says. The channels tell that work has begun, and what lead returned.
 func newLeader(ctx context.Context, kube *kubefake.Clientset, takes time.Duration) (begun chan struct{}, ended chan error) {
