@@ -1,18 +1,23 @@
-# The operator and the agent, in one image; or, with --target echo, the backend of the example.
+# The operator and the agent, in one image; or, with --target echo, the backend of the example. hack/images.sh puts the same
+# programs and lists into images without docker.
 FROM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ . ./cmd/gateway-agent
-RUN cd test && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/echo ./echo
+ENV CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+RUN go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent
+RUN go build -C test -trimpath -ldflags='-s -w' -o ../bin/ ./echo
+RUN hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/echo
 
 FROM scratch AS echo
-COPY --from=build /out/echo /echo
+COPY --from=build /src/bin/echo /echo
+COPY --from=build /src/bin/sbom/echo.cdx.json /usr/share/sbom/
 USER 65532
 ENTRYPOINT ["/echo"]
 
 FROM scratch
-COPY --from=build /out/gateway /out/gateway-agent /
+COPY --from=build /src/bin/gateway /src/bin/gateway-agent /
+COPY --from=build /src/bin/sbom/gateway.cdx.json /src/bin/sbom/gateway-agent.cdx.json /usr/share/sbom/
 USER 65532
 ENTRYPOINT ["/gateway"]
