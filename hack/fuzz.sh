@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the product, one after the other, each for $FUZZTIME (30s). What one finds, it leaves in testdata/fuzz
+# beside the code, as a test case.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib.sh
+source hack/lib.sh
+
+need_go
+need haproxy haproxy
+failed=()
+while IFS=: read -r file target; do
+    say "$target in $(dirname "$file")"
+    go test -run='^$' -fuzz="^$target\$" -fuzztime="${FUZZTIME:-30s}" "./$(dirname "$file")" || failed+=("$target")
+done < <(grep -oE '^func Fuzz[A-Za-z0-9]+' --include='*_test.go' -r internal hack/crd-schema | sed 's/func //' | sort)
+((${#failed[@]} == 0)) || fail "failed: ${failed[*]}"

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gateway/internal/certtest"
+	"gateway/internal/resources"
+)
+
+// FuzzCertificateFiles: a tls.crt or ca.crt, which may be anything, is either told to be wrong or read as what it is.
+func FuzzCertificateFiles(f *testing.F) {
+	pair := certtest.NewAuthority(f).Issue(f, []string{"a.example.com", "*.Example.com"})
+	f.Add(pair.Certificate)
+	f.Add(pair.Key)
+	f.Add(slices.Concat(pair.Certificate, pair.Key))
+	f.Add(slices.Concat(pair.Certificate, []byte("-----BEGIN CERTIFICATE-----\n%s%n\n")))
+	f.Add(slices.Concat([]byte("text %d\n"), pair.Certificate, pair.Certificate[:100]))
+	f.Add(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: []byte("%!s")}))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		certificate, authority := parseCertificate(content), parseAuthority(content)
+		for _, problem := range []string{certificate.problem, authority.problem} {
+			if told := fmt.Sprintf(problem, "OBJECT"); problem != "" && (strings.Count(told, "OBJECT") != 1 || strings.Contains(told, "%!")) {
+				t.Errorf("the problem is told as %q", told)
+			}
+		}
+		if certificate.problem == "" {
+			expectReadable(t, certificate)
+		}
+		if authority.problem != "" {
+			return
+		}
+		want, _ := parseChain(content, resources.AuthorityKey)
+		got, problem := parseChain(authority.pem, resources.AuthorityKey)
+		if problem != "" || len(got) != len(want) || bytes.Contains(authority.pem, []byte("PRIVATE")) {
+			t.Errorf("of %d authorities %d are kept: %s", len(want), len(got), problem)
+		}
+		if rest := bytes.TrimSpace(content); !bytes.Contains(rest, []byte("-----BEGIN "+certificateBlock)) {
+			t.Errorf("%q holds an authority", rest)
+		}
+	})
+}
+
+func expectReadable(t *testing.T, certificate certificateFile) {
+	t.Helper()
+	if len(certificate.hash) != 64 || len(certificate.fingerprint) != 40 || !slices.IsSorted(certificate.names) {
+		t.Errorf("it was read as %+v", certificate)
+	}
+	for _, name := range certificate.names {
+		if !namePattern.MatchString(name) || strings.ContainsAny(name, " \n\"#[]!") {
+			t.Errorf("it is for %q", name)
+		}
+	}
+}
