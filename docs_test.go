@@ -10,7 +10,7 @@ import (
 
 // TestDocumentsNameTests: where a document links to a test, the test exists.
 func TestDocumentsNameTests(t *testing.T) {
-	link := regexp.MustCompile(`\[(Test[A-Za-z0-9]+)\]\(([^)]+)\)`)
+	link := regexp.MustCompile(`\[((?:Test|Fuzz)[A-Za-z0-9]+)\]\(([^)]+)\)`)
 	documents, err := filepath.Glob("docs/*.md")
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("no documents found (%v)", err)

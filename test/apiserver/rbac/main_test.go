@@ -1,0 +1,102 @@
+// Package rbac tests what the operator and the agents may do, on a real API server: that it is what docs/security.md lists,
+// that all of it is used, and that nobody can use it to reach from one namespace into another.
+package rbac
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
+	"gateway/test/internal/testenv"
+)
+
+const (
+	operatorNamespace = "gateway-system"
+	operatorName      = "gateway-operator"
+	gatewayName       = "web"
+
+	// soon is enough for anything the programs do at once, on a loaded machine.
+	soon = 20 * time.Second
+)
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installOperator makes the operator's ServiceAccount and gives it its permissions.
+func installOperator(t *testing.T) {
+	t.Helper()
+	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+}
+
+func newNamespace(t *testing.T, name string) {
+	t.Helper()
+	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// newGateway makes a Gateway with a listener on the port and one backend.
+func newGateway(t *testing.T, namespace, name string, port int32) *appv1.Gateway {
+	t.Helper()
+	gateway, err := server.App.AppV1().Gateways(namespace).Create(t.Context(), &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appv1.GatewaySpec{
+			Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
+			Routes: []appv1.Route{{Name: "api", Rules: []appv1.RouteRule{{
+				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 80}},
+			}}}},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	return gateway
+}
+
+// newAgent makes what the operator makes for the agents of a Gateway, and returns the name of their ServiceAccount.
+func newAgent(t *testing.T, gateway *appv1.Gateway) string {
+	t.Helper()
+	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: "test"}, gateway.Namespace
+	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
+	must(t, err)
+	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
+	must(t, err)
+	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
+	must(t, err)
+	return account.Name
+}
+
+// token returns a token of a ServiceAccount.
+func token(t *testing.T, namespace, account string) string {
+	t.Helper()
+	created, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, newTokenRequest(), metav1.CreateOptions{})
+	must(t, err)
+	return created.Status.Token
+}
+
+func newTokenRequest() *authenticationv1.TokenRequest {
+	return &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+}
+
+// as returns the clients of a ServiceAccount.
+func as(t *testing.T, namespace, account string) testenv.Clients {
+	t.Helper()
+	config := rest.AnonymousClientConfig(server.Admin)
+	config.BearerToken = token(t, namespace, account)
+	clients, err := testenv.NewClients(config)
+	must(t, err)
+	return clients
+}

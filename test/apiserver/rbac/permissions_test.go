@@ -1,0 +1,173 @@
+package rbac
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/test/internal/testenv"
+)
+
+// Where permissions hold, as docs/security.md says it.
+const (
+	everywhere   = "every namespace"
+	operatorsOwn = "gateway-system"
+	agentsOwn    = "the Gateway's namespace"
+	// itsGateway stands for the name of the agent's Gateway.
+	itsGateway = "its own"
+)
+
+// TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the table
+// of docs/security.md: each permission is in both.
+func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
+	installOperator(t)
+	newNamespace(t, "permissions")
+	newNamespace(t, "elsewhere")
+	account := newAgent(t, newGateway(t, "permissions", gatewayName, 80))
+	got := map[string]bool{}
+	operator, agent := as(t, operatorNamespace, operatorName), as(t, "permissions", account)
+	wide := permissions(t, operator, "operator", everywhere, "elsewhere")
+	for permission := range wide {
+		got[permission] = true
+	}
+	for permission := range permissions(t, operator, "operator", operatorsOwn, operatorNamespace) {
+		if !wide[strings.Replace(permission, operatorsOwn, everywhere, 1)] {
+			got[permission] = true
+		}
+	}
+	for permission := range permissions(t, agent, "agent", agentsOwn, "permissions") {
+		got[permission] = true
+	}
+	if others := permissions(t, agent, "agent", everywhere, "elsewhere"); len(others) > 0 {
+		t.Errorf("an agent may do something outside its namespace: %v", others)
+	}
+	want := documented(t)
+	for permission := range got {
+		expectHarmless(t, permission)
+		if !want[permission] {
+			t.Errorf("docs/security.md lacks %s", permission)
+		}
+	}
+	for permission := range want {
+		if !got[permission] {
+			t.Errorf("docs/security.md has what is not granted: %s", permission)
+		}
+	}
+	if len(got) < 30 {
+		t.Errorf("only %d permissions were found", len(got))
+	}
+}
+
+// permissions are what a user may do in a namespace, beside what every ServiceAccount may: one line for each verb.
+func permissions(t *testing.T, user testenv.Clients, who, where, namespace string) map[string]bool {
+	t.Helper()
+	common := rules(t, as(t, "default", nobody(t)), "", "", namespace)
+	all := rules(t, user, who, where, namespace)
+	for line := range all {
+		_, permission, _ := strings.Cut(line, "| ")
+		_, permission, _ = strings.Cut(permission, "| ")
+		if common["| | "+permission] {
+			delete(all, line)
+		}
+	}
+	return all
+}
+
+// nobody is a ServiceAccount without permissions of its own.
+func nobody(t *testing.T) string {
+	t.Helper()
+	account, err := server.Kube.CoreV1().ServiceAccounts("default").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "nobody-"}}, metav1.CreateOptions{})
+	must(t, err)
+	return account.Name
+}
+
+func rules(t *testing.T, user testenv.Clients, who, where, namespace string) map[string]bool {
+	t.Helper()
+	review, err := user.Kube.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	if review.Status.Incomplete || review.Status.EvaluationError != "" {
+		t.Fatalf("the API server does not tell all: %+v", review.Status)
+	}
+	all := map[string]bool{}
+	for _, rule := range review.Status.ResourceRules {
+		names := strings.ReplaceAll(strings.Join(rule.ResourceNames, ","), gatewayName, itsGateway)
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all[permission(who, where, group, resource, names, verb)] = true
+				}
+			}
+		}
+	}
+	for _, rule := range review.Status.NonResourceRules {
+		for _, url := range rule.NonResourceURLs {
+			for _, verb := range rule.Verbs {
+				all[permission(who, where, "", url, "", verb)] = true
+			}
+		}
+	}
+	return all
+}
+
+// permission is a line that names one permission. Group "" is core's.
+func permission(who, where, group, resource, names, verb string) string {
+	return strings.Join([]string{who, where, group, resource, names, verb}, "| ")
+}
+
+// expectHarmless checks what no permission of anybody may be.
+func expectHarmless(t *testing.T, line string) {
+	t.Helper()
+	fields := strings.Split(line, "| ")
+	who, resource, names, verb := fields[0], fields[3], fields[4], fields[5]
+	for _, bad := range []string{"*", "escalate", "bind", "impersonate", "delete", "deletecollection", "approve", "sign"} {
+		if slices.Contains(fields, bad) {
+			t.Errorf("%s: nobody needs %s", line, bad)
+		}
+	}
+	for _, bad := range []string{"secrets", "configmaps", "pods", "nodes", "tokenreviews", "serviceaccounts/token", "pods/exec"} {
+		if resource == bad {
+			t.Errorf("%s: nobody needs %s", line, bad)
+		}
+	}
+	if who == "agent" && (strings.HasPrefix(resource, "gateways") && names != itsGateway || verb == "create" || verb == "update") {
+		t.Errorf("%s: an agent reads its own Gateway and patches its status", line)
+	}
+}
+
+// documented are the permissions in the table of docs/security.md whose first column is "who".
+func documented(t *testing.T) map[string]bool {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "security.md"))
+	must(t, err)
+	_, table, found := strings.Cut(string(content), "| who | where |")
+	if !found {
+		t.Fatal("docs/security.md has no table that starts with who and where")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	all := map[string]bool{}
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		if len(cells) != 7 || strings.TrimSpace(cells[6]) == "" {
+			t.Fatalf("want seven columns, the last one with a reason: %s", line)
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		group := strings.TrimPrefix(cells[2], "core")
+		for resource := range strings.SplitSeq(cells[3], ", ") {
+			for verb := range strings.SplitSeq(cells[5], ", ") {
+				all[permission(cells[0], cells[1], group, resource, cells[4], verb)] = true
+			}
+		}
+	}
+	return all
+}

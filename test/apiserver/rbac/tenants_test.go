@@ -1,0 +1,291 @@
+package rbac
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/resources"
+	"gateway/test/internal/testenv"
+)
+
+// foreignNames are what somebody may write who wants to name something of another namespace or outside of the cluster.
+var foreignNames = []string{
+	"other/svc", "other%2Fsvc", "svc.other", "svc.other.svc", "svc.other.svc.cluster.local", "svc.other.svc.cluster.local.", "../svc", "..", ".", "/svc",
+	"svc/", "svc:80", "svc@other", "svc other", "svc\nother", "svc\u0000", "*", "127.0.0.1", "::1", "localhost:8404", "unix@/run/haproxy/master.sock",
+	"http://svc", "$NAMESPACE", "Svc", "\u0441vc",
+}
+
+// namedFields are all places of a spec that name an object, with NAME for the name.
+var namedFields = map[string]string{
+	"backendRefs":                 `{"listeners":[HTTP],"routes":[{"name":"r","rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
+	"backendRefs of TCP routes":   `{"listeners":[{"name":"l","port":80,"protocol":"TCP"}],"tcpRoutes":[{"name":"r","listeners":["l"],"rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
+	"backendRefs of TLS routes":   `{"listeners":[{"name":"l","port":80,"protocol":"TLS"}],"tlsRoutes":[{"name":"r","rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
+	"backends":                    `{"listeners":[HTTP],"backends":[{"name":NAME,"port":80}]}`,
+	"certificates":                `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":NAME}]}}]}`,
+	"authorities of clients":      `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"a"}],"clientValidation":{"caCertificateRefs":[{"name":NAME}]}}}]}`,
+	"authorities of backends":     `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"tls":{"hostname":"svc.example.com","caCertificateRefs":[{"name":NAME}]}}]}`,
+	"the namespace of a backend":  `{"listeners":[HTTP],"routes":[{"name":"r","rules":[{"backendRefs":[{"name":"svc","port":80,"namespace":NAME}]}]}]}`,
+	"the namespace of a Secret":   `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"a","namespace":NAME}]}}]}`,
+	"the namespace of the policy": `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"namespace":NAME}]}`,
+}
+
+// TestNamesNameObjectsOfTheNamespace: the API server refuses what is not the name of an object. What it takes for the name of a
+// Secret or ConfigMap, which may have dots, is one of the pod's own namespace to kubelet.
+func TestNamesNameObjectsOfTheNamespace(t *testing.T) {
+	client := server.Dynamic.Resource(schema.GroupVersionResource{Group: appv1.GroupName, Version: "v1", Resource: "gateways"}).Namespace("default")
+	create := func(template, name string) (*appv1.Gateway, error) {
+		quoted, err := json.Marshal(name)
+		must(t, err)
+		spec := strings.NewReplacer("NAME", string(quoted), "HTTP]", `{"name":"h","port":80,"protocol":"HTTP"}]`).Replace(template)
+		object := &unstructured.Unstructured{}
+		must(t, object.UnmarshalJSON([]byte(`{"apiVersion":"app.example.com/v1","kind":"Gateway","metadata":{"name":"web"},"spec":`+spec+`}`)))
+		created, err := client.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			return nil, err
+		}
+		text, err := created.MarshalJSON()
+		must(t, err)
+		gateway := &appv1.Gateway{}
+		return gateway, json.Unmarshal(text, gateway)
+	}
+	for field, template := range namedFields {
+		if _, err := create(template, "svc"); (err == nil) == strings.HasPrefix(field, "the namespace") {
+			t.Errorf("%s: a plain name is answered with %v", field, err)
+		}
+		for _, name := range foreignNames {
+			gateway, err := create(template, name)
+			switch {
+			case err == nil:
+				expectOwnVolumes(t, gateway, field, name)
+			case !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err):
+				t.Errorf("%s %q: %v", field, name, err)
+			}
+		}
+	}
+}
+
+// expectOwnVolumes checks that a name with dots is that of a Secret or ConfigMap that kubelet mounts, as one directory.
+func expectOwnVolumes(t *testing.T, gateway *appv1.Gateway, field, name string) {
+	t.Helper()
+	text, err := json.Marshal(resources.DesiredDeployment(gateway, resources.Options{}).Spec.Template.Spec.Volumes)
+	must(t, err)
+	if !strings.Contains(string(text), `"name":"`+name+`"`) || strings.Contains(name, "/") || strings.Contains(name, "..") {
+		t.Errorf("%s may be %q, and the pod mounts %s", field, name, text)
+	}
+}
+
+// TestAgentReachesNothingElse: the token of one Gateway's agents is no good for another Gateway, nor for another namespace.
+func TestAgentReachesNothingElse(t *testing.T) {
+	newNamespace(t, "tenant-a")
+	newNamespace(t, "tenant-b")
+	account := newAgent(t, newGateway(t, "tenant-a", gatewayName, 80))
+	newGateway(t, "tenant-a", "other", 80)
+	newGateway(t, "tenant-b", gatewayName, 80)
+	agent, ctx := as(t, "tenant-a", account), t.Context()
+	report := []byte(`{"status":{"replicas":7}}`)
+	gateways := func(namespace string) gatewayClient { return agent.App.AppV1().Gateways(namespace) }
+	own, err := gateways("tenant-a").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + gatewayName})
+	if err != nil || len(own.Items) != 1 {
+		t.Fatalf("an agent cannot read its Gateway: %v", err)
+	}
+	attempts := map[string]func() error{
+		"read another Gateway":          func() error { _, err := gateways("tenant-a").Get(ctx, "other", metav1.GetOptions{}); return err },
+		"list the namespace's Gateways": func() error { _, err := gateways("tenant-a").List(ctx, metav1.ListOptions{}); return err },
+		"read its namesake elsewhere":   func() error { _, err := gateways("tenant-b").Get(ctx, gatewayName, metav1.GetOptions{}); return err },
+		"change its Gateway's spec":     func() error { return patch(ctx, gateways("tenant-a"), gatewayName, []byte(`{"spec":{"replicas":9}}`)) },
+		"report for another Gateway":    func() error { return patch(ctx, gateways("tenant-a"), "other", report, "status") },
+		"report for its namesake":       func() error { return patch(ctx, gateways("tenant-b"), gatewayName, report, "status") },
+		"read Services elsewhere": func() error {
+			_, err := agent.Kube.CoreV1().Services("tenant-b").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"read endpoints elsewhere": func() error {
+			_, err := agent.Kube.DiscoveryV1().EndpointSlices("tenant-b").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"read all Services": func() error { _, err := agent.Kube.CoreV1().Services("").List(ctx, metav1.ListOptions{}); return err },
+		"read Secrets": func() error {
+			_, err := agent.Kube.CoreV1().Secrets("tenant-a").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"read a Secret": func() error {
+			_, err := agent.Kube.CoreV1().Secrets("tenant-a").Get(ctx, "web-tls", metav1.GetOptions{})
+			return err
+		},
+		"read ConfigMaps": func() error {
+			_, err := agent.Kube.CoreV1().ConfigMaps("tenant-a").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"read pods": func() error {
+			_, err := agent.Kube.CoreV1().Pods("tenant-a").List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"get more permissions": func() error {
+			_, err := agent.Kube.RbacV1().Roles("tenant-a").Apply(ctx, resources.DesiredRole(wider), metav1.ApplyOptions{FieldManager: "a", Force: true})
+			return err
+		},
+		"get a token of somebody else":  func() error { return requestToken(ctx, agent, "tenant-a", "default") },
+		"get another token for its own": func() error { return requestToken(ctx, agent, "tenant-a", account) },
+		"point a Service to where it likes": func() error {
+			_, err := agent.Kube.DiscoveryV1().EndpointSlices("tenant-a").Create(ctx, newSlice("x", "api", "10.1.2.3"), metav1.CreateOptions{})
+			return err
+		},
+	}
+	for what, attempt := range attempts {
+		if err := attempt(); !apierrors.IsForbidden(err) {
+			t.Errorf("an agent may %s: %v", what, err)
+		}
+	}
+}
+
+type gatewayClient interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*appv1.Gateway, error)
+	List(ctx context.Context, options metav1.ListOptions) (*appv1.GatewayList, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, options metav1.PatchOptions, subresources ...string) (*appv1.Gateway, error)
+}
+
+func patch(ctx context.Context, client gatewayClient, name string, body []byte, subresources ...string) error {
+	_, err := client.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
+	return err
+}
+
+// wider stands for a Gateway whose agents may do more.
+var wider = &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant-a", Name: "other", UID: "1"}}
+
+func requestToken(ctx context.Context, user testenv.Clients, namespace, account string) error {
+	_, err := user.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, newTokenRequest(), metav1.CreateOptions{})
+	return err
+}
+
+// newSlice is an EndpointSlice as somebody writes one by hand.
+func newSlice(name, service, address string) *discoveryv1.EndpointSlice {
+	kind := discoveryv1.AddressTypeIPv4
+	switch {
+	case strings.Contains(address, ":"):
+		kind = discoveryv1.AddressTypeIPv6
+	case strings.Contains(address, "example"):
+		kind = discoveryv1.AddressTypeFQDN
+	}
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: kind,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(8404))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+}
+
+// TestSpecialEndpointsAreRefused: an EndpointSlice may point anywhere (CVE-2021-25740), but not to the node itself, the proxy's
+// own pod or the cloud's metadata: the API server does not admit it.
+func TestSpecialEndpointsAreRefused(t *testing.T) {
+	newNamespace(t, "special")
+	for _, address := range []string{
+		"127.0.0.1", "127.1.2.3", "0.0.0.0", "169.254.169.254", "169.254.1.1", "224.0.0.1", "::", "::1", "fe80::1", "ff02::1", "::ffff:127.0.0.1",
+		"::ffff:169.254.169.254", "fe80::1%eth0",
+	} {
+		_, err := server.Kube.DiscoveryV1().EndpointSlices("special").Create(t.Context(), newSlice("x", "api", address), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("an endpoint at %s is answered with %v", address, err)
+		}
+	}
+}
+
+// TestProxyReachesNoOtherNamespace: a Gateway whose namespace has nothing of the name goes nowhere, whatever another namespace
+// has, and whatever an ExternalName Service or an endpoint by name says.
+func TestProxyReachesNoOtherNamespace(t *testing.T) {
+	newNamespace(t, "proxy-a")
+	newNamespace(t, "proxy-b")
+	service := func(namespace, name string, spec corev1.ServiceSpec) {
+		spec.Ports = []corev1.ServicePort{{Port: 80}}
+		_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	slice := func(namespace, service, address string) {
+		_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), newSlice(service+"-1", service, address), metav1.CreateOptions{})
+		must(t, err)
+	}
+	// "api" exists elsewhere only; "external" leads elsewhere, by its type and by its endpoints; "named" has an endpoint that is a name.
+	service("proxy-b", "api", corev1.ServiceSpec{})
+	slice("proxy-b", "api", "10.1.2.3")
+	service("proxy-a", "external", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "api.proxy-b.svc.cluster.local"})
+	slice("proxy-a", "external", "10.1.2.3")
+	service("proxy-a", "named", corev1.ServiceSpec{})
+	slice("proxy-a", "named", "api.example.com")
+	port := haproxytest.FreePort(t)
+	gateway := newGateway(t, "proxy-a", gatewayName, port)
+	rules := make([]string, 0, 3)
+	for _, name := range []string{"api", "external", "named"} {
+		rules = append(rules, fmt.Sprintf(`{"matches":[{"path":{"value":"/%[1]s"}}],"backendRefs":[{"name":%[1]q,"port":80}]}`, name))
+	}
+	body := []byte(`{"spec":{"routes":[{"name":"r","rules":[` + strings.Join(rules, ",") + `]}]}}`)
+	must(t, patch(t.Context(), server.App.AppV1().Gateways("proxy-a"), gatewayName, body))
+	startAgent(t, "proxy-a", gatewayName, server.TokenKubeconfig(t, token(t, "proxy-a", newAgent(t, gateway))))
+	for path, want := range map[string]int{"/api": http.StatusInternalServerError, "/external": http.StatusInternalServerError, "/named": http.StatusServiceUnavailable} {
+		testenv.Eventually(t, soon, "an answer for "+path, func(ctx context.Context) error {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+			if err != nil {
+				return err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				return fmt.Errorf("got %d, want %d", response.StatusCode, want)
+			}
+			return nil
+		})
+	}
+}
+
+// TestForeignObjectsCountForNothing: who copies the labels of another namespace's children makes its Gateway neither ready nor
+// unready, and gets no address into its status.
+func TestForeignObjectsCountForNothing(t *testing.T) {
+	installOperator(t)
+	newNamespace(t, "status-a")
+	newNamespace(t, "status-b")
+	ghost := newSlice("ghost", gatewayName+"-gateway", "10.1.2.3")
+	ghost.Labels[resources.LabelGateway] = gatewayName
+	ghost.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "status-a", Name: "ghost"}
+	_, err := server.Kube.DiscoveryV1().EndpointSlices("status-b").Create(t.Context(), ghost, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.CoreV1().Services("status-b").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: gatewayName + "-gateway", Labels: ghost.Labels},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.0.2.1"}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."),
+		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
+		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=status-a")
+	newGateway(t, "status-a", gatewayName, 80)
+	testenv.Eventually(t, soon, "the status", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways("status-a").Get(ctx, gatewayName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		programmed := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+		if programmed == nil {
+			return fmt.Errorf("there is none yet")
+		}
+		if text := fmt.Sprintf("%+v", gateway.Status); strings.Contains(text, "ghost") || strings.Contains(text, "192.0.2.1") || programmed.Status == metav1.ConditionTrue {
+			t.Errorf("the status shows something of another namespace: %s", text)
+		}
+		return nil
+	})
+}

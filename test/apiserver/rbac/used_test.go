@@ -1,0 +1,205 @@
+package rbac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+// recorder stands between a program and the API server, and notes which permissions it used.
+type recorder struct {
+	mu   sync.Mutex
+	used map[string]bool
+}
+
+// record returns a recorder and a kubeconfig with which the ServiceAccount goes through it.
+func record(t *testing.T, namespace, account string) (r *recorder, kubeconfig string) {
+	t.Helper()
+	r = &recorder{used: map[string]bool{}}
+	target, err := url.Parse(server.Admin.Host)
+	must(t, err)
+	config := rest.AnonymousClientConfig(server.Admin)
+	// The program does not send it to a server without TLS.
+	config.BearerToken = token(t, namespace, account)
+	transport, err := rest.TransportFor(config)
+	must(t, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:        func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Transport:      transport,
+		FlushInterval:  -1,
+		ModifyResponse: r.note,
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	through := httptest.NewServer(proxy)
+	t.Cleanup(func() {
+		through.CloseClientConnections()
+		through.Close()
+	})
+	kubeconfig = server.TokenKubeconfig(t, config.BearerToken)
+	content, err := os.ReadFile(kubeconfig)
+	must(t, err)
+	var kept []string
+	for line := range strings.Lines(strings.ReplaceAll(string(content), server.Admin.Host, through.URL)) {
+		if !strings.Contains(line, "certificate-authority-data") {
+			kept = append(kept, line)
+		}
+	}
+	must(t, os.WriteFile(kubeconfig, []byte(strings.Join(kept, "")), 0o600))
+	return r, kubeconfig
+}
+
+// note adds the permissions for a request that was granted: an apply that makes an object needs "create" too.
+func (r *recorder) note(response *http.Response) error {
+	request := response.Request
+	group, resource, named := parsePath(request.URL.Path)
+	if resource == "" || response.StatusCode == http.StatusForbidden {
+		return nil
+	}
+	verb := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}[request.Method]
+	switch {
+	case verb == "" && request.URL.Query().Get("watch") == "true":
+		verb = "watch"
+	case verb == "" && named:
+		verb = "get"
+	case verb == "":
+		verb = "list"
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used[group+"/"+resource+" "+verb] = true
+	if verb == "patch" && response.StatusCode == http.StatusCreated {
+		r.used[group+"/"+resource+" create"] = true
+	}
+	if verb == "watch" && request.URL.Query().Get("sendInitialEvents") == "true" {
+		// It stands for a list, which the API server may ask for instead.
+		r.used[group+"/"+resource+" list"] = true
+	}
+	return nil
+}
+
+// parsePath takes a path apart: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, /apis/GROUP/VERSION/RESOURCE.
+func parsePath(path string) (group, resource string, named bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		group, parts = parts[1], parts[3:]
+	default:
+		return "", "", false
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	if len(parts) > 2 {
+		parts[0] += "/" + parts[2]
+	}
+	return group, parts[0], len(parts) > 1
+}
+
+// unused are the permissions of the table that the program has not used.
+func (r *recorder) unused(t *testing.T, who string) []string {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for line := range documented(t) {
+		fields := strings.Split(line, "| ")
+		if use := fields[2] + "/" + fields[3] + " " + fields[5]; fields[0] == who && !r.used[use] {
+			all = append(all, use)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (r *recorder) expectAllUsed(t *testing.T, who string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "all permissions are used", func(context.Context) error {
+		if unused := r.unused(t, who); len(unused) > 0 {
+			return fmt.Errorf("the %s never used %q", who, unused)
+		}
+		return nil
+	})
+}
+
+// TestOperatorUsesAllPermissions: what the operator does in the life of a Gateway takes every permission it has.
+func TestOperatorUsesAllPermissions(t *testing.T) {
+	installOperator(t)
+	const namespace = "operator-uses"
+	newNamespace(t, namespace)
+	r, kubeconfig := record(t, operatorNamespace, operatorName)
+	operator := testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."), "-kubeconfig="+kubeconfig, "-logtostderr",
+		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name="+namespace)
+	newGateway(t, namespace, gatewayName, 80)
+	testenv.Eventually(t, soon, "the children", func(ctx context.Context) error {
+		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
+		return errors.Join(err, operator.Running())
+	})
+	// The same warning again is added to the event that there is.
+	for range 3 {
+		breakService(t, namespace)
+	}
+	r.expectAllUsed(t, "operator")
+}
+
+// breakService changes each child of which something belongs to the operator alone, and waits until that is repaired.
+func breakService(t *testing.T, namespace string) {
+	t.Helper()
+	client := server.Kube.CoreV1().Services(namespace)
+	_, err := client.Patch(t.Context(), gatewayName+"-gateway", types.MergePatchType, []byte(`{"spec":{"selector":{"app.example.com/gateway":"other"}}}`), metav1.PatchOptions{})
+	must(t, err)
+	testenv.Eventually(t, soon, "the Service is repaired", func(ctx context.Context) error {
+		service, err := client.Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
+		if err == nil && service.Spec.Selector["app.example.com/gateway"] != gatewayName {
+			err = fmt.Errorf("its selector is %v", service.Spec.Selector)
+		}
+		return err
+	})
+}
+
+// TestAgentUsesAllPermissions: so does what an agent does.
+func TestAgentUsesAllPermissions(t *testing.T) {
+	const namespace = "agent-uses"
+	newNamespace(t, namespace)
+	_, err := server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "api"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	gateway := newGateway(t, namespace, gatewayName, haproxytest.FreePort(t))
+	r, kubeconfig := record(t, namespace, newAgent(t, gateway))
+	startAgent(t, gateway.Namespace, gateway.Name, kubeconfig)
+	r.expectAllUsed(t, "agent")
+}
+
+// startAgent starts an agent with a HAProxy.
+func startAgent(t *testing.T, namespace, name, kubeconfig string) {
+	t.Helper()
+	paths := haproxytest.NewPaths(t)
+	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + namespace}, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+kubeconfig,
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+}
