@@ -40,6 +40,8 @@ type handler struct {
 	// streams ends when streams have to.
 	streams context.Context
 	grpc    http.Handler
+	// messages is the gRPC service that sends messages back.
+	messages http.Handler
 	// failed has the names of requests that failed once.
 	failed sync.Map
 }
@@ -53,18 +55,23 @@ func newHandler(version string, streams context.Context) http.Handler { //nolint
 		service.Shutdown()
 		server.Stop()
 	})
-	return &handler{version: version, pod: podName(), streams: streams, grpc: server}
+	// Its streams end by themselves, with a status, for which a server that is stopped leaves no time.
+	messages := grpc.NewServer()
+	messages.RegisterService(messageService(streams), nil)
+	return &handler{version: version, pod: podName(), streams: streams, grpc: server, messages: messages}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	argument := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	switch {
+	case strings.HasPrefix(r.URL.Path, "/echo.Echo/"):
+		h.messages.ServeHTTP(w, r)
 	case r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
 		h.grpc.ServeHTTP(w, r)
 	case r.URL.Path == "/healthz":
 		_, _ = io.WriteString(w, "ok\n")
 	case r.URL.Path == "/ws":
-		serveWebSocket(w, r)
+		h.serveWebSocket(w, r)
 	case r.URL.Path == "/events":
 		h.serveEvents(w, r)
 	case strings.HasPrefix(r.URL.Path, "/status/"):

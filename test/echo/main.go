@@ -7,6 +7,7 @@
 //	/events               goes on sending server-sent events, or ends after ?count=3, with ?interval=100ms between them
 //	/ws                   sends WebSocket messages back
 //	/grpc.health.v1...    is the gRPC health service
+//	/echo.Echo/Echo       is a gRPC stream that sends messages back
 //
 // It speaks HTTP/1.1, HTTP/2 without TLS (by prior knowledge), and both over TLS on a port of its own.
 package main

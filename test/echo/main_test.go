@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -197,7 +198,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
-	addresses, _ := start(t, "")
+	addresses, stop := start(t, "")
 	connection, err := websocket.Dial("ws://"+addresses[0]+"/ws", "", "http://localhost")
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +219,12 @@ func TestWebSocket(t *testing.T) {
 		if got.kind != sent.kind || string(got.data) != string(sent.data) {
 			t.Errorf("%d bytes of kind %d came back as %d bytes of kind %d", len(sent.data), sent.kind, len(got.data), got.kind)
 		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("with a WebSocket, serving ended with %v", err)
+	}
+	if err := messages.Receive(connection, &message{}); !errors.Is(err, io.EOF) {
+		t.Errorf("the WebSocket ended with %v", err)
 	}
 }
 
@@ -247,6 +254,35 @@ func TestGRPCHealth(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Errorf("with a watcher, serving ended with %v", err)
+	}
+}
+
+func TestGRPCMessages(t *testing.T) {
+	t.Parallel()
+	addresses, stop := start(t, "")
+	connection, err := grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/echo.Echo/Echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sent := range []string{"one", "two"} {
+		var got grpc_health_v1.HealthCheckRequest
+		if err := stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: sent}); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.RecvMsg(&got); err != nil || got.Service != sent {
+			t.Errorf("%q came back as %q, %v", sent, got.Service, err)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("with a stream, serving ended with %v", err)
+	}
+	if err := stream.RecvMsg(&grpc_health_v1.HealthCheckRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream ended with %v", err)
 	}
 }
 

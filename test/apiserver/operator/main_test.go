@@ -86,13 +86,18 @@ func operatorKubeconfig(t *testing.T) string {
 
 func tokenKubeconfig(t *testing.T, namespace, serviceAccount string) string {
 	t.Helper()
+	return server.TokenKubeconfig(t, token(t, namespace, serviceAccount))
+}
+
+func token(t *testing.T, namespace, serviceAccount string) string {
+	t.Helper()
 	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}},
 		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.TokenKubeconfig(t, token.Status.Token)
+	return token.Status.Token
 }
 
 // ensureNamespace makes a namespace where only pods of the restricted Pod Security Standard are admitted.

@@ -3,17 +3,14 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
 
@@ -75,10 +72,10 @@ func TestKilledLeader(t *testing.T) {
 // signal.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
-	proxy := startProxy(t, apiServer())
-	o := startOperator(t, "signals", "-master=https://"+proxy.address)
+	proxy, kubeconfig := startProxy(t)
+	o := startOperator(t, "signals", "-kubeconfig="+kubeconfig)
 	testenv.Eventually(t, soon, "it leads", o.leads)
-	proxy.freeze()
+	proxy.Freeze()
 	o.Signal(t, syscall.SIGTERM)
 	testenv.Eventually(t, soon, "the first signal is seen", func(context.Context) error {
 		if !strings.Contains(o.Output(), "Stopping") {
@@ -98,10 +95,10 @@ func TestSecondSignal(t *testing.T) {
 // TestLostLease: an operator that cannot renew its lease ends, because another one may be at work.
 func TestLostLease(t *testing.T) {
 	t.Parallel()
-	proxy := startProxy(t, apiServer())
-	o := startOperator(t, "lost", "-master=https://"+proxy.address)
+	proxy, kubeconfig := startProxy(t)
+	o := startOperator(t, "lost", "-kubeconfig="+kubeconfig)
 	testenv.Eventually(t, soon, "it leads", o.leads)
-	proxy.freeze()
+	proxy.Freeze()
 	if code := o.Exit(t, 30*time.Second); code != 1 {
 		t.Errorf("the exit code is %d, want 1", code)
 	}
@@ -110,69 +107,11 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-// freezer passes connections on to an address until it is frozen; then nothing goes through, and nothing is closed.
-type freezer struct {
-	address string
-	mu      sync.Mutex
-	frozen  bool
-	thawed  chan struct{}
-}
-
-func startProxy(t *testing.T, target string) *freezer {
+// startProxy starts a proxy that can be frozen, and returns a kubeconfig by which an operator uses it.
+func startProxy(t *testing.T) (*faultproxy.Proxy, string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &freezer{address: listener.Addr().String(), thawed: make(chan struct{})}
-	t.Cleanup(func() {
-		_ = listener.Close()
-		close(f.thawed)
-	})
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			upstream, err := net.Dial("tcp", target)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go f.copy(upstream, client)
-			go f.copy(client, upstream)
-		}
-	}()
-	return f
-}
-
-func (f *freezer) freeze() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.frozen = true
-}
-
-// copy passes on what it reads until either end is closed.
-func (f *freezer) copy(to, from net.Conn) {
-	_, _ = io.Copy(gate{to, f}, from) // there is nobody to tell; the other side sees the end
-	_ = to.Close()
-	_ = from.Close()
-}
-
-// gate is a connection whose writes wait while f is frozen.
-type gate struct {
-	net.Conn
-	f *freezer
-}
-
-func (g gate) Write(b []byte) (int, error) {
-	g.f.mu.Lock()
-	frozen := g.f.frozen
-	g.f.mu.Unlock()
-	if frozen {
-		<-g.f.thawed
-		return 0, fmt.Errorf("the test is over")
-	}
-	return g.Conn.Write(b)
+	ensureNamespace(t, operatorNamespace)
+	operatorKubeconfig(t) // its permissions
+	proxy := faultproxy.Start(t, server.Admin)
+	return proxy, testenv.WriteKubeconfig(t, proxy.URL, proxy.Authority, token(t, operatorNamespace, operatorName))
 }

@@ -29,14 +29,15 @@ func Root() (string, error) {
 	return "", errors.New("these tests have to run inside the project's tree")
 }
 
-// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once, and returns the program's path.
-func (s *Server) Build(t *testing.T, pkg string) string {
+// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once for each list of flags, and returns
+// the program's path.
+func (s *Server) Build(t *testing.T, pkg string, flags ...string) string {
 	t.Helper()
 	s.building.Lock()
 	defer s.building.Unlock()
-	path := filepath.Join(s.dir, "program"+strings.ReplaceAll(pkg, "/", "-"))
+	path := filepath.Join(s.dir, strings.ReplaceAll("program"+pkg+strings.Join(flags, ""), "/", "-"))
 	if _, err := os.Stat(path); err != nil {
-		Run(t, MustRoot(t), nil, "go", "build", "-o", path, pkg)
+		Run(t, MustRoot(t), nil, "go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
 	}
 	return path
 }
@@ -141,6 +142,9 @@ func (p *Program) Exit(t *testing.T, within time.Duration) int {
 		return -1
 	}
 }
+
+// Done is closed when the program has ended.
+func (p *Program) Done() <-chan struct{} { return p.done }
 
 // Running is an error if the program has ended.
 func (p *Program) Running() error {

@@ -41,6 +41,8 @@ type Server struct {
 	// dir holds the server's files and the programs built; building guards them.
 	dir      string
 	building sync.Mutex
+	// restarted end the parts of the control plane that were started again.
+	restarted []func()
 }
 
 // Clients are the clients of one user.
@@ -143,6 +145,9 @@ func (s *Server) startIn(dir string) error {
 }
 
 func (s *Server) stop() error {
+	for _, end := range s.restarted {
+		end()
+	}
 	return errors.Join(s.env.Stop(), os.RemoveAll(s.dir))
 }
 
@@ -151,8 +156,14 @@ func (s *Server) auditLog() string { return filepath.Join(s.dir, "audit.log") }
 // TokenKubeconfig writes a kubeconfig for the user with the bearer token and returns its path.
 func (s *Server) TokenKubeconfig(t *testing.T, token string) string {
 	t.Helper()
+	return WriteKubeconfig(t, s.Admin.Host, s.Admin.CAData, token)
+}
+
+// WriteKubeconfig writes a kubeconfig for a server, by its URL and its authority, and returns its path.
+func WriteKubeconfig(t *testing.T, url string, authority []byte, token string) string {
+	t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.Admin.Host, CertificateAuthorityData: s.Admin.CAData}
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"

@@ -1,0 +1,98 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The parts of the control plane.
+const (
+	APIServer = "kube-apiserver"
+	Etcd      = "etcd"
+)
+
+// Kill ends a part of the control plane without a chance to clean up, and returns what starts it again as it was: with its
+// port, its certificates and its data.
+func (s *Server) Kill(t *testing.T, part string) (start func()) {
+	t.Helper()
+	pid := s.pid(t, part)
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(s.env.BinaryAssetsDirectory, part)
+	list := strings.Split(strings.TrimSuffix(string(arguments), "\x00"), "\x00")[1:]
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("failed to kill %s: %v", part, err)
+	}
+	Eventually(t, 10*time.Second, part+" is gone", func(context.Context) error {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			return fmt.Errorf("process %d still exists", pid)
+		}
+		return nil
+	})
+	return func() {
+		t.Helper()
+		command := exec.Command(path, list...)
+		if err := command.Start(); err != nil {
+			t.Fatalf("failed to start %s again: %v", part, err)
+		}
+		done := make(chan struct{})
+		go func() {
+			_ = command.Wait() // it is killed
+			close(done)
+		}()
+		s.restarted = append(s.restarted, func() {
+			_ = command.Process.Kill() // it may have been killed before
+			<-done
+		})
+	}
+}
+
+// Ready waits until the API server and its etcd answer.
+func (s *Server) Ready(t *testing.T) {
+	t.Helper()
+	Eventually(t, time.Minute, "the API server is ready", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return s.Kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// EtcdURL is where etcd listens.
+func (s *Server) EtcdURL() string { return s.env.ControlPlane.Etcd.URL.String() }
+
+// pid finds the child process of that name.
+func (s *Server) pid(t *testing.T, name string) int {
+	t.Helper()
+	children, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range children {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		// PID (COMMAND) STATE PPID
+		before, after, _ := strings.Cut(string(stat), ") ")
+		pid, command, _ := strings.Cut(before, " (")
+		if fields := strings.Fields(after); command == name && len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) && fields[0] != "Z" {
+			number, err := strconv.Atoi(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return number
+		}
+	}
+	t.Fatalf("there is no process %s of this test", name)
+	return 0
+}
