@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// TestHitlessUpgrades: the same as TestHitless for what changes all Gateways of the cluster, so it runs alone.
+func TestHitlessUpgrades(t *testing.T) {
+	needNode(t)
+	h := newHitless(t)
+	h.during(t, "operator rollouts", noEnd, h.rollOutOperator)
+	h.during(t, "CRD upgrades", noEnd, h.upgradeCRD)
+	h.during(t, "proxy rollouts (images)", h.afterDrain(), h.renameImages)
+}
+
+// rollOutOperator replaces the operator's pods, twice; then an edit is still seen through.
+func (h *hitless) rollOutOperator(t *testing.T) {
+	t.Helper()
+	for range 2 {
+		annotateTemplate(t, operatorNamespace, "gateway-operator")
+		waitRolledOut(t, operatorNamespace, "gateway-operator", 2)
+	}
+	h.editOnce(t)
+}
+
+// editOnce moves the requests to v2 and back.
+func (h *hitless) editOnce(t *testing.T) {
+	t.Helper()
+	traffic := newClient(t, h.namespace)
+	for _, version := range []string{"v2", "v1"} {
+		h.answers.allow(version)
+		setRoutes(t, h.namespace, h.routes(backend(version, 1))...)
+		waitProgrammed(t, h.namespace)
+		h.answers.retire(map[string]string{"v1": "v2", "v2": "v1"}[version])
+		traffic.waitAnswer(t, host, "/", http.StatusOK, version)
+	}
+}
+
+// upgradeCRD adds a field to the schema, uses it, and takes it away again, twice.
+func (h *hitless) upgradeCRD(t *testing.T) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(restConfig)
+	must(t, err)
+	objects := client.Resource(appv1.SchemeGroupVersion.WithResource("gateways")).Namespace(h.namespace)
+	t.Cleanup(func() { must(t, applyCRD(context.Background(), client, false)) })
+	for range 2 {
+		must(t, applyCRD(t.Context(), client, true))
+		eventually(t, "the new field is kept", func(ctx context.Context) error {
+			got, err := objects.Patch(ctx, gatewayName, types.MergePatchType, []byte(`{"spec":{"newField":"x"}}`), metav1.PatchOptions{})
+			if err != nil {
+				return err
+			}
+			if value, _, _ := unstructured.NestedString(got.Object, "spec", "newField"); value != "x" {
+				return fmt.Errorf("it is %q", value)
+			}
+			return nil
+		})
+		waitProgrammed(t, h.namespace)
+		h.editOnce(t)
+		must(t, applyCRD(t.Context(), client, false))
+		h.editOnce(t)
+	}
+}
+
+// applyCRD does what make install does, with a new field in the schema of spec or without.
+func applyCRD(ctx context.Context, client dynamic.Interface, newField bool) error {
+	raw, err := os.ReadFile("../../artifacts/crd/app.example.com_gateways.yaml")
+	if err != nil {
+		return err
+	}
+	var crd unstructured.Unstructured
+	if err := yaml.Unmarshal(raw, &crd.Object); err != nil {
+		return err
+	}
+	if newField {
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		err := errors.Join(
+			unstructured.SetNestedField(versions[0].(map[string]any), "string",
+				"schema", "openAPIV3Schema", "properties", "spec", "properties", "newField", "type"),
+			unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		if err != nil {
+			return err
+		}
+	}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	_, err = client.Resource(crds).Apply(ctx, crd.GetName(), &crd, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+	return err
+}
+
+// renameImages has all proxies replaced by such with images of other names, which are the same images, and then by the first
+// again. It applies what make deploy applied, so that the next make deploy meets no other owner.
+func (h *hitless) renameImages(t *testing.T) {
+	t.Helper()
+	deployments := kube.AppsV1().Deployments(operatorNamespace)
+	deployment, err := deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{})
+	must(t, err)
+	applied, err := appsv1ac.ExtractDeployment(deployment, "kubectl")
+	must(t, err)
+	container := &applied.Spec.Template.Spec.Containers[0]
+	before := container.Args
+	after := slices.Clone(before)
+	for i, argument := range after {
+		if name, image, found := strings.Cut(argument, "-image="); found {
+			after[i] = name + "-image=" + otherName(image)
+		}
+	}
+	if slices.Equal(before, after) {
+		t.Fatalf("there are no images among the operator's arguments %q", before)
+	}
+	set := func(ctx context.Context, arguments []string) {
+		container.Args = arguments
+		_, err := deployments.Apply(ctx, applied, metav1.ApplyOptions{FieldManager: "kubectl", Force: true})
+		must(t, err)
+	}
+	t.Cleanup(func() { set(context.Background(), before) })
+	for _, arguments := range [][]string{after, before} {
+		set(t.Context(), arguments)
+		waitRolledOut(t, operatorNamespace, "gateway-operator", *deployment.Spec.Replicas)
+		waitProxies(t, h.namespace, 2, func(pod corev1.Pod) bool {
+			return slices.Contains(arguments, "-haproxy-image="+pod.Spec.Containers[0].Image) &&
+				slices.Contains(arguments, "-agent-image="+pod.Spec.InitContainers[0].Image)
+		})
+	}
+	waitPodCount(t, h.namespace, proxySelector, 2)
+}
+
+// otherName is another name of an image on the node: the one it is short for, or the short one.
+func otherName(image string) string {
+	const registry = "docker.io/library/"
+	if short, found := strings.CutPrefix(image, registry); found {
+		return short
+	}
+	return registry + image
+}
