@@ -57,6 +57,9 @@ usage: cluster.sh COMMAND
 
   up             start the cluster, or what is missing of it; does nothing if all of it runs
   down           stop it and remove every trace of it but the cache
+  kill NAME      end one of these at once, as a crash does: etcd containerd kube-apiserver
+                 kube-controller-manager kube-scheduler kubelet kube-proxy; "up" starts it again
+  restart NAME   end it and start it again
   load IMAGE...  make images known to the node: docker-archive files, or names of images in Docker
   kubeconfig     print the path of the administrator's kubeconfig
   assets         print a directory with kube-apiserver, etcd, kubectl and the rest, built if need be
@@ -103,6 +106,10 @@ main() {
 	up | down | kubeconfig | assets | check)
 		(($# == 1)) || fail_usage "$command takes no arguments"
 		"$command"
+		;;
+	kill | restart)
+		(($# == 2)) || fail_usage "$command needs the name of one component"
+		"${command}_component" "$2"
 		;;
 	load)
 		shift

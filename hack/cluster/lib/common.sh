@@ -38,11 +38,13 @@ lock() {
 }
 declare -A locks=()
 
-# without_locks COMMAND... runs a command that outlives this script, and so must not hold its locks.
-without_locks() {
+# without_files COMMAND... runs a command that outlives this script, and so must not hold its locks, nor those of whoever
+# called it.
+without_files() {
 	local fd
-	for fd in "${locks[@]}"; do
-		exec {fd}<&-
+	for fd in "/proc/$BASHPID/fd/"*; do
+		fd=${fd##*/}
+		((fd <= 2)) || exec {fd}<&-
 	done
 	exec "$@"
 }

@@ -80,7 +80,7 @@ start() {
 	echo "$stamp" >"$run/$name.stamp"
 	(
 		echo "$BASHPID" >"$daemons/cgroup.procs"
-		without_locks setsid env -i PATH="$PATH" HOME=/root "$@"
+		without_files setsid env -i PATH="$PATH" HOME=/root "$@"
 	) </dev/null >>"$logs/$name.log" 2>&1 &
 	echo $! >"$run/$name.pid"
 	# Until it is in the cgroup it would pass for stopped.
@@ -100,6 +100,21 @@ stop() {
 	kill "$(<"$run/$1.pid")" 2>/dev/null || true
 	wait_until 5 is_stopped "$1" || kill -KILL "$(<"$run/$1.pid")" 2>/dev/null || true
 	wait_until 5 is_stopped "$1" || fail "failed to stop $1"
+}
+
+# kill_component NAME ends a component that may be down already. The lock keeps another cluster.sh from starting it meanwhile.
+kill_component() {
+	((EUID == 0)) || fail_machine "ending a component needs root (sudo)"
+	[[ $1 != */* && -f $run/$1.pid ]] || fail_usage "there is no component $1 here"
+	daemons=$(tracking_hierarchy)/$cgroup/daemons
+	lock "$cache"
+	is_stopped "$1" || kill -KILL "$(<"$run/$1.pid")"
+	wait_until 5 is_stopped "$1" || fail "failed to end $1"
+}
+
+restart_component() {
+	kill_component "$1"
+	up
 }
 
 is_stopped() {

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
+)
+
+// A backend pod ends at once, or answers no more, though everyone thinks that it is well. GET requests are tried elsewhere.
+func TestFaultsOfBackends(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.run(t, "backend killed", nil, func(t *testing.T) {
+		t.Helper()
+		for _, pod := range s.backends(t, "v1") {
+			before := theProcess(t, &pod, echoProgram)
+			send(t, before, syscall.SIGKILL)
+			waitOther(t, &pod, echoProgram, before)
+			waitPodReady(t, &pod)
+			waitReplicas(t, s.namespace, "v1", 2)
+		}
+	})
+	s.run(t, "packets of a backend vanish", nil, func(t *testing.T) {
+		t.Helper()
+		undo := drop(t, &s.backends(t, "v1")[0])
+		pause(t, 8*time.Second)
+		undo()
+	})
+	s.run(t, "backend deleted by force", nil, func(t *testing.T) {
+		t.Helper()
+		pod := s.backends(t, "v1")[0]
+		must(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+		waitReplicas(t, s.namespace, "v1", 2)
+	})
+}
+
+func (s *site) backends(t *testing.T, name string) []corev1.Pod {
+	t.Helper()
+	list, err := kube.CoreV1().Pods(s.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + name})
+	must(t, err)
+	return list.Items
+}
+
+// A certificate is renewed with the key of another one: HAProxy refuses to load it. The other listeners go on, over TLS too,
+// routes can be edited, and the status blames the Secret alone.
+func TestFaultOfAReloadThatIsRefused(t *testing.T) {
+	t.Parallel()
+	const badHost = "bad.example.com"
+	authority := certtest.NewAuthority(t)
+	first, second := authority.Issue(t, []string{badHost}), authority.Issue(t, []string{badHost})
+	good := authority.Issue(t, []string{host})
+	s := newSite(t, func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners,
+			httpsListener("https", host, "web-tls"), httpsListener("bad", badHost, "bad-tls"))
+		gateway.Spec.Routes[0].Hostnames = append(gateway.Spec.Routes[0].Hostnames, badHost)
+	})
+	putSecret(t, s.namespace, "web-tls", good)
+	putSecret(t, s.namespace, "bad-tls", first)
+	s.syncMounts(t)
+	s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionTrue, "")
+	s.waitShown(t, authority, host, good)
+	s.waitShown(t, authority, badHost, first)
+	s.run(t, "renewed certificate with a wrong key", nil, func(t *testing.T) {
+		t.Helper()
+		stop := newTLSClient(t, s.namespace, authority.Pool()).watch(t)
+		bad := second
+		bad.Key = first.Key
+		putSecret(t, s.namespace, "bad-tls", bad)
+		s.syncMounts(t)
+		s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionFalse, "bad-tls")
+		s.edit(t)
+		s.waitEdit(t)
+		s.waitCondition(t, appv1.ConditionAccepted, metav1.ConditionTrue, "")
+		s.waitShown(t, authority, host, good)
+		putSecret(t, s.namespace, "bad-tls", second)
+		s.syncMounts(t)
+		s.waitShown(t, authority, badHost, second)
+		s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionTrue, "")
+		if sent, losses := stop(); sent == 0 || len(losses) > 0 {
+			t.Errorf("%d of %d requests over TLS were lost: %v", len(losses), sent, losses[:min(5, len(losses))])
+		}
+	})
+}
+
+// waitShown waits until every proxy shows a certificate to who asks for a name.
+func (s *site) waitShown(t *testing.T, authority *certtest.Authority, name string, pair certtest.Pair) {
+	t.Helper()
+	config := &tls.Config{RootCAs: authority.Pool(), ServerName: name}
+	for _, pod := range s.proxies(t) {
+		direct := &client{address: net.JoinHostPort(pod.Status.PodIP, "443"), tls: config}
+		eventually(t, "the certificate is shown by Pod "+pod.Name, func(context.Context) error { return expectShown(direct, pair) })
+	}
+}
+
+// syncMounts makes kubelet write changed Secrets into the proxy pods now, which it does when a pod changes; else it takes a
+// minute or so.
+func (s *site) syncMounts(t *testing.T) {
+	t.Helper()
+	for _, pod := range s.proxies(t) {
+		_, err := kube.CoreV1().Pods(s.namespace).Patch(t.Context(), pod.Name, types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, time.Now()), metav1.PatchOptions{})
+		must(t, err)
+	}
+}
+
+func (s *site) waitCondition(t *testing.T, kind string, status metav1.ConditionStatus, message string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s is %s", kind, status), func(ctx context.Context) error {
+		gateway, err := gateways.AppV1().Gateways(s.namespace).Get(ctx, gatewayName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(gateway.Status.Conditions, kind)
+		if c == nil || c.Status != status || c.ObservedGeneration != gateway.Generation || !strings.Contains(c.Message, message) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+}
