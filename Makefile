@@ -25,7 +25,7 @@ test: ## Run all tests: unit, real API server, one-node Kubernetes
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Build
 
@@ -81,6 +81,26 @@ lint: ## Run golangci-lint and check which packages are pure
 .PHONY: verify
 verify: ## Check that generated files are current
 	hack/verify-codegen.sh
+
+.PHONY: e2e
+e2e: ## Run only the end-to-end tests: features, load during every planned change, faults
+	hack/test.sh e2e
+
+.PHONY: soak
+soak: ## Let a Gateway change for 30 minutes (SOAK=) and see whether anything grows
+	hack/soak.sh
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
+	hack/fuzz.sh
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what the code calls
+	hack/vuln.sh
+
+.PHONY: reproducible
+reproducible: ## Build the images twice and compare them
+	hack/reproducible.sh
 
 .PHONY: bench
 bench: ## Run the Go benchmarks
