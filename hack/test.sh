@@ -21,7 +21,8 @@ suite() {
     fi
 }
 
-# end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster.
+# end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster. Most of the
+# time these tests wait, so more run at once than there are cores.
 end_to_end() {
     if [[ -z ${KUBECONFIG:-} ]]; then
         hack/cluster/cluster.sh up || return 1
@@ -32,7 +33,7 @@ end_to_end() {
         export KUBECONFIG
     fi
     make --no-print-directory -s deploy || return 1
-    (cd test && go test -v -count=1 -timeout=20m ./e2e/...)
+    (cd test && go test -v -count=1 -parallel=6 -timeout=20m ./e2e/...)
 }
 
 api_server() {

@@ -83,15 +83,16 @@ func newService(t *testing.T, namespace, name string) {
 	must(t, err)
 }
 
-// newGateway is a Gateway of one proxy with the given routes.
+// newGateway is a Gateway of one proxy with the given routes. Connections that tests leave open keep no pod for long.
 func newGateway(routes ...appv1.Route) *appv1.Gateway {
 	return &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: gatewayName},
 		Spec: appv1.GatewaySpec{
-			Replicas:  ptr.To(int32(1)),
-			Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
-			Routes:    routes,
-			Service:   appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
+			Replicas:     ptr.To(int32(1)),
+			DrainTimeout: "5s",
+			Listeners:    []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
+			Routes:       routes,
+			Service:      appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
 		},
 	}
 }
