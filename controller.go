@@ -63,6 +63,9 @@ const (
 	// how long the status is wrong once the cause is gone.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 3 * time.Second
+
+	// syncTimeout is how long one sync may wait for the API server.
+	syncTimeout = 30 * time.Second
 )
 
 // Controller keeps the children and the status of every Gateway as they should be.
@@ -225,13 +228,16 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	return true
 }
 
-// syncSafely is syncHandler with a panic as an error: one Gateway must not end the operator, and then every other one.
+// syncSafely is syncHandler with a panic as an error, and with an end: one Gateway must neither end the operator, and then every
+// other one, nor keep a worker for ever.
 func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v, at %s", cause, debug.Stack())
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
 	return c.syncHandler(ctx, name)
 }
 
@@ -383,6 +389,9 @@ func (c *Controller) recordEvents(
 	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, childErr, statusErr error,
 ) {
 	if errors.Is(statusErr, children.ErrOutdated) {
+		if childErr == nil && len(made.Written) > 0 {
+			c.recordSynced(gateway, made) // the next sync will find nothing to apply
+		}
 		return
 	}
 	if statusErr != nil {
@@ -396,8 +405,7 @@ func (c *Controller) recordEvents(
 	switch {
 	case childErr == nil:
 		if len(made.Written) > 0 {
-			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
-				"generation %d: applied %s", gateway.Generation, strings.Join(made.Written, ", "))
+			c.recordSynced(gateway, made)
 		} else if gateway.Status.ObservedGeneration != gateway.Generation {
 			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
 				"generation %d: nothing to apply but the status", gateway.Generation)
@@ -405,6 +413,11 @@ func (c *Controller) recordEvents(
 	case failureOf(childErr) == nil && !errors.Is(childErr, children.ErrLeftOver) && !errors.Is(childErr, children.ErrOutdated):
 		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(childErr))
 	}
+}
+
+func (c *Controller) recordSynced(gateway *appv1.Gateway, made children.Result) {
+	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
+		"generation %d: applied %s", gateway.Generation, strings.Join(made.Written, ", "))
 }
 
 // onChange calls handle with every object that is added, changed or deleted, in the form it had before and in the one it

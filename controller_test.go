@@ -189,6 +189,12 @@ func TestOutdatedWrites(t *testing.T) {
 		t.Run(resource, func(t *testing.T) {
 			f := newFixture(t, newGateway(), newService("api", 8080))
 			f.settle()
+			service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
+			must(t, err)
+			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			_, err = f.kube.CoreV1().Services("web").Update(ctx, service, metav1.UpdateOptions{})
+			must(t, err)
+			f.settle()
 			conflicts := 0
 			clients(f).PrependReactor("patch", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
 				if !strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), `"resourceVersion":"`) {
@@ -199,15 +205,22 @@ func TestOutdatedWrites(t *testing.T) {
 			})
 			f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Listeners[0].Port++ })
 			f.catchUp()
-			_, err := f.sync()
+			_, err = f.sync()
 			if !onlyOutdated(err) {
 				t.Errorf("got %v, want %v and nothing else", err, children.ErrOutdated)
 			}
+			if len(f.gateway().Status.Addresses) == 0 {
+				t.Error("the status has lost its address to a child that was not written")
+			}
 			f.mustSync()
-			for _, event := range f.events() {
+			events := f.events()
+			for _, event := range events {
 				if !strings.HasPrefix(event, "Normal Synced") {
 					t.Errorf("there is an event: %s", event)
 				}
+			}
+			if !strings.Contains(strings.Join(events, "\n"), "applied Service") {
+				t.Errorf("no event says what was applied: %q", events)
 			}
 		})
 	}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang/glog"
@@ -184,8 +186,39 @@ func run(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
+	var started atomic.Pointer[Controller]
+	watchdog := leaderelection.NewLeaderHealthzAdaptor(renewDeadline)
+	server, err := health.Start(health.Options{
+		Address:   options.healthAddress,
+		Checks:    map[string]health.Check{"/healthz": watchdog.Check, "/readyz": ready(&started)},
+		Profiling: options.profiling,
+	})
+	if err != nil {
+		return err
+	}
+	glog.Infof("Working on the cluster at %s; health and metrics on %s", config.Host, server.Address())
+	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
+}
+
+// ready returns the check that the Controller has been made and its caches are filled.
+func ready(started *atomic.Pointer[Controller]) health.Check {
+	return func(request *http.Request) error {
+		if controller := started.Load(); controller != nil {
+			return controller.Ready(request)
+		}
+		return errors.New("the API server does not answer yet")
+	}
+}
+
+// operate makes a Controller, which it shows in started, and lets it work while this process leads.
+func operate(
+	ctx context.Context, config *rest.Config, options options, watchdog *leaderelection.HealthzAdaptor, started *atomic.Pointer[Controller],
+) error {
 	// The lease and events are for this client: they have to fail soon, and change nothing that another leader's work rests on.
-	plainKube, plainGateways, err := clients(config, options.kubeAPIQPS)
+	// The answer to a renewal that comes after half of its time would count from when it came.
+	plain := rest.CopyConfig(config)
+	plain.Timeout = renewDeadline / 2
+	plainKube, plainGateways, err := clients(plain, options.kubeAPIQPS)
 	if err != nil {
 		return err
 	}
@@ -197,7 +230,7 @@ func run(ctx context.Context, options options) error {
 	}
 	fence := &lease.Fence{Margin: leaseDuration - renewDeadline}
 	config = rest.CopyConfig(config)
-	config.Wrap(reconnect.Reads)
+	reconnect.Configure(config)
 	if options.leaderElect {
 		config.Wrap(fence.Wrap)
 	}
@@ -216,16 +249,7 @@ func run(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
-	watchdog := leaderelection.NewLeaderHealthzAdaptor(renewDeadline)
-	server, err := health.Start(health.Options{
-		Address:   options.healthAddress,
-		Checks:    map[string]health.Check{"/healthz": watchdog.Check, "/readyz": controller.Ready},
-		Profiling: options.profiling,
-	})
-	if err != nil {
-		return err
-	}
-	glog.Infof("Working on the cluster at %s; health and metrics on %s", config.Host, server.Address())
+	started.Store(controller)
 
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
 	watching, stopWatching := context.WithCancel(ctx)
@@ -234,7 +258,7 @@ func run(ctx context.Context, options options) error {
 	inputs.Services.StartWithContext(watching)
 	err = lead(ctx, plainKube, options, watchdog, fence, func(ctx context.Context) { controller.Run(ctx, options.workers) })
 	stopWatching()
-	return errors.Join(err, server.Stop())
+	return err
 }
 
 // awaitServer returns what keeps the operator from working, if anything does, once the API server answers or ctx is cancelled.

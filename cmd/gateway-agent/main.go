@@ -156,15 +156,20 @@ func run(ctx context.Context, o options) error {
 func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = "gateway-agent"
-	restConfig.Wrap(reconnect.Reads)
-	gateways, err := clientset.NewForConfig(restConfig)
+	reconnect.Configure(restConfig)
+	// One connection for both.
+	transport, err := rest.HTTPClientFor(restConfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to make a client: %w", err)
+	}
+	gateways, err := clientset.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)
 	}
 	// Custom resources are JSON; for everything else protobuf is smaller and faster.
 	restConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	restConfig.ContentType = "application/vnd.kubernetes.protobuf"
-	core, err := kubernetes.NewForConfig(restConfig)
+	core, err := kubernetes.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
 	}

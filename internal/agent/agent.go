@@ -85,6 +85,8 @@ type Agent struct {
 	// keptID is the configuration on the disk that all older ones were removed for, provenID the one that was last marked
 	// as proven.
 	keptID, provenID string
+	// served says that it is noted on the disk that the pod was up to date once.
+	served bool
 	// reloaded is when HAProxy was last made to reload.
 	reloaded time.Time
 	// tidied is when leftovers were last looked at.
@@ -112,7 +114,10 @@ func New(options Options) (*Agent, error) {
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
 		mounts:  newMountReader(options.Mounts),
 	}
-	a.report = newReporter(options, func(generation int64) { a.probes.confirm(generation) })
+	a.report = newReporter(options, func(generation int64) {
+		a.probes.confirm(generation)
+		a.rouse()
+	})
 	var err error
 	if a.watch, err = newWatcher(options, a.changed, a.report.again); err != nil {
 		return nil, err
@@ -124,7 +129,8 @@ func New(options Options) (*Agent, error) {
 		a.state.disk.certificates = a.store.certificates()
 		a.state.good.certificates = a.state.disk.certificates
 	}
-	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.state.proven)
+	a.served = a.store.served()
+	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.served)
 	return a, nil
 }
 
@@ -165,6 +171,7 @@ func (a *Agent) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			a.keep()
 			return
 		case <-a.wake:
 		case <-timer.C:
@@ -238,8 +245,16 @@ func (a *Agent) keep() {
 	if id != a.provenID && a.state.proven && a.state.unknown == "" {
 		if err := a.store.prove(id); err != nil {
 			glog.Error(err)
+		} else {
+			a.provenID = id
 		}
-		a.provenID = id
+	}
+	if !a.served && a.probes.wasServed() {
+		if err := a.store.serve(); err != nil {
+			glog.Error(err)
+		} else {
+			a.served = true
+		}
 	}
 }
 
@@ -257,7 +272,7 @@ func (a *Agent) tell() {
 	} else if message == "" {
 		message = fmt.Sprintf("generation %d: %s is not mounted: %s", a.state.live, a.state.unmounted, resources.AwaitingReplacement)
 	}
-	a.report.set(report{uid: a.compiled.uid, generation: a.reported, message: message, problems: a.problems()})
+	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: a.state.live, message: message, problems: a.problems()})
 }
 
 // problems are what the newest generation's certificates leave to wish for.

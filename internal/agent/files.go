@@ -60,8 +60,8 @@ func (s *store) open() (id string, proven bool, err error) {
 		return "", false, nil //nolint:nilerr // a symlink to nothing is no configuration; the next write replaces it
 	}
 	mark, err := os.ReadFile(filepath.Join(s.current, provenName))
-	if err != nil {
-		return id, false, nil //nolint:nilerr // without the mark it is not proven
+	if err != nil || len(mark) == 0 {
+		return id, false, nil //nolint:nilerr // without the mark, or with one that was only begun, it is not proven
 	}
 	files, err := s.read(id)
 	if err != nil || string(mark) != checksum(files) {
@@ -90,7 +90,7 @@ func (s *store) read(id string) (map[string][]byte, error) {
 func checksum(files map[string][]byte) string {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if name != provenName {
+		if !strings.HasPrefix(name, provenName) {
 			// Writing to a hash never fails.
 			_, _ = fmt.Fprintf(sum, "%s %d ", name, len(files[name]))
 			_, _ = sum.Write(files[name])
@@ -161,14 +161,34 @@ func (s *store) point(id string) error {
 // prove notes that HAProxy has run a configuration.
 func (s *store) prove(id string) error {
 	files, err := s.read(id)
+	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		err = writeFile(filepath.Join(s.dir(id), provenName), []byte(checksum(files)))
+		err = writeFile(mark+".next", []byte(checksum(files)))
+	}
+	if err == nil {
+		err = os.Rename(mark+".next", mark)
 	}
 	if err != nil {
 		return fmt.Errorf("failed to mark a configuration: %w", err)
 	}
 	return nil
 }
+
+// serve notes that the pod was up to date once, for the next agent.
+func (s *store) serve() error {
+	if err := writeFile(s.servedFile(), nil); err != nil {
+		return fmt.Errorf("failed to note that the pod serves: %w", err)
+	}
+	return nil
+}
+
+// served says whether an agent of this pod has noted that.
+func (s *store) served() bool {
+	_, err := os.Stat(s.servedFile())
+	return err == nil
+}
+
+func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
 
 // prune removes every configuration but one.
 func (s *store) prune(keep string) error {

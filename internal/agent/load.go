@@ -28,7 +28,8 @@ const (
 	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
 	stuckGrace = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
-	// drainTimeout has ended its connections. So there are at most twice as many if that is up to manyWorkers * longestSpace.
+	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and one more for
+	// each longestSpace of it that is longer.
 	manyWorkers  = 8
 	longestSpace = 30 * time.Second
 	// downGrace is how long HAProxy may take to start before the status says that it does not run.
@@ -54,6 +55,11 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		a.state.runsAlready(want)
 		a.judge(index, now)
 		return false, nil
+	}
+	if a.state.up && next.reload != "" {
+		if err := checkPorts(ctx, a.options.Bind, a.state.disk.table, want.table); err != nil {
+			return false, a.unloadable(err, want, index < len(others))
+		}
 	}
 	before, beforeKnown := a.state.disk, a.state.known
 	if err := a.write(want, next); err != nil {
@@ -82,11 +88,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		}
 		glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
 	}
-	err = checkPorts(ctx, a.options.Bind, before.table, want.table)
-	if err == nil {
-		err = a.reload(ctx, reason)
-	}
-	if err != nil {
+	if err := a.reload(ctx, reason); err != nil {
 		return false, a.failed(err, before, beforeKnown, index < len(others))
 	}
 	a.judge(index, time.Now())
@@ -105,8 +107,20 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	if now.Sub(a.reloaded) >= min(a.state.disk.table.DrainTimeout/manyWorkers, longestSpace) {
 		return false
 	}
+	reloadsDelayed.Inc()
 	glog.V(1).Infof("Generation %d waits for a moment: %d old workers still have connections", a.want.generation, workers)
 	return true
+}
+
+// unloadable notes that a load would be refused, for a reason that may go away any time; more says that there is something
+// else to try.
+func (a *Agent) unloadable(err error, want load, more bool) error {
+	loadFailures.Inc()
+	a.state.fail(&want, err.Error(), false, lastSoonRetry, time.Now())
+	if more {
+		a.rouse()
+	}
+	return err
 }
 
 // failed takes back what could not be loaded; more says that there is something else to try. As long as it may be because of

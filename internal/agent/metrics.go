@@ -21,6 +21,11 @@ var (
 		Help:           "Configurations that HAProxy did not load.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	reloadsDelayed = metrics.NewCounter(&metrics.CounterOpts{
+		Name:           "gateway_agent_reloads_delayed_total",
+		Help:           "How often, about once a second, a reload had to wait because many old workers still had connections.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	liveGeneration = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "gateway_agent_generation",
 		Help:           "The generation of the Gateway that HAProxy answers by; 0 if that is not known.",
@@ -35,5 +40,5 @@ var (
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(loads, loadFailures, liveGeneration, propagation)
+	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
 })

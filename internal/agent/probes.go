@@ -27,8 +27,9 @@ type probes struct {
 	served bool
 	// up says whether HAProxy answers.
 	up bool
-	// live is the generation that HAProxy runs, 0 if that is not known, and confirmed the one whose report the API server took
-	// in last, before it said that all proxies run a newer one.
+	// live is the generation that HAProxy runs, 0 if that is not known, and confirmed the one that ran when the API server last
+	// took in a report, before it said that all proxies run a newer one. What runs by now may be newer: the report counts until
+	// the next one.
 	live, confirmed int64
 }
 
@@ -62,7 +63,14 @@ func (p *probes) confirm(generation int64) {
 }
 
 func (p *probes) serve() {
-	p.served = p.served || p.up && p.live != 0 && p.live == p.confirmed
+	p.served = p.served || p.up && p.confirmed != 0 && p.live >= p.confirmed
+}
+
+// wasServed says whether the pod was up to date once.
+func (p *probes) wasServed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.served
 }
 
 // started is nil when HAProxy can start.

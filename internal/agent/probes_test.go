@@ -24,11 +24,12 @@ func TestReadiness(t *testing.T) {
 		steps  []step
 	}{
 		"ready once the report of what is live was confirmed, and then on": {false, []step{
-			{0, false, 0, false}, {0, true, 0, false}, {0, true, 4, false}, {3, true, 5, false}, {5, true, 5, true}, {0, true, 6, true}, {0, true, 0, true},
+			{0, false, 0, false}, {0, true, 0, false}, {0, true, 4, false}, {6, true, 5, false}, {5, true, 5, true}, {0, true, 6, true}, {0, true, 0, true},
 		}},
-		"a confirmation of something else does not count": {false, []step{{4, true, 5, false}, {0, true, 0, false}}},
-		"not while HAProxy does not answer":               {false, []step{{5, true, 5, true}, {0, false, 5, false}, {0, true, 5, true}}},
-		"an earlier agent served already":                 {true, []step{{0, false, 0, false}, {0, true, 0, true}}},
+		"a confirmation of something newer does not count": {false, []step{{6, true, 5, false}, {0, true, 0, false}, {0, true, 6, true}}},
+		"of something older it does, until the next":       {false, []step{{4, true, 5, true}}},
+		"not while HAProxy does not answer":                {false, []step{{5, true, 5, true}, {0, false, 5, false}, {0, true, 5, true}}},
+		"an earlier agent served already":                  {true, []step{{0, false, 0, false}, {0, true, 0, true}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -83,6 +83,7 @@ func (a *Agent) render(generation int64, table routing.Table, found material, ce
 		certificates: certificates,
 		partial:      a.isPartial(found, certificates),
 		unmounted:    found.unmounted,
+		found:        found,
 		config: config.Render(config.Input{
 			Namespace:    a.options.Namespace,
 			Name:         a.options.Gateway,
@@ -147,10 +148,10 @@ func (a *Agent) withoutTrial() *load {
 	return a.plain
 }
 
-// again renders a table that was loaded before with the endpoints of today.
+// again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
+// reload.
 func (a *Agent) again(good load) load {
-	found := collect(&good.table, a.mounts.files, a.options.Namespace, time.Now())
-	return a.render(good.generation, good.table, found, good.certificates)
+	return a.render(good.generation, good.table, good.found, good.certificates)
 }
 
 // refusal is why the newest generation is not loaded; certificates on trial do not count.

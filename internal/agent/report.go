@@ -36,13 +36,16 @@ const (
 type report struct {
 	uid        types.UID
 	generation int64
-	message    string
+	// live is the generation that HAProxy runs, if not all of it; it is not told, but decides whether the pod may become ready.
+	live    int64
+	message string
 	// problems are sorted.
 	problems []appv1.ProxyProblem
 }
 
 func (r report) equal(other report) bool {
-	return r.uid == other.uid && r.generation == other.generation && r.message == other.message && slices.Equal(r.problems, other.problems)
+	return r.uid == other.uid && r.generation == other.generation && r.live == other.live && r.message == other.message &&
+		slices.Equal(r.problems, other.problems)
 }
 
 // cut shortens a message to a number of bytes.
@@ -104,7 +107,7 @@ func (r *reporter) again(seen *appv1.ProxyStatus) {
 	if !r.valid {
 		return
 	}
-	if seen != nil && r.wanted.equal(report{r.wanted.uid, seen.ObservedGeneration, seen.Message, seen.Problems}) {
+	if seen != nil && r.wanted.equal(report{r.wanted.uid, seen.ObservedGeneration, r.wanted.live, seen.Message, seen.Problems}) {
 		return
 	}
 	r.applied = false
@@ -163,16 +166,13 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 		entry.WithProblems(applied)
 	}
-	// A Gateway that does not exist any more wants no report; one of its name made anew has another UID.
 	gateway, err := r.apply(ctx, reportTimeout, entry)
-	switch {
-	case err == nil:
-		programmed := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-		if programmed == nil || programmed.Status != metav1.ConditionTrue || programmed.ObservedGeneration <= wanted.generation {
-			r.confirmed(wanted.generation)
-		}
-	case !apierrors.IsNotFound(err):
+	if err != nil {
 		return err
+	}
+	programmed := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+	if programmed == nil || programmed.Status != metav1.ConditionTrue || programmed.ObservedGeneration <= wanted.live {
+		r.confirmed(wanted.live)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,6 +43,8 @@ type load struct {
 	partial bool
 	// unmounted names something that the Gateway names and that is not mounted in this pod; "" if everything is.
 	unmounted string
+	// found is what the files said of certificates and authorities.
+	found material
 }
 
 // key tells what HAProxy is to load, in so far as it can refuse it.

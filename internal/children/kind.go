@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -27,6 +28,7 @@ type configuration[A any] interface {
 	GetName() *string
 	GetNamespace() *string
 	WithResourceVersion(value string) A
+	WithUID(value types.UID) A
 }
 
 // client is what is used of a typed client for one namespace, such as corev1.ServiceInterface.
@@ -63,7 +65,8 @@ func Overlay(indexer cache.Indexer) cache.MutationCache {
 	})
 }
 
-// ensure makes the child as desired and returns it, and whether it had to be written for that. An object of that name
+// ensure makes the child as desired and returns it, and whether it had to be written for that; with an error, what there is of
+// it. An object of that name
 // that the Gateway does not control is left alone, and the error is a *NotOwnedError.
 func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired A) (child T, written bool, err error) {
 	var none T
@@ -84,8 +87,8 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 			return current, false, nil
 		}
 		// The API server refuses the apply if someone has changed the object meanwhile, perhaps another operator that knows
-		// more than this one.
-		desired = desired.WithResourceVersion(current.GetResourceVersion())
+		// more than this one; and, for the UID, if it was deleted: the resourceVersion alone would create it.
+		desired = desired.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
 	}
 	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
 		FieldManager: resources.FieldManager,
@@ -94,12 +97,12 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	switch {
 	case err == nil:
 	case apierrors.IsConflict(err):
-		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrOutdated)
+		return current, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrOutdated)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
 		// An apply creates what is not there: what is not found is the namespace.
 		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrNamespaceGone)
 	default:
-		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
+		return current, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
 	}
 	k.cache.Mutation(applied)
 	return applied, true, nil

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/golang/glog"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -18,9 +20,18 @@ const (
 	// lastDelay: it limits how long its own absence is felt.
 	firstDelay = 250 * time.Millisecond
 	lastDelay  = 2 * time.Second
+	// dialTimeout is how long a connection may take to be made, and how long one may be idle before it is looked after.
+	dialTimeout = 3 * time.Second
 	// logInterval is how often an absence is logged.
 	logInterval = 30 * time.Second
 )
+
+// Configure makes the clients that are made with config come back soon: their reads wait for the server, and a connection to
+// an address that does not answer is tried anew before the kernel does.
+func Configure(config *rest.Config) {
+	config.Wrap(Reads)
+	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+}
 
 // Reads returns a transport that sends a GET again until the server answers it, by anything but that it cannot now (429, 5xx), or
 // until the request's context ends. Without it, client-go's informers come back up to a minute after the server: what they
@@ -62,7 +73,10 @@ func isAbsence(response *http.Response, err error) bool {
 	if err != nil {
 		return true
 	}
-	return response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= http.StatusInternalServerError
+	// 504 is the answer to a list that wants a resourceVersion which the server does not have, as after etcd was restored: asking
+	// for the same again does not help.
+	return response.StatusCode == http.StatusTooManyRequests ||
+		response.StatusCode >= http.StatusInternalServerError && response.StatusCode != http.StatusGatewayTimeout
 }
 
 func retryAfter(response *http.Response) time.Duration {

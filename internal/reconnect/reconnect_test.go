@@ -52,6 +52,7 @@ func TestReads(t *testing.T) {
 		"and that there is no such thing":        {http.MethodGet, []int{404}, 404, 1},
 		"and that a watch is too old":            {http.MethodGet, []int{410}, 410, 1},
 		"an absence is waited for":               {http.MethodGet, []int{0, 500, 429, 503, 200}, 200, 5},
+		"so is that it has nothing so new":       {http.MethodGet, []int{504}, 504, 1},
 		"a write that fails is not sent again":   {http.MethodPatch, []int{0, 200}, 0, 1},
 		"a write that is refused is not, either": {http.MethodPatch, []int{500, 200}, 500, 1},
 	} {

@@ -27,6 +27,7 @@ func compileRule(route string, index int, spec *appv1.RouteRule) *Rule {
 	}
 	if timeouts := spec.Timeouts; timeouts != nil {
 		rule.Timeout = shorter(timeouts.Request, timeouts.BackendRequest)
+		rule.Once = duration(timeouts.Request) > 0 && spec.Retry == nil
 	}
 	if retry := spec.Retry; retry != nil {
 		rule.Retry = &Retry{Attempts: or(retry.Attempts, 3)}

@@ -106,11 +106,15 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 // lagging names a proxy that is not ready and may become so with an older generation, "" if there is none.
 func lagging(gateway *appv1.Gateway, proxies endpoints) string {
 	for _, report := range gateway.Status.Proxies {
-		if report.ObservedGeneration == gateway.Generation || report.ObservedGeneration == 0 {
+		if report.ObservedGeneration == gateway.Generation {
 			continue
 		}
 		if !slices.Contains(proxies.ready, report.Pod) && slices.Contains(proxies.alive, report.Pod) {
-			return fmt.Sprintf("pod %s, which is not ready, runs generation %d", report.Pod, report.ObservedGeneration)
+			what := fmt.Sprintf("pod %s, which is not ready, runs generation %d", report.Pod, report.ObservedGeneration)
+			if report.Message != "" {
+				what += ": " + report.Message
+			}
+			return what
 		}
 	}
 	return ""

@@ -254,14 +254,14 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"proxies that receive no traffic do not count": {
-			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 0, "starting"), reporting("c", 5, ""), reporting("gone", 5, "")),
-			observed: slicesOf(ready("a"), notReady("b"), leaving("c"), notReady("d")),
+			gateway:  newGateway(reporting("a", 7, ""), reporting("c", 5, ""), reporting("gone", 5, "")),
+			observed: slicesOf(ready("a"), leaving("c"), notReady("d")),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"a proxy that may become ready at any moment counts": {
-			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 6, "")),
+			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 6, "it waits")),
 			observed: slicesOf(ready("a"), notReady("b")),
-			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6",
+			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6: it waits",
 		},
 		"an endpoint that does not say counts as ready": {
 			gateway:  newGateway(reporting("a", 6, "")),

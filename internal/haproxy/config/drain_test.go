@@ -64,6 +64,19 @@ func TestVanishingEndpoint(t *testing.T) {
 	}
 }
 
+// TestATimeLimitIsForAllAttempts: where a rule limits the time of the request, no endpoint's time is spent twice.
+func TestATimeLimitIsForAllAttempts(t *testing.T) {
+	t.Parallel()
+	for timeouts, want := range map[string]int32{"{request: 10s}": 1, "{request: 0s}": 4, "{backendRequest: 10s}": 4} {
+		var taken atomic.Int32
+		bad := serve(t, vanishing(&taken, reset), nil)
+		g := startBackends(t, ", timeouts: "+timeouts, "", "", bad, serve(t, vanishing(&taken, reset), nil))
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != http.StatusBadGateway || taken.Load() != want {
+			t.Errorf("%s: got %d after %d attempts, want 502 after %d", timeouts, got.Status, taken.Load(), want)
+		}
+	}
+}
+
 const drainWorld = `
 spec:
   drainTimeout: %s

@@ -50,6 +50,7 @@ const (
 	flagResponse = "d"
 	flagCORS     = "c"
 	flagHeaders  = "h"
+	flagOnce     = "o"
 )
 
 // Values of fieldPathKind and fieldLocationPort; the former may also be a number: how many segments to replace.
@@ -83,6 +84,9 @@ func program(rule *routing.Rule, headers routing.HeaderChanges, origins string) 
 			timeout = longest
 		}
 		set(flagTimeout, map[int]string{fieldTimeout: milliseconds(timeout)})
+	}
+	if rule.Once {
+		set(flagOnce, nil)
 	}
 	if rule.MaxBody >= 0 {
 		set(flagMaxBody, map[int]string{fieldMaxBody: strconv.FormatInt(rule.MaxBody, 10)})

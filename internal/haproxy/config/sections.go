@@ -198,7 +198,8 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
 `)
 
 // programRequest changes what a backend gets.
-var programRequest = fields(`    http-request set-timeout server <timeout>,add(0) if <timed>
+var programRequest = fields(`    http-request disable-l7-retry if <once>
+    http-request set-timeout server <timeout>,add(0) if <timed>
     http-request set-header Host "%[<host>]" if <rehosted>
     http-request set-path "%[var(txn.newpath)]" if <rerouted>
 `)
@@ -230,7 +231,7 @@ func fields(rules string) string {
 		"<exposeheaders>", text(fieldExposeHeaders), "<maxage>", field(fieldMaxAge), "<origins>", text(fieldOrigins),
 		"<credentials>", "{ "+field(fieldCredentials)+" -m str true }", "<preflight>", "{ var(txn.preflight) -m found }",
 		"<allowed>", "{ var(txn.allowed) -m found }", "<cors>", flagged(flagCORS), "<redirect>", flagged(flagRedirect),
-		"<bounded>", flagged(flagMaxBody), "<timed>", flagged(flagTimeout), "<rehosted>", flagged(flagHost), "<rerouted>", flagged(flagPath),
+		"<bounded>", flagged(flagMaxBody), "<timed>", flagged(flagTimeout), "<once>", flagged(flagOnce), "<rehosted>", flagged(flagHost), "<rerouted>", flagged(flagPath),
 	).Replace(rules)
 }
 

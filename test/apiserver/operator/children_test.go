@@ -167,7 +167,8 @@ func TestAgentPermissions(t *testing.T) {
 		allowed                           bool
 		verb, group, resource, sub, named string
 	}{
-		{yes, "get", "app.example.com", "gateways", "", "agent"},
+		{yes, "list", "app.example.com", "gateways", "", "agent"},
+		{no, "get", "app.example.com", "gateways", "", "agent"},
 		{yes, "watch", "app.example.com", "gateways", "", "agent"},
 		{yes, "patch", "app.example.com", "gateways", "status", "agent"},
 		{yes, "list", "", "services", "", ""},

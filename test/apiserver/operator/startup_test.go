@@ -64,7 +64,7 @@ func TestCannotStart(t *testing.T) {
 // waits.
 func TestAbsentServer(t *testing.T) {
 	t.Parallel()
-	o := testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1")
+	o := testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1", "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "it says that there is no server", func(context.Context) error {
 		for _, want := range []string{"cannot reach the API server at https://127.0.0.1:1", "connection refused", "check that it runs"} {
 			if !strings.Contains(o.Output(), want) {
@@ -102,7 +102,7 @@ func TestNoCRD(t *testing.T) {
 
 func expectCannotStart(t *testing.T, env, arguments []string, want ...string) {
 	t.Helper()
-	code, stdout, stderr := runOperator(t, env, arguments...)
+	code, stdout, stderr := runOperator(t, env, append([]string{"-health-address=127.0.0.1:0"}, arguments...)...)
 	if code != 1 {
 		t.Errorf("the exit code is %d, want 1", code)
 	}

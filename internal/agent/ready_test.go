@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gateway/internal/haproxy/config"
+)
+
+// starting is a rig in which everything runs, and the API server answers reports by react.
+func starting(t *testing.T, react clienttesting.ReactionFunc) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.createService("api")
+	r.createSlice("api", "one", newEndpoint(t, "one"))
+	r.createGateway(r.spec("api"))
+	r.gateways.PrependReactor("patch", "gateways", react)
+	r.startAgent()
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	return r
+}
+
+// TestAPodOfAnOlderTemplateBecomesReady: while the operator is away, a pod can start that does not mount what the Gateway
+// names by now.
+func TestAPodOfAnOlderTemplateBecomesReady(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	r.createGateway(r.tlsSpec(r.https("https", "shop.example.com", "shop"), r.https("new", "new.example.com", "new")))
+	r.startAgent()
+	r.startHAProxy()
+	r.expectBody("/", "one")
+	r.eventually("the pod is ready", r.agent.probes.ready)
+}
+
+func TestAReportIsWrittenAgainThoughTheGatewayWasNotFound(t *testing.T) {
+	var writes atomic.Int64
+	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) {
+		return writes.Add(1) == 1, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, gatewayN)
+	})
+	r.eventually("the pod is ready", r.agent.probes.ready)
+	r.expectReport(1, "")
+}
+
+// TestARestartDoesNotMakeReady: an agent that starts again before its first report was taken in knows that HAProxy has run
+// the configuration, and that is not enough.
+func TestARestartDoesNotMakeReady(t *testing.T) {
+	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
+	r.eventually("the configuration is marked", func() error {
+		if _, proven, err := r.agent.store.open(); !proven {
+			return errors.Join(errors.New("not yet"), err)
+		}
+		return nil
+	})
+	r.stop()
+	r.startAgent()
+	r.expectBody("/", "one")
+	r.eventually("the agent has seen HAProxy", func() error {
+		if err := r.agent.probes.ready(); err == nil || err.Error() == "HAProxy does not answer" {
+			return errors.Join(errors.New("not yet"), err)
+		}
+		return nil
+	})
+	if r.agent.probes.ready() == nil {
+		t.Error("the pod is ready, and no report was ever taken in")
+	}
+}
+
+// TestAMarkThatWasOnlyBegun: a full disk or a crash may leave it empty.
+func TestAMarkThatWasOnlyBegun(t *testing.T) {
+	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
+	id := s.nextID()
+	mustDo(t, s.write(id, map[string][]byte{config.ConfigFile: []byte("one")}))
+	mustDo(t, s.point(id))
+	mustDo(t, s.prove(id))
+	if got, proven, err := s.open(); got != id || !proven || err != nil {
+		t.Fatalf("open: %q %t %v, want %q, proven", got, proven, err, id)
+	}
+	mustDo(t, os.WriteFile(filepath.Join(s.current, provenName), nil, 0o600))
+	if got, proven, err := s.open(); got != id || proven || err != nil {
+		t.Errorf("open: %q %t %v, want %q, not proven", got, proven, err, id)
+	}
+}
+
+// TestEndpointsChangeWhileARenewalWaits: a certificate that was renewed while reloads have to wait keeps nothing else waiting.
+func TestEndpointsChangeWhileARenewalWaits(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	services := []string{"api"}
+	spec := r.tlsSpec(r.https("https", "shop.example.com", "shop"))
+	spec.DrainTimeout = "1h"
+	r.start(spec)
+	for range manyWorkers {
+		r.keepOpen()
+		services = append(services, "s"+string(rune('a'+len(services))))
+		spec.Routes = r.spec(services...).Routes
+		r.expectReport(r.edit(spec), "")
+	}
+	running, delayed := r.process(), metric(t, "gateway_agent_reloads_delayed_total")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	r.eventually("the renewal waits", func() error {
+		if metric(t, "gateway_agent_reloads_delayed_total") == delayed {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	r.moveSlice("api", "one", newEndpoint(t, "two"))
+	r.expectBody("/", "two")
+	r.expectNoReload(running)
+}
