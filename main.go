@@ -41,8 +41,8 @@ import (
 )
 
 const (
-	// A leader that cannot renew its lease for renewDeadline stops; after leaseDuration another one takes over. A leader
-	// that stops in order gives the lease up at once.
+	// A leader that cannot renew its lease for renewDeadline writes nothing any more; after leaseDuration another one takes over.
+	// A leader that stops in order gives the lease up at once.
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = time.Second
@@ -349,8 +349,10 @@ func leaseNamespace(options options) string {
 	return metav1.NamespaceDefault // not in a pod
 }
 
-// lead runs work while this process holds the lease, or right away without leader election, until ctx is cancelled and
-// work has returned; only then is the lease given up. If the lease is lost, it returns errLeaseLost without waiting.
+// lead runs work once this process holds the lease, or right away without leader election, until ctx is cancelled and work has
+// returned; only then is the lease given up. If the lease cannot be renewed, work goes on behind the fence, and so does trying:
+// after an outage of the API server, whoever had the lease gets it back at once, while others have to wait for its end. Once
+// another process is seen to hold it, lead returns errLeaseLost without waiting.
 func lead(
 	ctx context.Context, kubeClient kubernetes.Interface, options options,
 	watchdog *leaderelection.HealthzAdaptor, fence *lease.Fence, work func(context.Context),
@@ -364,45 +366,64 @@ func lead(
 	// Not ctx: the lease must outlast the work.
 	electing, stopElecting := context.WithCancel(context.Background())
 	defer stopElecting()
-	elected := make(chan struct{})
+	var begun, lost atomic.Bool
 	waiting := context.AfterFunc(ctx, func() {
-		select {
-		case <-elected: // stopElecting is called after work
-		default:
+		if !begun.Load() { // else stopElecting is called after work
 			stopElecting()
 		}
 	})
 	defer waiting()
 
 	hostname, _ := os.Hostname() // only for people: what follows is unique
+	identity := hostname + "_" + string(uuid.NewUUID())
+	callbacks := leaderelection.LeaderCallbacks{
+		OnStartedLeading: func(context.Context) {
+			if begun.CompareAndSwap(false, true) {
+				work(working)
+				stopElecting()
+			}
+		},
+		OnNewLeader: func(holder string) {
+			if begun.Load() && holder != "" && holder != identity {
+				lost.Store(true)
+				stopElecting()
+			}
+		},
+		OnStoppedLeading: func() {},
+	}
+	for electing.Err() == nil {
+		elector, err := newElector(kubeClient, options, identity, callbacks)
+		if err != nil {
+			return err
+		}
+		watchdog.SetLeaderElection(elector)
+		fence.Guard(elector)
+		elector.Run(electing)
+	}
+	if lost.Load() {
+		return errLeaseLost
+	}
+	return nil
+}
+
+func newElector(
+	kubeClient kubernetes.Interface, options options, identity string, callbacks leaderelection.LeaderCallbacks,
+) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: options.leaderElectNamespace, Name: options.leaderElectName},
 			Client:     kubeClient.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration:   leaseDuration,
 		RenewDeadline:   renewDeadline,
 		RetryPeriod:     retryPeriod,
 		ReleaseOnCancel: true,
 		Name:            options.leaderElectName,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {
-				close(elected)
-				work(working)
-				stopElecting()
-			},
-			OnStoppedLeading: func() {},
-		},
+		Callbacks:       callbacks,
 	})
 	if err != nil {
-		return fmt.Errorf("failed to set up leader election: %w", err)
+		return nil, fmt.Errorf("failed to set up leader election: %w", err)
 	}
-	watchdog.SetLeaderElection(elector)
-	fence.Guard(elector)
-	elector.Run(electing)
-	if electing.Err() == nil {
-		return errLeaseLost
-	}
-	return nil
+	return elector, nil
 }

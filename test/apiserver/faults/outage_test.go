@@ -24,7 +24,8 @@ const outage = 25 * time.Second
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []apiFault{
-		{"refused", (*faultproxy.Proxy).Refuse, (*faultproxy.Proxy).Accept, false, 0, 0},
+		// Some requests are under way when it begins.
+		{"refused", (*faultproxy.Proxy).Refuse, (*faultproxy.Proxy).Accept, false, 1, 0},
 		{"500", setAndCut(faultproxy.Answer(faultproxy.All, http.StatusInternalServerError, metav1.StatusReasonInternalError, 0)), none, false, 30, 0},
 		{"frozen", (*faultproxy.Proxy).Freeze, (*faultproxy.Proxy).Thaw, false, 10, 0},
 	} {

@@ -92,14 +92,20 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestLostLease: an operator that cannot renew its lease ends, because another one may be at work.
+// TestLostLease: an operator that cannot renew its lease ends as soon as it sees that another one has it.
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	proxy, kubeconfig := startProxy(t)
 	o := startOperator(t, "lost", "-kubeconfig="+kubeconfig)
 	testenv.Eventually(t, soon, "it leads", o.leads)
 	proxy.Freeze()
-	if code := o.Exit(t, 30*time.Second); code != 1 {
+	another := startOperator(t, "lost")
+	testenv.Eventually(t, 2*soon, "another one leads", another.leads)
+	if err := o.Running(); err != nil {
+		t.Errorf("it ended before it could know: %v", err)
+	}
+	proxy.Thaw()
+	if code := o.Exit(t, soon); code != 1 {
 		t.Errorf("the exit code is %d, want 1", code)
 	}
 	if !strings.Contains(o.Output(), "gateway: lost the lease") {
