@@ -7,6 +7,7 @@ import (
 
 	"github.com/golang/glog"
 
+	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
 )
@@ -32,7 +33,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
 		same = false
 	}
-	backends := backendStates(a.compiled.table.Backends(), a.watch.cluster())
+	backends := endpoints.States(a.compiled.table.Backends(), a.watch.cluster())
 	proven, trial := a.trials.next(identify(a.material.certificates), a.state.good.certificates, now)
 	if !a.state.up {
 		// What HAProxy starts on has only what it has loaded before: it would not start on one bad certificate.
@@ -89,7 +90,7 @@ func (a *Agent) render(generation int64, table routing.Table, found material, ce
 			Name:         a.options.Gateway,
 			Generation:   generation,
 			Table:        table,
-			Backends:     backendStates(table.Backends(), a.watch.cluster()),
+			Backends:     endpoints.States(table.Backends(), a.watch.cluster()),
 			Certificates: restrict(found.certificates, certificates),
 			Authorities:  found.authorities,
 			Paths:        a.options.Paths,

@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
+	"gateway/internal/endpoints"
 )
 
 // byService is the name of the index of EndpointSlices by the name of their Service.
@@ -85,15 +86,15 @@ func (w *watcher) gateway() *appv1.Gateway {
 }
 
 // cluster returns what was seen of the namespace.
-func (w *watcher) cluster() cluster {
-	return cluster{
-		service: func(name string) *corev1.Service {
+func (w *watcher) cluster() endpoints.Namespace {
+	return endpoints.Namespace{
+		Service: func(name string) *corev1.Service {
 			if obj, ok := w.get(w.services, name); ok {
 				return obj.(*corev1.Service)
 			}
 			return nil
 		},
-		endpoints: func(service string) []*discoveryv1.EndpointSlice {
+		Slices: func(service string) []*discoveryv1.EndpointSlice {
 			// An index that does not exist is the only error, and it does exist.
 			found, _ := w.slices.GetIndexer().ByIndex(byService, service)
 			endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))

@@ -1,4 +1,4 @@
-package agent
+package endpoints
 
 import (
 	"reflect"
@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
@@ -100,9 +101,9 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	backend := routing.Backend{Service: "api", Port: 80}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := backendStates([]routing.Backend{backend}, cluster{
-				service:   func(string) *corev1.Service { return test.service },
-				endpoints: func(string) []*discoveryv1.EndpointSlice { return test.slices },
+			got := States([]routing.Backend{backend}, Namespace{
+				Service: func(string) *corev1.Service { return test.service },
+				Slices:  func(string) []*discoveryv1.EndpointSlice { return test.slices },
 			})[backend]
 			if got.Exists != test.want.Exists || got.AppProtocol != test.want.AppProtocol || len(got.Servers) != len(test.want.Servers) ||
 				len(got.Servers) > 0 && !reflect.DeepEqual(got.Servers, test.want.Servers) {
@@ -112,26 +113,24 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	}
 }
 
-func TestTransformsKeepWhatIsRead(t *testing.T) {
-	service := newService("api", func(s *corev1.Service) {
-		s.Annotations = map[string]string{"big": "note"}
-		s.Spec.ClusterIP = "10.96.0.1"
-		s.Spec.Ports[0].NodePort = 30000
-		s.Spec.Ports[0].AppProtocol = new("https")
-	})
-	kept, err := strip(service)
-	if err != nil || !reflect.DeepEqual(kept, newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("https") })) {
-		t.Errorf("of a Service stays %+v, %v", kept, err)
+func newService(name string, mods ...func(*corev1.Service)) *corev1.Service {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	service.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}
+	for _, mod := range mods {
+		mod(service)
 	}
-	zone := "a"
-	slice := newSlice("api", 8080, newReady("10.0.0.1"))
-	slice.Endpoints[0].Zone = &zone
-	slice.Labels["other"] = "label"
-	kept, err = strip(slice)
-	if err != nil || !reflect.DeepEqual(kept, newSlice("api", 8080, newReady("10.0.0.1"))) {
-		t.Errorf("of an EndpointSlice stays %+v, %v", kept, err)
+	return service
+}
+
+func newSlice(service string, port int32, found ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: &port}},
+		Endpoints:   found,
 	}
-	if again, _ := strip(kept); !reflect.DeepEqual(again, kept) {
-		t.Errorf("stripping twice gives %+v", again)
-	}
+}
+
+func newReady(address string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}
 }

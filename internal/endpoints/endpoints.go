@@ -1,4 +1,5 @@
-package agent
+// Package endpoints says which servers are behind a Service port, from what was seen of Services and EndpointSlices.
+package endpoints
 
 import (
 	"net/netip"
@@ -11,24 +12,24 @@ import (
 	"gateway/internal/routing"
 )
 
-// cluster is what the agent has seen of its namespace. Both functions return what must not be changed.
-type cluster struct {
-	// service returns the Service of that name, nil if there is none.
-	service func(name string) *corev1.Service
-	// endpoints returns the EndpointSlices of the Service of that name.
-	endpoints func(service string) []*discoveryv1.EndpointSlice
+// Namespace is what was seen of one. Both functions return what must not be changed.
+type Namespace struct {
+	// Service returns the Service of that name, nil if there is none.
+	Service func(name string) *corev1.Service
+	// Slices returns the EndpointSlices of the Service of that name.
+	Slices func(service string) []*discoveryv1.EndpointSlice
 }
 
-// backendStates says what each of the Service ports is, in the cluster's present state.
-func backendStates(backends []routing.Backend, seen cluster) map[routing.Backend]config.BackendState {
+// States says what each of the Service ports is.
+func States(backends []routing.Backend, seen Namespace) map[routing.Backend]config.BackendState {
 	states := make(map[routing.Backend]config.BackendState, len(backends))
 	for _, backend := range backends {
-		port := servicePort(seen.service(backend.Service), backend.Port)
+		port := servicePort(seen.Service(backend.Service), backend.Port)
 		if port == nil {
 			states[backend] = config.BackendState{}
 			continue
 		}
-		state := config.BackendState{Exists: true, Servers: servers(seen.endpoints(backend.Service), port.Name)}
+		state := config.BackendState{Exists: true, Servers: servers(seen.Slices(backend.Service), port.Name)}
 		if port.AppProtocol != nil {
 			state.AppProtocol = *port.AppProtocol
 		}
@@ -52,8 +53,8 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 	return nil
 }
 
-// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it, sorted and each once: those that are ready
-// or, when none is, those that still serve while they terminate.
+// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it, sorted and each
+// once: those that are ready or, when none is, those that still serve while they terminate.
 func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
 	var ready, terminating []config.Server
 	for _, slice := range endpointSlices {

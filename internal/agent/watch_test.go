@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTransformsKeepWhatIsRead(t *testing.T) {
+	service := newService("api", func(s *corev1.Service) {
+		s.Annotations = map[string]string{"big": "note"}
+		s.Spec.ClusterIP = "10.96.0.1"
+		s.Spec.Ports[0].NodePort = 30000
+		s.Spec.Ports[0].AppProtocol = new("https")
+	})
+	kept, err := strip(service)
+	if err != nil || !reflect.DeepEqual(kept, newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("https") })) {
+		t.Errorf("of a Service stays %+v, %v", kept, err)
+	}
+	zone := "a"
+	slice := newSlice("api", 8080, newReady("10.0.0.1"))
+	slice.Endpoints[0].Zone = &zone
+	slice.Labels["other"] = "label"
+	kept, err = strip(slice)
+	if err != nil || !reflect.DeepEqual(kept, newSlice("api", 8080, newReady("10.0.0.1"))) {
+		t.Errorf("of an EndpointSlice stays %+v, %v", kept, err)
+	}
+	if again, _ := strip(kept); !reflect.DeepEqual(again, kept) {
+		t.Errorf("stripping twice gives %+v", again)
+	}
+}
