@@ -33,6 +33,10 @@ help: ## Show this list
 build: ## Build gateway and gateway-agent into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent
 
+.PHONY: plugin
+plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH
+	CGO_ENABLED=0 go build -C cmd/kubectl-gateway -trimpath -ldflags='-s -w' -o ../../bin/ .
+
 .PHONY: generate
 generate: ## Generate deepcopy, clientset, listers, informers and apply configurations from api/
 	hack/update-codegen.sh
@@ -72,11 +76,13 @@ fmt: ## Format the Go code
 vet: ## Run go vet
 	go vet ./...
 	cd test && go vet ./...
+	cd cmd/kubectl-gateway && go vet ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint and check which packages are pure
 	$(LINT) run ./...
 	cd test && go tool -modfile=../hack/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
+	cd cmd/kubectl-gateway && go tool -modfile=../../hack/lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: verify
 verify: ## Check that generated files are current

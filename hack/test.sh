@@ -33,13 +33,19 @@ end_to_end() {
         export KUBECONFIG
     fi
     make --no-print-directory -s deploy || return 1
-    (cd test && go test -v -count=1 -parallel=6 -timeout=20m ./e2e/...)
+    (cd test && go test -v -count=1 -parallel=4 -timeout=20m ./e2e/...)
 }
 
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
     (cd test && go list ./... | grep -vE '/(e2e|apiserver/faults)$' | xargs go test -count=1 -timeout=15m -skip='^TestSoak$')
+}
+
+plugin() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
+    export KUBEBUILDER_ASSETS
+    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m ./...)
 }
 
 # faults runs alone: what it says about time should be about the programs, not about other tests.
@@ -61,6 +67,7 @@ fi
 if [[ $only != e2e ]]; then
     suite "Unit tests, with real HAProxy" go test ./...
     suite "Tests of the built programs on a real API server" api_server
+    suite "The kubectl plugin" plugin
     suite "Faults of the API server" faults
 fi
 [[ -n $left_out ]] || suite "End-to-end tests on a node" end_to_end

@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 readonly live=https://vuln.go.dev copy=$PWD/hack/vuln/db
-modules=(. test hack/cluster/image)
+modules=(. test cmd/kubectl-gateway hack/cluster/image)
 
 # update DIR: the reports on all modules that are built, of the commit that is checked out there.
 update() {

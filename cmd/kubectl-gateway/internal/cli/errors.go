@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// Exit codes. docs/kubectl-gateway.md promises them.
+const (
+	ExitFailed  = 1
+	ExitUsage   = 2
+	ExitNo      = 3
+	ExitPartial = 4
+)
+
+// codeError is an error with an exit code of its own.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string { return e.err.Error() }
+func (e *codeError) Unwrap() error { return e.err }
+
+// Usagef is an error for a command line that is wrong.
+func Usagef(format string, args ...any) error {
+	return &codeError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// Nof is an error for a question that was answered with no.
+func Nof(format string, args ...any) error { return &codeError{ExitNo, fmt.Errorf(format, args...)} }
+
+// Partialf is an error for something that was done in part.
+func Partialf(format string, args ...any) error {
+	return &codeError{ExitPartial, fmt.Errorf(format, args...)}
+}
+
+// ExitCode returns the code to exit with.
+func ExitCode(err error) int {
+	var coded *codeError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &coded):
+		return coded.code
+	}
+	return ExitFailed
+}
+
+// explain returns what an error means, in a line.
+func explain(ctx context.Context, err error, server string) string {
+	var network *url.Error
+	var coded *codeError
+	switch {
+	case errors.As(err, &coded):
+		return oneLine(err.Error()) // it is explained already
+	case ctx.Err() != nil:
+		return "interrupted"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return oneLine(fmt.Sprintf("cannot trust the API server%s: %v: check the certificate-authority in the kubeconfig", server, errors.Unwrap(err)))
+	case errors.As(err, &network):
+		return oneLine(fmt.Sprintf("cannot reach the API server%s (%v): check that it runs, and that --kubeconfig and --context mean this one", server, network.Err))
+	case apierrors.IsUnauthorized(err):
+		return fmt.Sprintf("the API server%s does not know who is asking: check the credentials in the kubeconfig", server)
+	case isUnknownKind(err):
+		return fmt.Sprintf("the API server%s does not know Gateways: install the CRD with \"kubectl apply -f artifacts/crd\"", server)
+	}
+	return oneLine(err.Error())
+}
+
+// isUnknownKind says whether the API server has no Gateways at all, rather than not the one that was asked for.
+func isUnknownKind(err error) bool {
+	var noMatch *meta.NoKindMatchError
+	if errors.As(err, &noMatch) {
+		return noMatch.GroupKind.Group == appv1.GroupName
+	}
+	// The server's own answer for a Gateway that does not exist is a Status; for a path it does not have, it is not.
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
+	"gateway/internal/routing"
+)
+
+// Site is a Gateway and what is around it.
+type Site struct {
+	Gateway *appv1.Gateway
+	// Live says that all of it is from the cluster. Otherwise, what the files do not have is taken to exist.
+	Live bool
+
+	services    map[string]*corev1.Service
+	slices      map[string][]*discoveryv1.EndpointSlice
+	authorities map[string][]byte
+}
+
+// Name names the Gateway.
+func (s *Site) Name() string { return s.Gateway.Namespace + "/" + s.Gateway.Name }
+
+// IsProgrammed says whether every proxy runs the Gateway's generation.
+func IsProgrammed(gateway *appv1.Gateway) bool {
+	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
+}
+
+// One returns the Gateway of that name, from the files or, without any, from the cluster. The files may have only one if name
+// is "".
+func (o *Options) One(ctx context.Context, files Files, name string) (*Site, error) {
+	if len(files.Paths) == 0 {
+		return o.live(ctx, name)
+	}
+	sites, err := o.FromFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, site := range sites {
+		names = append(names, site.Gateway.Name)
+		if site.Gateway.Name == name || name == "" && len(sites) == 1 {
+			return site, nil
+		}
+	}
+	if name == "" {
+		return nil, Usagef("there are several Gateways in %s, name one of them: %s", strings.Join(files.Paths, ", "), strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("there is no Gateway %s in %s, but %s", name, strings.Join(files.Paths, ", "), strings.Join(names, ", "))
+}
+
+// FromFiles returns all Gateways of the files. It asks no cluster.
+func (o *Options) FromFiles(files Files) ([]*Site, error) {
+	documents, err := files.Read(o.In)
+	if err != nil {
+		return nil, err
+	}
+	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
+	namespace, err := o.Namespace()
+	if err != nil {
+		namespace = metav1.NamespaceDefault
+	}
+	var sites []*Site
+	for _, document := range documents {
+		if document.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
+			continue
+		}
+		gateway := &appv1.Gateway{}
+		if err := convert(document, gateway); err != nil {
+			return nil, err
+		}
+		if gateway.Namespace == "" {
+			gateway.Namespace = namespace
+		}
+		site := newSite(gateway)
+		if err := site.readFiles(documents, namespace); err != nil {
+			return nil, err
+		}
+		sites = append(sites, site)
+	}
+	if len(sites) == 0 {
+		return nil, fmt.Errorf("there is no Gateway (%s) in %s", appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
+	}
+	return sites, nil
+}
+
+// convert makes a typed object of a document. Unknown fields are errors.
+func convert(document Document, into any) error {
+	content, err := document.Object.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("%s: %w", document.Source, err)
+	}
+	unknown, err := json.UnmarshalStrict(content, into)
+	if err = errors.Join(append(unknown, err)...); err != nil {
+		return fmt.Errorf("%s: %s: %s", document.Source, document, strings.ReplaceAll(err.Error(), "\n", ", "))
+	}
+	return nil
+}
+
+func newSite(gateway *appv1.Gateway) *Site {
+	return &Site{
+		Gateway: gateway, services: map[string]*corev1.Service{}, slices: map[string][]*discoveryv1.EndpointSlice{},
+		authorities: map[string][]byte{},
+	}
+}
+
+// readFiles takes from the files what is in the Gateway's namespace.
+func (s *Site) readFiles(documents []Document, namespace string) error {
+	for _, document := range documents {
+		own := document.Object.GetNamespace()
+		if own == "" {
+			own = namespace
+		}
+		if own != s.Gateway.Namespace {
+			continue
+		}
+		switch document.Object.GroupVersionKind() {
+		case corev1.SchemeGroupVersion.WithKind("Service"):
+			service := &corev1.Service{}
+			if err := convert(document, service); err != nil {
+				return err
+			}
+			s.services[service.Name] = service
+		case discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):
+			slice := &discoveryv1.EndpointSlice{}
+			if err := convert(document, slice); err != nil {
+				return err
+			}
+			s.addSlice(slice)
+		case corev1.SchemeGroupVersion.WithKind("ConfigMap"):
+			configMap := &corev1.ConfigMap{}
+			if err := convert(document, configMap); err != nil {
+				return err
+			}
+			s.authorities[configMap.Name] = []byte(configMap.Data[resources.AuthorityKey])
+		}
+	}
+	return nil
+}
+
+func (s *Site) addSlice(slice *discoveryv1.EndpointSlice) {
+	service := slice.Labels[discoveryv1.LabelServiceName]
+	s.slices[service] = append(s.slices[service], slice)
+}
+
+// live returns a Gateway of the cluster.
+func (o *Options) live(ctx context.Context, name string) (*Site, error) {
+	if name == "" {
+		return nil, Usagef("name a Gateway of the cluster, or a file with -f")
+	}
+	namespace, err := o.Namespace()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := o.Clients()
+	if err != nil {
+		return nil, err
+	}
+	return clients.Live(ctx, namespace, name)
+}
+
+// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace.
+func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
+	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, name, err)
+	}
+	site := newSite(gateway)
+	site.Live = true
+	services, err := c.Core.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list Services in %s: %w", namespace, err)
+	}
+	for i := range services.Items {
+		site.services[services.Items[i].Name] = &services.Items[i]
+	}
+	endpoints, err := c.Core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list EndpointSlices in %s: %w", namespace, err)
+	}
+	for i := range endpoints.Items {
+		site.addSlice(&endpoints.Items[i])
+	}
+	table, _ := routing.Compile(&gateway.Spec)
+	for _, configMap := range AuthorityNames(table) {
+		found, err := c.Core.CoreV1().ConfigMaps(namespace).Get(ctx, configMap, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("failed to get ConfigMap %s/%s: %w", namespace, configMap, err)
+		}
+		site.authorities[configMap] = []byte(found.Data[resources.AuthorityKey])
+	}
+	return site, nil
+}
+
+// AuthorityNames returns the ConfigMaps that a table needs, sorted and each once.
+func AuthorityNames(table routing.Table) []string {
+	var names []string
+	for i := range table.Listeners {
+		if tls := table.Listeners[i].TLS; tls != nil {
+			names = append(names, tls.ClientCAs...)
+		}
+	}
+	for _, policy := range table.Policies {
+		if policy.TLS != nil {
+			names = append(names, policy.TLS.CAs...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"gateway/internal/endpoints"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/resources"
+	"gateway/internal/routing"
+)
+
+// assumedAuthority is in place of a ConfigMap that the files do not have.
+const assumedAuthority = "# the content of the ConfigMap\n"
+
+// podPaths are where HAProxy has its files in a proxy pod.
+var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: resources.HAProxyCertificatesDir}
+
+// Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the hostname of
+// their listener: keys and what goes with them are nothing to read for that.
+func (s *Site) Input(table routing.Table) config.Input {
+	input := config.Input{
+		Namespace: s.Gateway.Namespace, Name: s.Gateway.Name, Generation: s.Gateway.Generation,
+		Table: table, Backends: map[routing.Backend]config.BackendState{},
+		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
+	}
+	for _, backend := range table.Backends() {
+		input.Backends[backend] = s.Backend(backend)
+	}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		if listener.TLS == nil {
+			continue
+		}
+		var names []string
+		if listener.Hostname != "" {
+			names = []string{listener.Hostname}
+		}
+		for _, secret := range listener.TLS.Secrets {
+			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names, Hash: "of tls.crt"})
+		}
+	}
+	for _, name := range AuthorityNames(table) {
+		content, ok := s.authorities[name]
+		if !ok && !s.Live {
+			content = []byte(assumedAuthority)
+		}
+		input.Authorities[name] = content
+	}
+	return input
+}
+
+// Backend returns what is known of a Service port. Without a cluster, one of which the files say nothing exists.
+func (s *Site) Backend(backend routing.Backend) config.BackendState {
+	if _, ok := s.services[backend.Service]; !ok && !s.Live {
+		return config.BackendState{Exists: true}
+	}
+	return endpoints.States([]routing.Backend{backend}, endpoints.Namespace{
+		Service: func(name string) *corev1.Service { return s.services[name] },
+		Slices:  func(service string) []*discoveryv1.EndpointSlice { return s.slices[service] },
+	})[backend]
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	clientset "gateway/generated/app/clientset/versioned"
+)
+
+// FieldManager is the name under which the plugin owns the fields that it applies.
+const FieldManager = "kubectl-gateway"
+
+// Options are what every command has: where to read and write, and how to reach the cluster.
+type Options struct {
+	genericiooptions.IOStreams
+	// Flags are kubectl's own: --kubeconfig, --context, --namespace and the rest.
+	Flags *genericclioptions.ConfigFlags
+}
+
+// NewOptions returns options whose flags have kubectl's defaults.
+func NewOptions(streams genericiooptions.IOStreams) *Options {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.UserAgent = FieldManager
+		// The API server's priority and fairness limits clients.
+		config.QPS = -1
+		return config
+	}
+	return &Options{IOStreams: streams, Flags: flags}
+}
+
+// Namespace returns the namespace to work in.
+func (o *Options) Namespace() (string, error) {
+	namespace, _, err := o.Flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", explainConfig(err)
+	}
+	return namespace, nil
+}
+
+// RESTConfig returns how to reach the cluster.
+func (o *Options) RESTConfig() (*rest.Config, error) {
+	raw, err := o.Flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, explainConfig(err)
+	}
+	// clientcmd would take localhost:8080 then, which is nobody's.
+	if len(raw.Clusters) == 0 && *o.Flags.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return nil, errNoCluster
+	}
+	config, err := o.Flags.ToRESTConfig()
+	if err != nil {
+		return nil, explainConfig(err)
+	}
+	return config, nil
+}
+
+var errNoCluster = errors.New("no cluster is configured: set KUBECONFIG, or use --kubeconfig or --server")
+
+func explainConfig(err error) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return errNoCluster
+	}
+	return err
+}
+
+// Clients are the typed clients.
+type Clients struct {
+	Gateways clientset.Interface
+	Core     kubernetes.Interface
+}
+
+// Clients returns clients of the cluster.
+func (o *Options) Clients() (Clients, error) {
+	config, err := o.RESTConfig()
+	if err != nil {
+		return Clients{}, err
+	}
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return Clients{}, fmt.Errorf("failed to make a client: %w", err)
+	}
+	return newClients(config, transport)
+}
+
+func newClients(config *rest.Config, transport *http.Client) (Clients, error) {
+	gateways, err := clientset.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return Clients{}, fmt.Errorf("failed to make a client for Gateways: %w", err)
+	}
+	core, err := kubernetes.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return Clients{}, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+	}
+	return Clients{Gateways: gateways, Core: core}, nil
+}
+
+// Warn writes a line for the user that is not part of the output.
+func (o *Options) Warn(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.ErrOut, "warning: "+format+"\n", args...)
+}
+
+// Say writes a line of the output. A reader that went away, as head does, is no failure.
+func (o *Options) Say(format string, args ...any) {
+	_, _ = fmt.Fprintf(o.Out, format+"\n", args...)
+}
+
+// AddFileFlags adds -f and -R to a command.
+func AddFileFlags(command *cobra.Command, files *Files, usage string) {
+	command.Flags().StringSliceVarP(&files.Paths, "filename", "f", nil, usage)
+	command.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "read the directories below, too")
+	_ = command.MarkFlagFilename("filename", "yaml", "yml", "json") // which fails for unknown flags only
+}

@@ -1,0 +1,155 @@
+package clustertest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+)
+
+// TestList shows Gateways in every form.
+func TestList(t *testing.T) {
+	namespace := newNamespace(t, "list")
+	file := gateway("good", "  replicas: 3\n") + strings.ReplaceAll(gateway("bad", ""), "site: test", "site: other") + `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: good-gateway, labels: {app.example.com/gateway: good}}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: haproxy, image: "haproxy:3"}], initContainers: [{name: agent, image: "gateway:1"}]}
+`
+	clitest.Run(t, file, "apply", "-n", namespace, "-f", "-").Want(t, 0)
+	problem := "0 of 2 ready proxies run generation 1; pod bad-gateway-1: generation 1: " + strings.Repeat("x", 100)
+	for name, problem := range map[string]string{"good": "", "bad": problem} {
+		live := get(t, namespace, name)
+		if err := setStatus(t.Context(), live, programmed(live, problem)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	for _, test := range []struct {
+		args    []string
+		want    []string
+		wantNot string
+	}{
+		{in("list"), []string{"NAME", "good   HTTP:80     0        10.0.0.80   2/3     True", "False", "generation 1: xxxx"}, problem},
+		{in("list", "-o", "wide"), []string{"good-gateway-1=1,good-gateway-2=1   gateway:1,haproxy:3", problem}, "NAMESPACE"},
+		{[]string{"list", "-A"}, []string{"NAMESPACE", "list "}, problem},
+		{in("list", "-l", "site=other"), []string{"bad "}, "good"},
+		{in("list", "--field-selector", "metadata.name=good"), []string{"good "}, "bad"},
+		{in("list", "--no-headers"), []string{"good "}, "NAME"},
+		{in("list", "-o", "name"), []string{"gateway.app.example.com/bad\ngateway.app.example.com/good\n"}, "NAME"},
+		{in("list", "-o", "custom-columns=A:.metadata.name,B:{.spec.replicas},C:spec.nope"), []string{"A      B     C\nbad    2     <none>\ngood   3     <none>\n"}, "LISTENERS"},
+		{in("list", "-o", "json"), []string{`"kind": "GatewayList"`, `"kind": "Gateway"`, `"name": "good"`}, "managedFields"},
+		{in("get", "good"), []string{"good "}, "bad"},
+		{in("get", "bad", "good"), []string{"bad ", "good "}, "error"},
+		{in("get", "good", "-o", "yaml"), []string{"kind: Gateway\n", "port: 80\n"}, "GatewayList"},
+		{in("get", "good", "-o", "jsonpath={.status.addresses[0].value}"), []string{"10.0.0.80"}, "good"},
+	} {
+		result := clitest.Run(t, "", test.args...)
+		result.Want(t, 0, test.want...)
+		if strings.Contains(result.Out, test.wantNot) {
+			t.Errorf("%v prints %q:\n%s", test.args, test.wantNot, result.Out)
+		}
+	}
+	for want, args := range map[string][]string{
+		`failed to get Gateway list/none: gateways.app.example.com "none" not found`: in("get", "none"),
+		"No Gateways found.":                {"list", "-n", "nothing"},
+		"names do not go together with -A":  {"get", "a", "-A"},
+		`the custom column "x" is not like`: {"list", "-o", "custom-columns=x"},
+		"custom-columns needs columns":      {"list", "-o", "custom-columns"},
+		"unable to match a printer":         {"list", "-o", "nope"},
+	} {
+		code := map[bool]int{true: 2, false: 1}[!strings.HasPrefix(want, "failed")]
+		if strings.HasPrefix(want, "No") {
+			code = 0
+		}
+		clitest.Run(t, "", args...).Want(t, code, want)
+	}
+}
+
+// TestWatch goes on with what changes, until it is interrupted.
+func TestWatch(t *testing.T) {
+	namespace := newNamespace(t, "watch")
+	clitest.Run(t, gateway("a", ""), "apply", "-n", namespace, "-f", "-").Want(t, 0)
+	done := make(chan error)
+	go func() {
+		live := get(t, namespace, "a")
+		done <- setStatus(t.Context(), live, programmed(live, "first"))
+		live = get(t, namespace, "a")
+		done <- setStatus(t.Context(), live, programmed(live, "last"))
+	}()
+	result := make(chan clitest.Result)
+	go func() { result <- clitest.RunUntil(t, "last", "", "list", "-w", "-n", namespace) }()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	(<-result).Want(t, 0, "NAME", "a ", "last")
+}
+
+// TestLive renders and explains a Gateway of the cluster, and compares it with a file.
+func TestLive(t *testing.T) {
+	namespace := newNamespace(t, "live")
+	routes := "  routes: [{name: r, rules: [{matches: [{path: {value: /a}}], backendRefs: [{name: s, port: 80, weight: 3}, {name: none, port: 80}]}]}]\n"
+	services := `---
+{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: 80}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
+`
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	clitest.Run(t, gateway("a", routes)+services, in("apply", "-f", "-")...).Want(t, 0)
+	clitest.Run(t, "", in("render", "a")...).Want(t, 0, "server 10.0.0.1_8080 10.0.0.1:8080", "p/http/*/a/ r|0|.|%")
+	clitest.Run(t, "", in("explain", "a", "http://x/a")...).Want(t, 0, "75% to Service s port 80, ready: 10.0.0.1:8080",
+		"25% to Service none port 80, answered with 500: there is no such Service", "warning: live/a: not every proxy runs generation 1 yet")
+	live := get(t, namespace, "a")
+	if err := setStatus(t.Context(), live, programmed(live, "")); err != nil {
+		t.Fatal(err)
+	}
+	if result := clitest.Run(t, "", in("explain", "a", "http://x/a")...); result.Err != "" {
+		t.Errorf("it warns: %s", result.Err)
+	}
+	diff := in("render", "-f", "-", "--diff")
+	clitest.Run(t, gateway("a", routes), diff...).Want(t, 0, "live/a: no difference")
+	clitest.Run(t, gateway("a", strings.Replace(routes, "/a", "/b", 1)), diff...).Want(t, 3,
+		"-p/http/*/a/ r|0|.|%", "+p/http/*/b/ r|0|.|%", "live/a differs, and loading it takes no reload")
+	clitest.Run(t, strings.Replace(gateway("a", routes), "port: 80", "port: 81", 1), diff...).Want(t, 3, "loading it takes a reload: listener ports changed")
+	clitest.Run(t, "", "__complete", "-n", namespace, "render", "").Want(t, 0, "a\n:4")
+	clitest.Run(t, "", "__complete", "-n", namespace, "get", "a", "").Want(t, 0, ":4")
+	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
+}
+
+// slices are the endpoints that nobody makes where there are no nodes.
+const slices = `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo-v1-1, namespace: shop, labels: {kubernetes.io/service-name: echo-v1}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.0.1.1]}, {addresses: [10.0.1.2]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo-v2-1, namespace: shop, labels: {kubernetes.io/service-name: echo-v2}}
+addressType: IPv4
+ports: [{name: "", port: 8080}]
+endpoints: [{addresses: [10.0.1.3], conditions: {ready: false}}]
+`
+
+// TestTranscripts runs what the documentation shows and needs a cluster.
+func TestTranscripts(t *testing.T) {
+	newNamespace(t, "shop")
+	clitest.Run(t, slices, "apply", "-f", "-").Want(t, 0)
+	stop := operate(t, "shop")
+	defer stop()
+	age := regexp.MustCompile(`True( +)\d+m?s?\d*s? +`)
+	clitest.Transcripts(t, "console cluster", nil, func(s string) string { return age.ReplaceAllString(s, "True${1}5s    ") })
+}

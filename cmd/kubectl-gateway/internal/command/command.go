@@ -1,0 +1,18 @@
+// Package command is the plugin as a whole.
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"gateway/cmd/kubectl-gateway/internal/apply"
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/explain"
+	"gateway/cmd/kubectl-gateway/internal/list"
+	"gateway/cmd/kubectl-gateway/internal/render"
+)
+
+// New returns the plugin.
+func New(options *cli.Options) *cobra.Command {
+	return cli.NewRoot(options,
+		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options))
+}

@@ -1,0 +1,98 @@
+package command_test
+
+import (
+	"strings"
+	"testing"
+
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+)
+
+const everything = `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: all}
+spec:
+  listeners:
+    - {name: any, port: 80, protocol: HTTP}
+    - {name: narrow, port: 80, protocol: HTTP, hostname: "*.b.test"}
+    - {name: a, port: 443, protocol: HTTPS, hostname: a.test, tls: {certificateRefs: [{name: s}], clientValidation: {caCertificateRefs: [{name: ca}]}}}
+    - {name: b, port: 443, protocol: HTTPS, hostname: b.test, tls: {certificateRefs: [{name: s}]}}
+    - {name: db, port: 5432, protocol: TCP}
+    - {name: pass, port: 8443, protocol: TLS}
+  routes:
+    - name: web
+      rules:
+        - matches: [{path: {value: /old}}]
+          filters: [{type: RequestRedirect, requestRedirect: {hostname: new.test, port: 8080, statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]
+        - matches: [{path: {value: /fixed}}]
+          filters:
+            - {type: DirectResponse, directResponse: {statusCode: 418, body: teapot}}
+            - {type: CORS, cors: {allowOrigins: ["https://app.test"]}}
+        - matches: [{path: {value: /none}}]
+        - matches: [{path: {value: /api/v1}, method: POST, queryParams: [{name: q, value: a}], headers: [{name: X, type: RegularExpression, value: "a+"}]}]
+          filters:
+            - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: "1"}], remove: [X-B]}}
+            - {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-C, value: "2"}]}}
+            - {type: URLRewrite, urlRewrite: {hostname: inner.test, path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}
+          timeouts: {request: 3s}
+          retry: {attempts: 2, codes: [502]}
+          maxRequestBytes: 10
+          sessionPersistence: {}
+          backendRefs: [{name: api, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-D, value: "3"}]}}]}]
+        - matches: [{path: {value: /api}}, {path: {value: /web}}]
+          backendRefs: [{name: api, port: 80}, {name: idle, port: 80, weight: 0}]
+  tcpRoutes: [{name: tcp, listeners: [db], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
+  tlsRoutes: [{name: tls, hostnames: [x.test], rules: [{backendRefs: [{name: x, port: 443}]}]}]
+`
+
+// TestExplain asks for everything that may become of a request. That the matches are right is shown by
+// TestExplainAgreesWithHAProxy.
+func TestExplain(t *testing.T) {
+	file := clitest.WriteFile(t, "all.yaml", everything)
+	for _, test := range []struct {
+		args  []string
+		code  int
+		wants []string
+	}{
+		{[]string{"http://a.test/api"}, 0, []string{"listener  any: HTTP on port 80\nroute     web rules[4]: path prefix /api\nbackend   100% to Service api port 80, endpoints not known\n",
+			"not       listener narrow\n            because its hostname is *.b.test\n", "not       route web rules[2]: path prefix /none\n            because the path is /api\n"}},
+		{[]string{"x.b.test/api"}, 0, []string{"listener  narrow: HTTP on port 80, for *.b.test\n"}},
+		{[]string{"http://a.test/api/v1?q=b", "-H", "x: b"}, 0, []string{"because the method is GET; the header x is \"b\"; the query \"q=b\" does not have q=a\n", "rules[4]"}},
+		{[]string{"http://a.test/api/v1/x?q=%61", "-X", "POST", "-H", "x: aa"}, 0, []string{
+			"rules[3]: path prefix /api/v1, method POST, header x matching a+, query q=a\n",
+			"filter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\n" +
+				"filter    host for the backend: inner.test\nfilter    path for the backend: / in place of the first 2 segments\nfilter    body: up to 10 bytes, else 413\n" +
+				"filter    timeout: 3s until the answer begins\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the cookie gateway-session names",
+			"endpoints not known\n            request header x-d: set [\"3\"]\n",
+		}},
+		{[]string{"http://a.test/old/x"}, 0, []string{"answer    301: redirect to host new.test, port 8080, path /new/ in place of the first segment\n"}},
+		{[]string{"http://a.test/fixed"}, 0, []string{"answer    418: text/plain; charset=utf-8, 6 bytes\n", "filter    CORS: pages of https://app.test may use it\n"}},
+		{[]string{"http://a.test/fixed", "-X", "OPTIONS", "-H", "Origin: https://app.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
+		{[]string{"http://a.test/none"}, 3, []string{"answer    500: the rule has no backend\n"}},
+		{[]string{"http://a.test/../x"}, 3, []string{"answer    400: backends may disagree"}},
+		{[]string{"http://a.test/api", "-X", "CONNECT"}, 3, []string{"answer    405: "}},
+		{[]string{"http://a.test/api", "-H", "Host: a/b"}, 3, []string{`answer    400: the host "a/b" is malformed`}},
+		{[]string{"http://a.test/other", "--limit", "1"}, 3, []string{"answer    404: the request meets no rule of listener any\n", "not       6 more, see --limit\n"}},
+		{[]string{"http://a.test:81/"}, 3, []string{"answer    no connection: no listener has port 81, but 80, 443, 5432, 8443\n"}},
+		{[]string{"https://a.test:80/"}, 3, []string{"answer    no answer to https: port 80 is for HTTP\n"}},
+		{[]string{"https://a.test/api"}, 0, []string{"filter    client: has to show a certificate\n", "listener  a: HTTPS on port 443, for a.test"}},
+		{[]string{"https://b.test/api", "-H", "Host: a.test"}, 3, []string{`answer    421: the connection is for "b.test", whose listener is not that of the host "a.test"`}},
+		{[]string{"https://c.test/api"}, 3, []string{`answer    no connection: no listener of port 443 is for the name "c.test"`, "because its hostname is a.test"}},
+		{[]string{"tcp://10.0.0.1:5432"}, 0, []string{"request   tcp://10.0.0.1:5432\n", "route     tcp rules[0]: everything\nbackend   100% to Service db port 5432"}},
+		{[]string{"tls://x.test:8443"}, 0, []string{"route     tls rules[0]: host x.test\nbackend   100% to Service x port 443"}},
+		{[]string{"https://x.test:8443/any?path", "-X", "POST"}, 0, []string{"route     tls rules[0]: host x.test\n"}},
+		{[]string{"tls://y.test:8443"}, 3, []string{"has no route for the host y.test, but for x.test"}},
+		{[]string{"http://a.test/api", "-o", "yaml"}, 0, []string{"backends:\n- percent: 100\n  port: 80\n  service: api\n", "\nroute: web\nrule: 4\n"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			t.Parallel()
+			clitest.Run(t, "", append([]string{"explain", "-f", file}, test.args...)...).Want(t, test.code, test.wants...)
+		})
+	}
+}
+
+// TestRefused lets HAProxy refuse a port that the CRD does not admit.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	file := strings.Replace(everything, "port: 80,", "port: 0,", 2)
+	clitest.Run(t, file, "render", "-f", "-", "--check").Want(t, 3, "default/all: HAProxy refuses it: ", "'bind' : invalid port '0'")
+}

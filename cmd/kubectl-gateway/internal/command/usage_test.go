@@ -1,0 +1,191 @@
+package command_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+)
+
+const minimal = `
+apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: %s}
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+`
+
+// TestUsage is about command lines that are wrong, and files that are: a line each, and an exit code.
+func TestUsage(t *testing.T) {
+	two := fmt.Sprintf(minimal, "one") + "---" + fmt.Sprintf(minimal, "two")
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	for _, test := range []struct {
+		name, stdin string
+		args        []string
+		code        int
+		want        string
+	}{
+		{"unknown command", "", []string{"expain"}, 2, `unknown command "expain", did you mean explain?`},
+		{"unknown flag", "", []string{"render", "--nope"}, 2, "unknown flag: --nope"},
+		{"too many arguments", "", []string{"render", "a", "b"}, 2, `unexpected argument "b"`},
+		{"nothing to render", "", []string{"render"}, 2, "name a Gateway of the cluster, or a file with -f"},
+		{"no URL", "", []string{"explain"}, 2, "the URL is missing"},
+		{"no Gateway", "", []string{"explain", "http://a/"}, 2, "name a Gateway of the cluster before the URL"},
+		{"a bad URL", "", []string{"explain", "a", "ftp://a/"}, 2, `"ftp://a/" has an unknown scheme`},
+		{"a bad port", "", []string{"explain", "a", "http://a:0/"}, 2, `"http://a:0/" has no good port`},
+		{"a bad header", "", []string{"explain", "a", "http://a/", "-H", "x"}, 2, `the header "x" is not like NAME:VALUE`},
+		{"a bad output", "", []string{"explain", "a", "http://a/", "-o", "x"}, 2, `unknown output "x"`},
+		{"several Gateways", two, []string{"render", "-f", "-"}, 2, "name one of them: one, two"},
+		{"another name", two, []string{"render", "-f", "-", "three"}, 1, "there is no Gateway three in -, but one, two"},
+		{"no such file", "", []string{"render", "-f", "/nonexistent"}, 1, "failed to read /nonexistent: no such file or directory"},
+		{"empty file", "# nothing\n", []string{"render", "-f", "-"}, 1, "there is no object in -"},
+		{"no Gateway in the file", "{apiVersion: v1, kind: Service, metadata: {name: a}}", []string{"render", "-f", "-"}, 1, "there is no Gateway"},
+		{"bad YAML", "a: 1\n---\nb: 2\nb: 3\n", []string{"render", "-f", "-"}, 1, `standard input:3: yaml: unmarshal errors: line 4: key "b" already set`},
+		{"no kind", "{apiVersion: v1}", []string{"render", "-f", "-"}, 1, "standard input:1: kind is missing"},
+		{"no name", "{apiVersion: v1, kind: Service}", []string{"render", "-f", "-"}, 1, "standard input:1: Service without metadata.name"},
+		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
+		{
+			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
+			`standard input:1: Gateway a: unknown field "spec.replica", unknown field "spec.routs"`,
+		},
+		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, "cannot unmarshal string into Go struct field GatewaySpec.spec.replicas of type int32"},
+		{"an unknown file", fmt.Sprintf(minimal, "a"), []string{"render", "-f", "-", "--only", "x"}, 2, "there is no file x, but ["},
+		{"no cluster", "", []string{"render", "a"}, 1, "no cluster is configured"},
+		{
+			"unreachable cluster", "", []string{"render", "a", "--server", "http://127.0.0.1:1"}, 1,
+			"cannot reach the API server at http://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused)",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := clitest.Run(t, test.stdin, test.args...)
+			result.Want(t, test.code, test.want)
+			if lines := strings.Count(result.Out+result.Err, "\n"); lines != 1 {
+				t.Errorf("%d lines, want one:\n%s%s", lines, result.Out, result.Err)
+			}
+		})
+	}
+}
+
+// TestCompletion lets the shell's completion ask for commands and flags.
+func TestCompletion(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	clitest.Run(t, "", "__complete", "re").Want(t, 0, "render\tShow what HAProxy gets")
+	clitest.Run(t, "", "__complete", "render", "--ch").Want(t, 0, "--check\t")
+	// Without a cluster there are no names, and no complaints.
+	clitest.Run(t, "", "__complete", "render", "").Want(t, 0, ":4")
+}
+
+// TestExamplesPass lets HAProxy check all examples.
+func TestExamplesPass(t *testing.T) {
+	t.Parallel()
+	result := clitest.Run(t, "", "render", "--check", "-f", filepath.Join(clitest.Root, "artifacts/examples"))
+	result.Want(t, 0, "shop/tls-passthrough: HAProxy accepts it", "shop/client-certificates: HAProxy accepts it")
+	files, _ := filepath.Glob(clitest.Root + "/artifacts/examples/*.yaml")
+	if lines := strings.Count(result.Out, "accepts it\n"); lines != len(files) {
+		t.Errorf("%d were checked of %d", lines, len(files))
+	}
+}
+
+// TestWritesFiles renders into a directory.
+func TestWritesFiles(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new")
+	clitest.Run(t, fmt.Sprintf(minimal, "a"), "render", "-f", "-", "--output-dir", dir).Want(t, 0)
+	content, err := os.ReadFile(filepath.Join(dir, "haproxy.cfg"))
+	if err != nil || !strings.Contains(string(content), "bind :::80") {
+		t.Errorf("haproxy.cfg (%v):\n%s", err, content)
+	}
+}
+
+// TestFileHasMore renders with the Services and EndpointSlices of the file.
+func TestFileHasMore(t *testing.T) {
+	t.Parallel()
+	file := fmt.Sprintf(minimal, "a") + `  routes:
+    - name: r
+      rules: [{backendRefs: [{name: s, port: 80}, {name: s, port: 81}, {name: tls, port: 443}]}]
+---
+apiVersion: v1
+kind: List
+items:
+  - {apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{name: web, port: 80}]}}
+  - {apiVersion: v1, kind: Service, metadata: {name: tls}, spec: {ports: [{port: 443, appProtocol: https}]}}
+  - apiVersion: discovery.k8s.io/v1
+    kind: EndpointSlice
+    metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}
+    addressType: IPv4
+    ports: [{name: web, port: 8080}]
+    endpoints:
+      - {addresses: [192.0.2.1]}
+      - {addresses: [192.0.2.2], conditions: {ready: false}}
+`
+	path := clitest.WriteFile(t, "file.yaml", file)
+	rendered := clitest.Run(t, "", "render", "-f", path)
+	rendered.Want(t, 0, "server 192.0.2.1_8080 192.0.2.1:8080")
+	if strings.Contains(rendered.Out, "192.0.2.2") {
+		t.Errorf("an endpoint that is not ready is there:\n%s", rendered.Out)
+	}
+	clitest.Run(t, "", "explain", "-f", path, "http://a/").Want(t, 0, "33.33% to Service s port 80, ready: 192.0.2.1:8080",
+		"Service s port 81, answered with 500: there is no such Service, or it has no such port",
+		`Service tls port 443, answered with 500: it cannot be spoken to: see its appProtocol ("https")`)
+}
+
+// TestManyRoutesAreQuick holds the promise that 1,000 routes are rendered within a second, by its own process.
+func TestManyRoutesAreQuick(t *testing.T) {
+	dir := clitest.Build(t)
+	var b strings.Builder
+	fmt.Fprintf(&b, minimal+"  routes:\n", "many")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "    - {name: r%d, hostnames: [h%d.example.com], rules: [{matches: [{path: {value: /p%d}}], backendRefs: [{name: s%d, port: 80}]}]}\n", i, i, i, i)
+	}
+	path := clitest.WriteFile(t, "many.yaml", b.String())
+	for _, run := range []struct {
+		limit time.Duration
+		args  []string
+	}{{time.Second, []string{"render", "-f", path}}, {100 * time.Millisecond, []string{"--help"}}} {
+		best := time.Hour
+		// The machine is others' too, so the best of a few counts.
+		for range 5 {
+			start := time.Now()
+			out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl-gateway"), run.args...).CombinedOutput() //nolint:gosec // ours
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			best = min(best, time.Since(start))
+		}
+		t.Logf("%v took %v", run.args, best)
+		if best > run.limit {
+			t.Errorf("%v took %v, want %v at most", run.args, best, run.limit)
+		}
+	}
+}
+
+// TestOddServers is about API servers that do not do: a line each that says what to do.
+func TestOddServers(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	t.Setenv("KUBECACHEDIR", t.TempDir())
+	unauthorized := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	for _, test := range []struct {
+		server *httptest.Server
+		want   string
+	}{
+		{httptest.NewServer(http.NotFoundHandler()), "does not know Gateways: install the CRD"},
+		{httptest.NewServer(unauthorized), "does not know who is asking: check the credentials"},
+		{httptest.NewTLSServer(unauthorized), "cannot trust the API server at https://127.0.0.1:"},
+	} {
+		for _, args := range [][]string{{"list"}, {"get", "a"}, {"explain", "a", "http://a/"}} {
+			result := clitest.Run(t, "", append(args, "--server", test.server.URL)...)
+			result.Want(t, 1, "error: ", test.want)
+			if strings.Count(result.Out+result.Err, "\n") != 1 {
+				t.Errorf("more than a line:\n%s", result.Err)
+			}
+		}
+		test.server.Close()
+	}
+}

@@ -1,0 +1,103 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// Backend is a Service port with its share of the requests.
+type Backend struct {
+	Service string `json:"service"`
+	Port    int32  `json:"port"`
+	// Percent is the probability that it gets the request.
+	Percent float64 `json:"percent"`
+	// Ready are the endpoints that take requests now; nil if that is not known.
+	Ready []string `json:"ready,omitempty"`
+	// Filters are what happens to requests for this backend only.
+	Filters []string `json:"filters,omitempty"`
+	// Answer is what the proxy answers in place of the backend; "" if that can be asked.
+	Answer string `json:"answer,omitempty"`
+}
+
+// follow says what a rule does with a request that meets it.
+func (e *Explanation) follow(site *cli.Site, table routing.Table, listener *routing.Listener, rule *routing.Rule, r request) {
+	if listener.TLS != nil && listener.TLS.ClientRequired {
+		e.Filters = append(e.Filters, "client: has to show a certificate")
+	}
+	e.Filters = append(e.Filters, filters(rule)...)
+	switch {
+	case rule.CORS != nil && isPreflight(r.Request):
+		e.Answer = "204: the proxy answers CORS preflight requests"
+	case rule.Redirect != nil:
+		e.Answer = redirect(rule.Redirect)
+	case rule.Response != nil:
+		e.Answer = fmt.Sprintf("%d: %s, %d bytes", rule.Response.Status, rule.Response.ContentType, len(rule.Response.Body))
+	case len(rule.Targets) == 0 && e.Listener.Protocol == "HTTP", len(rule.Targets) == 0 && e.Listener.Protocol == "HTTPS":
+		e.refuse("500: the rule has no backend")
+	case len(rule.Targets) == 0:
+		e.refuse("the connection is closed: the route has no backend")
+	default:
+		e.share(site, table, listener, rule)
+	}
+}
+
+// isPreflight says whether a browser asks if a page may send a request.
+func isPreflight(r routing.Request) bool {
+	return r.Method == http.MethodOptions && r.Header["origin"] != nil && r.Header["access-control-request-method"] != nil
+}
+
+// share says which backends get requests, and how many of them.
+func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routing.Listener, rule *routing.Rule) {
+	sum := 0.0
+	for _, target := range rule.Targets {
+		sum += float64(target.Weight)
+	}
+	for _, target := range rule.Targets {
+		state := site.Backend(target.Backend)
+		backend := Backend{
+			Service: target.Backend.Service, Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
+			Filters: headerChanges(target.Headers), Answer: cannot(site, table, listener, target.Backend, state),
+		}
+		for _, server := range state.Servers {
+			backend.Ready = append(backend.Ready, config.ServerAddress(server))
+		}
+		e.Backends = append(e.Backends, backend)
+	}
+	e.Refused = !slices.ContainsFunc(e.Backends, func(b Backend) bool { return b.Answer == "" })
+}
+
+// cannot says why a backend cannot be asked.
+func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) string {
+	switch {
+	case !state.Exists:
+		return "500: there is no such Service, or it has no such port"
+	case !isUsable(site, table, listener, backend, state):
+		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends", state.AppProtocol)
+	case site.Live && len(state.Servers) == 0:
+		return "503: no endpoint is ready"
+	}
+	return ""
+}
+
+// isUsable asks the renderer whether it would send requests to a backend that had an endpoint.
+func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) bool {
+	alone := routing.Rule{MaxBody: -1, Targets: []routing.Target{{Backend: backend, Weight: 1}}}
+	own := routing.Listener{Name: listener.Name, Port: listener.Port, Protocol: "HTTP", Entries: []routing.Entry{{PathType: routing.Prefix, Path: "/", Rule: &alone}}}
+	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
+		own.Protocol = listener.Protocol
+	}
+	input := site.Input(routing.Table{Listeners: []routing.Listener{own}, Policies: table.Policies, DrainTimeout: table.DrainTimeout})
+	state.Servers = []config.Server{{Address: "192.0.2.1", Port: 1}}
+	input.Backends[backend] = state
+	for _, servers := range config.Render(input).Servers {
+		if len(servers) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package explain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routing"
+)
+
+const long = `Say what becomes of a request: which listener, route, rule and match take it, why the more specific ones do not, which
+filters act, where it goes with which probability, and which endpoints are ready.
+
+With -f it needs no cluster; Services that the file does not have are taken to exist. The matcher is the one that HAProxy is
+tested against. Only the headers that are given count. The answer no (3) is that the request gets an error.`
+
+const examples = `  kubectl gateway explain shop http://shop.example.com/beta
+  kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1
+  kubectl gateway explain shop tls://db.example.com:5432`
+
+type command struct {
+	*cli.Options
+	files   cli.Files
+	method  string
+	headers []string
+	limit   int
+	output  string
+}
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	c := &command{Options: options}
+	cmd := &cobra.Command{
+		Use: "explain (NAME | -f FILE [NAME]) URL", Short: "Say what becomes of a request", Long: long, Example: examples,
+		Args: cli.MaxArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return options.CompleteGateways(cmd, args, prefix)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
+	}
+	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
+	cmd.Flags().StringVarP(&c.method, "request", "X", "GET", "method of the request")
+	cmd.Flags().StringArrayVarP(&c.headers, "header", "H", nil, "header of the request, as NAME:VALUE; one for each")
+	cmd.Flags().IntVar(&c.limit, "limit", 10, "how many of those that the request does not meet to name")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml; else text")
+	return cmd
+}
+
+func (c *command) run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 0:
+		return cli.Usagef("the URL is missing")
+	case len(args) == 1 && len(c.files.Paths) == 0:
+		return cli.Usagef("name a Gateway of the cluster before the URL, or a file with -f")
+	case c.output != "" && c.output != "json" && c.output != "yaml":
+		return cli.Usagef("unknown output %q: use json or yaml", c.output)
+	}
+	r, err := parseRequest(args[len(args)-1], c.method, c.headers)
+	if err != nil {
+		return err
+	}
+	name := ""
+	if len(args) == 2 {
+		name = args[0]
+	}
+	site, err := c.One(ctx, c.files, name)
+	if err != nil {
+		return err
+	}
+	if site.Live && !cli.IsProgrammed(site.Gateway) {
+		c.Warn("%s: not every proxy runs generation %d yet, which this is about", site.Name(), site.Gateway.Generation)
+	}
+	table, problems := routing.Compile(&site.Gateway.Spec)
+	for _, problem := range problems {
+		c.Warn("%s: %s", site.Name(), problem.Message)
+	}
+	e := explain(site, table, r, c.limit)
+	if err := c.print(e, site.Live); err != nil {
+		return err
+	}
+	if e.Refused {
+		return cli.Nof("the request gets an error")
+	}
+	return nil
+}
+
+func (c *command) print(e *Explanation, live bool) error {
+	var content []byte
+	var err error
+	switch c.output {
+	case "json":
+		content, err = json.MarshalIndent(e, "", "    ")
+		content = append(content, '\n')
+	case "yaml":
+		content, err = yaml.Marshal(e)
+	default:
+		content = e.text(live)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.Out.Write(content)
+	return err
+}
+
+// text is the explanation for people.
+func (e *Explanation) text(live bool) []byte {
+	var b bytes.Buffer
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s%s\n", label, fmt.Sprintf(format, args...))
+	}
+	line("request", "%s", e.Request)
+	line("gateway", "%s", e.Gateway)
+	if l := e.Listener; l != nil {
+		hostname := ""
+		if l.Hostname != "" {
+			hostname = ", for " + l.Hostname
+		}
+		line("listener", "%s: %s on port %d%s", l.Name, l.Protocol, l.Port, hostname)
+	}
+	if e.Route != "" {
+		line("route", "%s rules[%d]: %s", e.Route, *e.Rule, e.Match)
+	}
+	for _, filter := range e.Filters {
+		line("filter", "%s", filter)
+	}
+	if e.Answer != "" {
+		line("answer", "%s", e.Answer)
+	}
+	for _, backend := range e.Backends {
+		line("backend", "%s", backend.text(live))
+		for _, filter := range backend.Filters {
+			line("", "  %s", filter)
+		}
+	}
+	for _, passed := range e.Passed {
+		line("not", "%s", passed.What)
+		line("", "  because %s", passed.Why)
+	}
+	if e.More > 0 {
+		line("not", "%d more, see --limit", e.More)
+	}
+	if e.OtherHosts > 0 && e.Route != "" {
+		line("not", "%d for other hosts", e.OtherHosts)
+	}
+	return b.Bytes()
+}
+
+func (b Backend) text(live bool) string {
+	text := fmt.Sprintf("%.4g%% to Service %s port %d", b.Percent, b.Service, b.Port)
+	switch {
+	case b.Answer != "":
+		text += ", answered with " + b.Answer
+	case len(b.Ready) > 0:
+		text += fmt.Sprintf(", ready: %s", strings.Join(b.Ready, ", "))
+	case !live:
+		text += ", endpoints not known"
+	}
+	return text
+}

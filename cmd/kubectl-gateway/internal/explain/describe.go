@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// what names an entry.
+func what(entry *routing.Entry) string {
+	if entry.Rule.Route == "" {
+		return "the redirect to HTTPS"
+	}
+	return fmt.Sprintf("route %s rules[%d]: %s", entry.Rule.Route, entry.Rule.Index, describe(entry))
+}
+
+// describe says what meets an entry.
+func describe(entry *routing.Entry) string {
+	var parts []string
+	if entry.Hostname != "" {
+		parts = append(parts, "host "+entry.Hostname)
+	}
+	switch {
+	case entry.PathType == routing.Exact:
+		parts = append(parts, "path "+entry.Path)
+	case entry.PathType == routing.Regex:
+		parts = append(parts, "path matching "+entry.Path)
+	case entry.Path != "/":
+		parts = append(parts, "path prefix "+strings.TrimSuffix(entry.Path, "/"))
+	}
+	if entry.Method != "" {
+		parts = append(parts, "method "+entry.Method)
+	}
+	for _, header := range entry.Headers {
+		parts = append(parts, "header "+condition(header))
+	}
+	for _, param := range entry.Query {
+		parts = append(parts, "query "+condition(param))
+	}
+	if len(parts) == 0 {
+		return "everything"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func condition(c routing.Condition) string {
+	if c.Regex {
+		return fmt.Sprintf("%s matching %s", c.Name, c.Value)
+	}
+	return fmt.Sprintf("%s=%s", c.Name, c.Value)
+}
+
+// filters says what a rule does with a request on the way to a backend, and with the answer.
+func filters(rule *routing.Rule) []string {
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if cors := rule.CORS; cors != nil {
+		add("CORS: pages of %s may use it", strings.Join(cors.Origins, ", "))
+	}
+	all = append(all, headerChanges(rule.Headers)...)
+	if rewrite := rule.Rewrite; rewrite != nil {
+		if rewrite.Hostname != "" {
+			add("host for the backend: %s", rewrite.Hostname)
+		}
+		if rewrite.Path != nil {
+			add("path for the backend: %s", pathChange(rewrite.Path))
+		}
+	}
+	if rule.MaxBody >= 0 {
+		add("body: up to %d bytes, else 413", rule.MaxBody)
+	}
+	switch {
+	case rule.Timeout > 0:
+		add("timeout: %s until the answer begins", rule.Timeout)
+	case rule.Timeout < 0:
+		add("timeout: none")
+	}
+	if retry := rule.Retry; retry != nil {
+		add("retries: up to %d%s", retry.Attempts, codes(retry.Codes))
+	}
+	if affinity := rule.Affinity; affinity != nil {
+		add("session: the endpoint that the cookie %s names, if it is there", affinity.Cookie)
+	}
+	return all
+}
+
+func codes(codes []int32) string {
+	if len(codes) == 0 {
+		return ""
+	}
+	var texts []string
+	for _, code := range codes {
+		texts = append(texts, fmt.Sprint(code))
+	}
+	return ", also after an answer of " + strings.Join(texts, ", ")
+}
+
+func headerChanges(changes routing.HeaderChanges) []string {
+	var all []string
+	for _, side := range []struct {
+		name string
+		list []routing.HeaderChange
+	}{{"request", changes.Request}, {"answer's", changes.Response}} {
+		for _, change := range side.list {
+			verb := "add"
+			switch {
+			case change.Clear && len(change.Values) == 0:
+				all = append(all, fmt.Sprintf("%s header %s: remove", side.name, change.Name))
+				continue
+			case change.Clear:
+				verb = "set"
+			}
+			all = append(all, fmt.Sprintf("%s header %s: %s %q", side.name, change.Name, verb, change.Values))
+		}
+	}
+	return all
+}
+
+func pathChange(change *routing.PathChange) string {
+	switch {
+	case change.Full != "":
+		return change.Full
+	case change.Depth == 0:
+		return change.Prefix + "/ before all of it"
+	case change.Depth == 1:
+		return change.Prefix + "/ in place of the first segment"
+	}
+	return fmt.Sprintf("%s/ in place of the first %d segments", change.Prefix, change.Depth)
+}
+
+// redirect says where a client is sent.
+func redirect(r *routing.Redirect) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if r.Scheme != "" {
+		add("scheme %s", r.Scheme)
+	}
+	if r.Hostname != "" {
+		add("host %s", r.Hostname)
+	}
+	if r.Port != 0 {
+		add("port %d", r.Port)
+	}
+	if r.Path != nil {
+		add("path %s", pathChange(r.Path))
+	}
+	return fmt.Sprintf("%d: redirect to %s", r.Status, strings.Join(parts, ", "))
+}

@@ -1,0 +1,247 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routing"
+)
+
+// Explanation says what becomes of a request.
+type Explanation struct {
+	Gateway  string    `json:"gateway"`
+	Request  string    `json:"request"`
+	Listener *Listener `json:"listener,omitempty"`
+	// Route is the route's name, Rule the index of its rule, Match what of it the request meets. A listener that redirects has
+	// none.
+	Route string `json:"route,omitempty"`
+	Rule  *int   `json:"rule,omitempty"`
+	Match string `json:"match,omitempty"`
+	// Passed are the more specific ones that the request does not meet, More is how many more there are, and OtherHosts how many
+	// are for other hosts.
+	Passed     []Passed `json:"passed,omitempty"`
+	More       int      `json:"more,omitempty"`
+	OtherHosts int      `json:"otherHosts,omitempty"`
+	// Filters are what happens to the request on the way.
+	Filters []string `json:"filters,omitempty"`
+	// Backends get the request.
+	Backends []Backend `json:"backends,omitempty"`
+	// Answer is what the proxy answers by itself. Refused says that it is an error.
+	Answer  string `json:"answer,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
+}
+
+// Listener is the listener that takes the request.
+type Listener struct {
+	Name     string `json:"name"`
+	Port     int32  `json:"port"`
+	Protocol string `json:"protocol"`
+	Hostname string `json:"hostname,omitempty"`
+}
+
+// Passed is something that a request does not meet.
+type Passed struct {
+	What string `json:"what"`
+	Why  string `json:"why"`
+}
+
+// Explain returns what becomes of a request. Of what is passed by, up to limit are named.
+func explain(site *cli.Site, table routing.Table, r request, limit int) *Explanation {
+	e := &Explanation{Gateway: site.Name(), Request: r.text}
+	host, ok := e.checkRequest(table, &r)
+	if !ok {
+		return e
+	}
+	listener := table.ListenerFor(r.Port, host)
+	if !e.checkListener(table, listener, r, host) {
+		return e
+	}
+	e.Listener = &Listener{listener.Name, listener.Port, listener.Protocol, listener.Hostname}
+	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
+		// Of what goes through them, the proxies see the server name at most.
+		r.Request = routing.Request{Port: r.Port, Host: host, Path: "/"}
+	} else if r.Method == http.MethodConnect {
+		return e.refuse("405: CONNECT is not for gateways")
+	} else if _, ok := routing.CanonicalPath(r.Path); !ok {
+		return e.refuse("400: backends may disagree about what the path %q asks for", r.Path)
+	}
+	match, found := table.Match(r.Request)
+	e.passBy(listener, match.Entry, r.Request, limit)
+	switch {
+	case !found && e.OtherHosts == len(listener.Entries):
+		return e.refuse("404: listener %s has no route for the host %s%s", listener.Name, host, hosts(listener))
+	case !found:
+		return e.refuse("404: the request meets no rule of listener %s", listener.Name)
+	}
+	e.Match = describe(match.Entry)
+	if e.Route = match.Rule.Route; e.Route != "" {
+		e.Rule = &match.Rule.Index
+	}
+	e.follow(site, table, listener, match.Rule, r)
+	return e
+}
+
+func (e *Explanation) refuse(format string, args ...any) *Explanation {
+	e.Answer, e.Refused = fmt.Sprintf(format, args...), true
+	return e
+}
+
+// checkRequest returns the name that the request is for, false if it gets to no listener.
+func (e *Explanation) checkRequest(table routing.Table, r *request) (string, bool) {
+	if !slices.ContainsFunc(table.Listeners, func(l routing.Listener) bool { return l.Port == r.Port }) {
+		var ports []string
+		for _, listener := range table.Listeners {
+			ports = append(ports, fmt.Sprint(listener.Port))
+		}
+		e.refuse("no connection: no listener has port %d, but %s", r.Port, strings.Join(slices.Compact(ports), ", "))
+		return "", false
+	}
+	if r.isConnection() {
+		r.hostHeader = r.connected
+	}
+	host, ok := routing.NormalizeHost(r.hostHeader)
+	if !ok {
+		e.refuse("400: the host %q is malformed", r.hostHeader)
+		return "", false
+	}
+	r.Host = host
+	return host, true
+}
+
+// checkListener says whether a listener takes the request.
+func (e *Explanation) checkListener(table routing.Table, listener *routing.Listener, r request, host string) bool {
+	speaks := ""
+	for i := range table.Listeners {
+		other := &table.Listeners[i]
+		if other == listener || other.Port != r.Port {
+			continue
+		}
+		speaks = other.Protocol
+		if listener == nil || !isMoreSpecific(listener.Hostname, other.Hostname) {
+			e.Passed = append(e.Passed, Passed{"listener " + other.Name, "its hostname is " + other.Hostname})
+		}
+	}
+	if listener != nil {
+		speaks = listener.Protocol
+	}
+	if !slices.Contains(protocols[r.scheme].listeners, speaks) {
+		e.refuse("no answer to %s: port %d is for %s", r.scheme, r.Port, speaks)
+		return false
+	}
+	if listener == nil {
+		if speaks == "HTTP" {
+			e.refuse("404: no listener of port %d is for the host %q", r.Port, host)
+		} else {
+			e.refuse("no connection: no listener of port %d is for the name %q", r.Port, host)
+		}
+		return false
+	}
+	name, _ := routing.NormalizeHost(r.connected)
+	if connected := table.ListenerFor(r.Port, name); listener.TLS != nil && connected != listener {
+		e.refuse("421: the connection is for %q, whose listener is not that of the host %q", name, host)
+		return false
+	}
+	return true
+}
+
+// isMoreSpecific says whether a hostname comes before another one that is for the same host.
+func isMoreSpecific(a, b string) bool {
+	return b == "" || strings.HasPrefix(b, "*.") && len(a) > len(b) && strings.HasSuffix(a, b[1:])
+}
+
+// passBy notes the entries before the one that is met. Those of other hosts are only counted.
+func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r routing.Request, limit int) {
+	path, _ := routing.CanonicalPath(r.Path)
+	var close, far []Passed
+	for i := range listener.Entries {
+		entry := &listener.Entries[i]
+		if entry == met {
+			break
+		}
+		failed := failures(entry, r, path)
+		passed := Passed{What: what(entry), Why: strings.Join(failed.texts, "; ")}
+		switch {
+		case failed.host:
+			e.OtherHosts++
+		case failed.path:
+			far = append(far, passed)
+		default:
+			close = append(close, passed)
+		}
+	}
+	// The nearest misses are what one wonders about.
+	for _, passed := range append(close, far...) {
+		if len(e.Passed) < limit {
+			e.Passed = append(e.Passed, passed)
+		} else {
+			e.More++
+		}
+	}
+}
+
+// maxHosts is how many hosts a message names.
+const maxHosts = 5
+
+// hosts names some of those that a listener has routes for.
+func hosts(listener *routing.Listener) string {
+	var names []string
+	for i := range listener.Entries {
+		names = append(names, listener.Entries[i].Hostname)
+	}
+	names = slices.Compact(names)
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > maxHosts:
+		names = append(names[:maxHosts], "others")
+	}
+	return ", but for " + strings.Join(names, ", ")
+}
+
+// failure is what of an entry a request does not meet.
+type failure struct {
+	host, path bool
+	texts      []string
+}
+
+// failures asks the reference matcher about each condition of an entry by itself.
+func failures(entry *routing.Entry, r routing.Request, path string) failure {
+	meets := func(part routing.Entry) bool {
+		if part.Path == "" {
+			part.PathType, part.Path = routing.Prefix, "/"
+		}
+		table := routing.Table{Listeners: []routing.Listener{{Port: r.Port, Entries: []routing.Entry{part}}}}
+		_, ok := table.Match(r)
+		return ok
+	}
+	var f failure
+	note := func(format string, args ...any) { f.texts = append(f.texts, fmt.Sprintf(format, args...)) }
+	if f.host = !meets(routing.Entry{Hostname: entry.Hostname}); f.host {
+		note("the host is %s", r.Host)
+	}
+	if f.path = !meets(routing.Entry{PathType: entry.PathType, Path: entry.Path}); f.path {
+		note("the path is %s", path)
+	}
+	if !meets(routing.Entry{Method: entry.Method}) {
+		note("the method is %s", r.Method)
+	}
+	for i, header := range entry.Headers {
+		if meets(routing.Entry{Headers: entry.Headers[i : i+1]}) {
+			continue
+		}
+		if values, ok := r.Header[header.Name]; ok {
+			note("the header %s is %q", header.Name, strings.Join(values, ","))
+		} else {
+			note("there is no header %s", header.Name)
+		}
+	}
+	for i, param := range entry.Query {
+		if !meets(routing.Entry{Query: entry.Query[i : i+1]}) {
+			note("the query %q does not have %s", r.Query, condition(param))
+		}
+	}
+	return f
+}

@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routing"
+)
+
+// request is what the user asks about.
+type request struct {
+	routing.Request
+	scheme string
+	// hostHeader is the Host header; connected is the name that the client connects to, without the port.
+	hostHeader, connected string
+	// text is the request in one line.
+	text string
+}
+
+// protocols are those of the listeners that a URL can be for, and the port if it says none.
+var protocols = map[string]struct {
+	port      int32
+	listeners []string
+}{
+	"http":  {80, []string{"HTTP", "TCP"}},
+	"ws":    {80, []string{"HTTP", "TCP"}},
+	"https": {443, []string{"HTTPS", "TLS", "TCP"}},
+	"wss":   {443, []string{"HTTPS", "TLS", "TCP"}},
+	"tls":   {443, []string{"TLS", "TCP"}},
+	"tcp":   {0, []string{"TCP"}},
+}
+
+// parseRequest takes a URL apart, and leaves its path and query as they are: what is odd about them is part of the question.
+func parseRequest(url, method string, headers []string) (request, error) {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok {
+		scheme, rest = "http", url
+	}
+	protocol, ok := protocols[strings.ToLower(scheme)]
+	if !ok {
+		return request{}, cli.Usagef("the URL %q has an unknown scheme: use http, https, ws, wss, tls or tcp", url)
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	r := request{scheme: strings.ToLower(scheme), hostHeader: authority, connected: authority, text: method + " " + url}
+	r.Port, r.Path, r.Query, r.Method, r.Header = protocol.port, "/"+path, query, method, map[string][]string{}
+	if colon := strings.LastIndexByte(authority, ':'); colon >= 0 && !strings.HasSuffix(authority, "]") {
+		port, err := strconv.ParseUint(authority[colon+1:], 10, 16)
+		if err != nil || port == 0 {
+			return request{}, cli.Usagef("the URL %q has no good port", url)
+		}
+		r.Port, r.connected = int32(port), authority[:colon] //nolint:gosec // it has 16 bits
+	}
+	if authority == "" || r.Port == 0 {
+		return request{}, cli.Usagef("the URL %q has no host or port", url)
+	}
+	for _, header := range headers {
+		name, value, ok := strings.Cut(header, ":")
+		if name = strings.ToLower(strings.TrimSpace(name)); !ok || name == "" {
+			return request{}, cli.Usagef("the header %q is not like NAME:VALUE", header)
+		}
+		r.text += fmt.Sprintf(" -H %q", header)
+		if value = strings.TrimSpace(value); name == "host" {
+			r.hostHeader = value
+		} else {
+			r.Header[name] = append(r.Header[name], value)
+		}
+	}
+	if r.isConnection() {
+		r.text = url
+	}
+	r.Header["host"] = []string{r.hostHeader}
+	return r, nil
+}
+
+// isConnection says whether it is about a connection, not a request.
+func (r request) isConnection() bool { return r.scheme == "tcp" || r.scheme == "tls" }

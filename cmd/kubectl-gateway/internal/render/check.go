@@ -1,0 +1,101 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// checkAll checks every Gateway of the files.
+func (c *command) checkAll(ctx context.Context) error {
+	sites, err := c.FromFiles(c.files)
+	if err != nil {
+		return err
+	}
+	var refused []string
+	for _, site := range sites {
+		_, problems := routing.Compile(&site.Gateway.Spec)
+		for _, problem := range problems {
+			c.Warn("%s: %s", site.Name(), problem.Message)
+		}
+		err := c.checkOne(ctx, site)
+		switch {
+		case cli.ExitCode(err) == cli.ExitNo && len(sites) > 1:
+			c.Say("%v", err)
+			refused = append(refused, site.Name())
+		case err != nil:
+			return err
+		}
+	}
+	if len(refused) > 0 {
+		return cli.Nof("not all is well with %s", strings.Join(refused, ", "))
+	}
+	return nil
+}
+
+// checkOne lets HAProxy check the configuration, with files of its own in place of a pod's.
+func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
+	binary, err := findHAProxy()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "kubectl-gateway-")
+	if err != nil {
+		return fmt.Errorf("failed to make a directory for the check: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	table, problems := routing.Compile(&site.Gateway.Spec)
+	input := site.Input(table)
+	input.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
+	if err := makeCertificates(&input); err != nil {
+		return err
+	}
+	if err := write(dir, config.Render(input).Files(loadID)); err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, binary, "-c", "-f", filepath.Join(dir, config.ConfigFile)).CombinedOutput() //nolint:gosec // HAProxy
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return cli.Nof("%s: HAProxy refuses it: %s", site.Name(), alerts(strings.ReplaceAll(string(out), dir+"/", "")))
+	case err != nil:
+		return fmt.Errorf("failed to run %s: %w", binary, err)
+	}
+	if len(problems) > 0 {
+		return cli.Nof("%s: HAProxy accepts it, but a part has no effect: see the warnings", site.Name())
+	}
+	c.Say("%s: HAProxy accepts it", site.Name())
+	return nil
+}
+
+// alerts returns what HAProxy says is wrong, without what it says each time.
+func alerts(output string) string {
+	var all []string
+	for line := range strings.Lines(output) {
+		if _, alert, ok := strings.Cut(line, "[ALERT]"); ok && !strings.Contains(line, "rrors found in configuration") && !strings.Contains(line, "Error(s) found") {
+			_, message, _ := strings.Cut(alert, " : ")
+			all = append(all, strings.TrimSpace(message))
+		}
+	}
+	if len(all) == 0 {
+		return output
+	}
+	return strings.Join(all, "; ")
+}
+
+func findHAProxy() (string, error) {
+	for _, name := range []string{"haproxy", "/usr/sbin/haproxy", "/usr/local/sbin/haproxy"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("failed to check: there is no haproxy on the PATH: install HAProxy 2.6 or newer")
+}

@@ -1,0 +1,77 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
+// cluster's endpoints: these are not the file's to change.
+func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Table) error {
+	clients, err := c.Clients()
+	if err != nil {
+		return err
+	}
+	live, err := clients.Live(ctx, site.Gateway.Namespace, site.Gateway.Name)
+	if err != nil {
+		return err
+	}
+	before, _ := routing.Compile(&live.Gateway.Spec)
+	running, desired := config.Render(live.Input(before)), config.Render(live.Input(table))
+	was, is := running.Files(loadID), desired.Files(loadID)
+	if maps.EqualFunc(was, is, bytes.Equal) {
+		c.Say("%s: no difference", site.Name())
+		return nil
+	}
+	if err := c.printDiff(ctx, was, is); err != nil {
+		return err
+	}
+	if plan := config.Diff(desired, running); plan.Reload != "" {
+		return cli.Nof("%s differs, and loading it takes a reload: %s", site.Name(), plan.Reload)
+	}
+	return cli.Nof("%s differs, and loading it takes no reload", site.Name())
+}
+
+// printDiff prints the difference of the files with diff, as kubectl diff does.
+func (c *command) printDiff(ctx context.Context, was, is map[string][]byte) error {
+	dir, err := os.MkdirTemp("", "kubectl-gateway-")
+	if err != nil {
+		return fmt.Errorf("failed to make a directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for name, files := range map[string]map[string][]byte{"live": was, "file": is} {
+		if err := write(filepath.Join(dir, name), files); err != nil {
+			return err
+		}
+	}
+	names := slices.Sorted(maps.Keys(is))
+	for name := range was {
+		if _, ok := is[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if bytes.Equal(was[name], is[name]) {
+			continue
+		}
+		diff := exec.CommandContext(ctx, "diff", "-uN", "--label", "live/"+name, "--label", "file/"+name, //nolint:gosec // our own names
+			filepath.Join("live", name), filepath.Join("file", name))
+		diff.Dir, diff.Stdout, diff.Stderr = dir, c.Out, c.ErrOut
+		var exit *exec.ExitError
+		if err := diff.Run(); err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
+			return fmt.Errorf("failed to run diff: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package render shows what HAProxy gets for a Gateway.
+package render

@@ -1,0 +1,133 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+const long = `Show the haproxy.cfg and the maps that a proxy pod makes of a Gateway: of a file, without a cluster, or of one in the cluster,
+with its endpoints.
+
+What a file does not have, Services and certificates, is taken to exist; Services, EndpointSlices and ConfigMaps that it has are
+used. Certificates are taken to be for the hostname of their listener.
+
+With --check, HAProxy itself checks the configuration, and nothing is printed but what it says; the answer no (3) is that it
+refuses it, or that a part of the Gateway has no effect. With --diff, the difference from the Gateway of that name in the
+cluster, and whether loading it takes a reload; no is that there is one.`
+
+const examples = `  kubectl gateway render -f shop.yaml
+  kubectl gateway render -f shop.yaml --check
+  kubectl gateway render -f shop.yaml --diff
+  kubectl gateway render shop --only haproxy.cfg`
+
+// loadID is in place of what the agent counts its loads by.
+const loadID = "rendered"
+
+type command struct {
+	*cli.Options
+	files       cli.Files
+	only, dir   string
+	check, diff bool
+}
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	c := &command{Options: options}
+	cmd := &cobra.Command{
+		Use: "render (NAME | -f FILE)", Short: "Show what HAProxy gets for a Gateway", Long: long, Example: examples,
+		Args: cli.MaxArgs(1), ValidArgsFunction: options.CompleteGateways,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return c.run(cmd.Context(), name)
+		},
+	}
+	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
+	cmd.Flags().StringVar(&c.only, "only", "", "print this file alone, like routes.map")
+	cmd.Flags().StringVar(&c.dir, "output-dir", "", "write the files into this directory instead")
+	cmd.Flags().BoolVar(&c.check, "check", false, "let the local HAProxy check the configuration")
+	cmd.Flags().BoolVar(&c.diff, "diff", false, "show the difference from the Gateway in the cluster, and whether it takes a reload")
+	return cmd
+}
+
+func (c *command) run(ctx context.Context, name string) error {
+	if c.diff && len(c.files.Paths) == 0 {
+		return cli.Usagef("--diff compares a file with the cluster: name the file with -f")
+	}
+	if c.check && c.diff {
+		return cli.Usagef("--check and --diff do not go together")
+	}
+	if c.check && name == "" && len(c.files.Paths) > 0 {
+		return c.checkAll(ctx)
+	}
+	site, err := c.One(ctx, c.files, name)
+	if err != nil {
+		return err
+	}
+	table, problems := routing.Compile(&site.Gateway.Spec)
+	for _, problem := range problems {
+		c.Warn("%s: %s", site.Name(), problem.Message)
+	}
+	switch {
+	case c.check:
+		return c.checkOne(ctx, site)
+	case c.diff:
+		return c.compare(ctx, site, table)
+	}
+	return c.show(config.Render(site.Input(table)).Files(loadID))
+}
+
+// show prints the files that have any content, or writes all of them.
+func (c *command) show(files map[string][]byte) error {
+	if c.dir != "" {
+		return write(c.dir, files)
+	}
+	names := slices.Sorted(maps.Keys(files))
+	if c.only != "" {
+		content, ok := files[c.only]
+		if !ok {
+			return cli.Usagef("there is no file %s, but %v", c.only, names)
+		}
+		_, err := c.Out.Write(content)
+		return err
+	}
+	// haproxy.cfg comes first: it names the others.
+	names = slices.Insert(slices.DeleteFunc(names, func(name string) bool { return name == config.ConfigFile }), 0, config.ConfigFile)
+	var all bytes.Buffer
+	for i, name := range names {
+		if len(files[name]) == 0 {
+			continue
+		}
+		if i > 0 {
+			all.WriteByte('\n')
+		}
+		fmt.Fprintf(&all, "#### %s\n%s", name, files[name])
+	}
+	_, err := c.Out.Write(all.Bytes())
+	return err
+}
+
+func write(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("failed to make the directory: %w", err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return fmt.Errorf("failed to write the file: %w", err)
+		}
+	}
+	return nil
+}

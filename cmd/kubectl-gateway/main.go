@@ -1,0 +1,23 @@
+// Command kubectl-gateway is a plugin of kubectl for Gateways: what they say, what becomes of a request, and how they are.
+package main
+
+import (
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/command"
+	"gateway/signals"
+)
+
+func main() {
+	// What goes wrong is returned as an error and said once; client-go would log it as well.
+	klog.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
+	options := cli.NewOptions(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	os.Exit(cli.Execute(signals.SetupSignalHandler(), command.New(options), options, os.Args[1:]))
+}
