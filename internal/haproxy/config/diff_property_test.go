@@ -11,6 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // ruleParts are rules with something of every kind that lines of the skeleton are for, to be filled with a path.
@@ -57,7 +58,7 @@ backends:
 // former has lines for beside.
 func TestDiffProperty(t *testing.T) {
 	t.Parallel()
-	g := newGenerator(t)
+	g := routingtest.New(t)
 	// Every part with every path, each under a hostname of its own, or they would hide each other.
 	var all [][3]int
 	for part := range ruleParts {

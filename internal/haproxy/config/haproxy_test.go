@@ -50,16 +50,8 @@ func startGatewayWith(t testing.TB, w world, change func(in *config.Input)) *gat
 		}
 	}
 	change(&g.in)
-	g.Instance = haproxytest.Start(t, g.in.Paths, matchHeader(config.Render(g.in).Files("test")))
+	g.Instance = haproxytest.Start(t, g.in.Paths, haproxytest.ShowMatches(config.Render(g.in).Files("test")))
 	return g
-}
-
-// matchHeader adds a rule for tests to a configuration: answers say in the header Matched by which listener, route and rule
-// the request was routed.
-func matchHeader(files map[string][]byte) map[string][]byte {
-	const section, rule = "\ndefaults routing from common\n", `    http-after-response set-header Matched "%[var(txn.listener)] %[var(txn.hit),word(1,|)] %[var(txn.hit),word(2,|)]"` + "\n"
-	files[config.ConfigFile] = []byte(strings.Replace(string(files[config.ConfigFile]), section, section+rule, 1))
-	return files
 }
 
 // replaceMaps carries out the changes of maps in a plan.

@@ -63,10 +63,6 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
 		// Of what goes through them, the proxies see the server name at most.
 		r.Request = routing.Request{Port: r.Port, Host: host, Path: "/"}
-	} else if r.Method == http.MethodConnect {
-		return e.refuse("405: CONNECT is not for gateways")
-	} else if _, ok := routing.CanonicalPath(r.Path); !ok {
-		return e.refuse("400: backends may disagree about what the path %q asks for", r.Path)
 	}
 	match, found := table.Match(r.Request)
 	e.passBy(listener, match.Entry, r.Request, limit)
@@ -131,12 +127,15 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 		e.refuse("no answer to %s: port %d is for %s", r.scheme, r.Port, speaks)
 		return false
 	}
+	if listener == nil && speaks != "HTTP" {
+		e.refuse("no connection: no listener of port %d is for the name %q", r.Port, host)
+		return false
+	}
+	if strings.HasPrefix(speaks, "HTTP") && !e.checkHTTP(r) {
+		return false
+	}
 	if listener == nil {
-		if speaks == "HTTP" {
-			e.refuse("404: no listener of port %d is for the host %q", r.Port, host)
-		} else {
-			e.refuse("no connection: no listener of port %d is for the name %q", r.Port, host)
-		}
+		e.refuse("404: no listener of port %d is for the host %q", r.Port, host)
 		return false
 	}
 	name, _ := routing.NormalizeHost(r.connected)
@@ -145,6 +144,16 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 		return false
 	}
 	return true
+}
+
+// checkHTTP says whether a request gets past what comes before the question whose it is.
+func (e *Explanation) checkHTTP(r request) bool {
+	if r.Method == http.MethodConnect {
+		e.refuse("405: CONNECT is not for gateways")
+	} else if _, ok := routing.CanonicalPath(r.Path); !ok {
+		e.refuse("400: backends may disagree about what the path %q asks for", r.Path)
+	}
+	return !e.Refused
 }
 
 // isMoreSpecific says whether a hostname comes before another one that is for the same host.

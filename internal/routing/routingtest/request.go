@@ -1,68 +1,68 @@
-package config_test
+package routingtest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
 )
 
-// request is a request with what the reference matcher has to know of it.
-type request struct {
-	port int32
-	// host is the Host header, path the path it is routed by.
-	host, path, query, method string
-	header                    map[string][]string
-	bytes                     string
+// Request is a request: what the reference matcher has to know of it, but for Host, which is the header as it is sent, and the
+// bytes that are sent.
+type Request struct {
+	routing.Request
+	Bytes string
 }
 
-// request returns a random request, more often than not one that has to do with the spec.
-func (g *generator) request(spec appv1.GatewaySpec, ports map[int32]int32) request {
-	r := request{port: ports[80+g.Int32N(2)], host: g.requestHost(spec), path: g.encodeSome(g.requestPath(spec)), query: g.requestQuery(), method: "GET"}
+// Request returns a random request to one of the ports, more often than not one that has to do with the spec.
+func (g *Generator) Request(spec appv1.GatewaySpec, ports [2]int32) Request {
+	r := Request{Request: routing.Request{
+		Port: pick(g, ports[:]), Host: g.requestHost(spec), Path: g.encodeSome(g.requestPath(spec)), Query: g.requestQuery(), Method: "GET",
+	}}
 	if g.IntN(3) == 0 {
-		r.method = pick(g, methods)
+		r.Method = pick(g, methods)
 	}
 	query := ""
-	if r.query != "" || g.IntN(8) == 0 {
-		query = "?" + r.query
+	if r.Query != "" || g.IntN(8) == 0 {
+		query = "?" + r.Query
 	}
 	var lines string
-	r.header, lines = g.requestHeaders(nil)
+	r.Header, lines = g.requestHeaders(nil)
 	if g.IntN(2) == 0 {
 		query, lines = g.aim(&r, spec)
 	}
 	switch g.IntN(16) {
 	case 0:
 		// Without a Host, as only HTTP/1.0 may.
-		r.host = ""
-		r.bytes = fmt.Sprintf("%s %s%s HTTP/1.0\r\nConnection: keep-alive\r\n%s\r\n", r.method, r.path, query, lines)
+		r.Host = ""
+		r.Bytes = fmt.Sprintf("%s %s%s HTTP/1.0\r\nConnection: keep-alive\r\n%s\r\n", r.Method, r.Path, query, lines)
 	case 1:
 		// A Host that differs from the URI, if only by case, is refused, and so is one that HAProxy cannot parse.
-		r.host = g.hostBelow("test")
-		r.bytes = fmt.Sprintf("%s http://%s%s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.method, r.host, r.path, query, r.host, lines)
+		r.Host = g.hostBelow("test")
+		r.Bytes = fmt.Sprintf("%s http://%s%s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.Method, r.Host, r.Path, query, r.Host, lines)
 	default:
-		r.bytes = fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.method, r.path, query, r.host, lines)
+		r.Bytes = fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", r.Method, r.Path, query, r.Host, lines)
 	}
 	return r
 }
 
 // aim changes a request so that it may meet one of the spec's matches, and returns its query and headers as they are sent.
-func (g *generator) aim(r *request, spec appv1.GatewaySpec) (query, lines string) {
+func (g *Generator) aim(r *Request, spec appv1.GatewaySpec) (query, lines string) {
 	route := pick(g, spec.Routes)
 	matches := pick(g, route.Rules).Matches
 	if len(route.Hostnames) > 0 {
-		r.host = strings.Replace(string(pick(g, route.Hostnames)), "*", "a", 1)
+		r.Host = strings.Replace(string(pick(g, route.Hostnames)), "*", "a", 1)
 	}
 	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: "/"}}
 	if len(matches) > 0 {
 		match = pick(g, matches)
 	}
 	if match.Path.Type != appv1.PathMatchRegularExpression {
-		r.path = g.encodeSome(match.Path.Value)
+		r.Path = g.encodeSome(match.Path.Value)
 	}
 	if match.Method != "" {
-		r.method = string(match.Method)
+		r.Method = string(match.Method)
 	}
 	var headers [][2]string
 	for _, header := range match.Headers {
@@ -73,13 +73,13 @@ func (g *generator) aim(r *request, spec appv1.GatewaySpec) (query, lines string
 		value := strings.NewReplacer(" ", "+", "%41", "A").Replace(g.meet(param.Type, param.Value))
 		pairs = append(pairs, g.encodeSome(param.Name)+"="+g.encodeSome(value))
 	}
-	r.query = strings.Join(pairs, "&")
-	r.header, lines = g.requestHeaders(headers)
-	return "?" + r.query, lines
+	r.Query = strings.Join(pairs, "&")
+	r.Header, lines = g.requestHeaders(headers)
+	return "?" + r.Query, lines
 }
 
 // meet returns a value that may meet a condition.
-func (g *generator) meet(kind appv1.ValueMatchType, value string) string {
+func (g *Generator) meet(kind appv1.ValueMatchType, value string) string {
 	if kind == appv1.ValueMatchRegularExpression {
 		return pick(g, []string{"a", "b", "ab", "aaa"})
 	}
@@ -88,11 +88,11 @@ func (g *generator) meet(kind appv1.ValueMatchType, value string) string {
 
 // requestHeaders returns the given headers, by name and as they are sent, or else some that conditions may be on: some
 // several times, some empty, some with what looks like another one.
-func (g *generator) requestHeaders(given [][2]string) (map[string][]string, string) {
+func (g *Generator) requestHeaders(given [][2]string) (map[string][]string, string) {
 	header, lines := map[string][]string{}, ""
 	for _, h := range given {
 		header[h[0]] = append(header[h[0]], h[1])
-		lines += upperSome(g.Rand, h[0]) + ": " + h[1] + "\r\n"
+		lines += g.upperSome(h[0]) + ": " + h[1] + "\r\n"
 	}
 	if given != nil && g.IntN(4) > 0 {
 		return header, lines
@@ -103,13 +103,13 @@ func (g *generator) requestHeaders(given [][2]string) (map[string][]string, stri
 			name = pick(g, []string{"x-ab", "xx-a", "rol", "other"})
 		}
 		header[name] = append(header[name], value)
-		lines += upperSome(g.Rand, name) + ":" + pick(g, []string{" ", "", "  "}) + value + pick(g, []string{"", " "}) + "\r\n"
+		lines += g.upperSome(name) + ":" + pick(g, []string{" ", "", "  "}) + value + pick(g, []string{"", " "}) + "\r\n"
 	}
 	return header, lines
 }
 
 // requestQuery returns parameters that conditions may be on, in some of the ways to write them.
-func (g *generator) requestQuery() string {
+func (g *Generator) requestQuery() string {
 	var pairs []string
 	for range g.IntN(4) {
 		name := pick(g, append([]string{"qq", "Q", "", "xrole"}, params...))
@@ -124,7 +124,7 @@ func (g *generator) requestQuery() string {
 }
 
 // encodeSome percent-encodes some letters, in either case.
-func (g *generator) encodeSome(s string) string {
+func (g *Generator) encodeSome(s string) string {
 	if g.IntN(3) > 0 {
 		return s
 	}
@@ -132,7 +132,7 @@ func (g *generator) encodeSome(s string) string {
 	for i := range len(s) {
 		encoded := i > 0 && s[i-1] == '%' || i > 1 && s[i-2] == '%'
 		if letter := s[i] >= 'a' && s[i] <= 'z' || s[i] == '.' || s[i] == '['; letter && !encoded && g.IntN(4) == 0 {
-			b.WriteString(upperSome(g.Rand, fmt.Sprintf("%%%02x", s[i])))
+			b.WriteString(g.upperSome(fmt.Sprintf("%%%02x", s[i])))
 		} else {
 			b.WriteByte(s[i])
 		}
@@ -142,7 +142,7 @@ func (g *generator) encodeSome(s string) string {
 
 // requestHost returns a Host header: mostly a hostname of the spec, with something in place of the wildcard, in one of
 // the ways clients write it.
-func (g *generator) requestHost(spec appv1.GatewaySpec) string {
+func (g *Generator) requestHost(spec appv1.GatewaySpec) string {
 	known := []string{}
 	for _, listener := range spec.Listeners {
 		known = append(known, string(listener.Hostname))
@@ -160,7 +160,7 @@ func (g *generator) requestHost(spec appv1.GatewaySpec) string {
 		host = g.hostBelow(pick(g, suffixes))
 	}
 	if g.IntN(4) == 0 {
-		host = upperSome(g.Rand, host)
+		host = g.upperSome(host)
 	}
 	if g.IntN(6) == 0 {
 		host += "."
@@ -178,7 +178,7 @@ func (g *generator) requestHost(spec appv1.GatewaySpec) string {
 }
 
 // requestPath returns a path: mostly one of the spec, as it is or with something added or cut off.
-func (g *generator) requestPath(spec appv1.GatewaySpec) string {
+func (g *Generator) requestPath(spec appv1.GatewaySpec) string {
 	known := []string{"/"}
 	for _, route := range spec.Routes {
 		for _, rule := range route.Rules {
@@ -212,10 +212,11 @@ func (g *generator) requestPath(spec appv1.GatewaySpec) string {
 	}
 }
 
-func upperSome(r *rand.Rand, s string) string {
+// upperSome makes some letters upper case.
+func (g *Generator) upperSome(s string) string {
 	b := []byte(s)
 	for i := range b {
-		if r.IntN(2) == 0 {
+		if g.IntN(2) == 0 {
 			b[i] = strings.ToUpper(s)[i]
 		}
 	}

@@ -1,0 +1,208 @@
+// Package routingtest makes random routing tables, and requests to them, for the tests that compare what HAProxy does with what
+// it should do.
+package routingtest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// Generator makes random Gateways and requests out of few names, so that they often meet.
+type Generator struct {
+	*rand.Rand
+	// Seed is what everything follows from.
+	Seed uint64
+}
+
+var seed = flag.Uint64("seed", 0, "the seed of random tables and requests; 0: another every time")
+
+// New returns a generator with the seed of the flag -seed, which a test that fails names.
+func New(t testing.TB) *Generator {
+	t.Helper()
+	g := &Generator{Seed: *seed}
+	if g.Seed == 0 {
+		g.Seed = rand.Uint64()
+	}
+	g.Rand = rand.New(rand.NewPCG(g.Seed, 0))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("to repeat: -seed=%d", g.Seed)
+		}
+	})
+	return g
+}
+
+// Services are those that rules have as backends, all with port 80.
+var Services = []string{"one", "two", "three", "four", "empty", "missing"}
+
+var (
+	headers = []string{"x-a", "role", "accept"}
+	params  = []string{"q", "v[1]", "role"}
+	values  = []string{"a", "b", "ab", "two words", "a,b", "A", "h:role", "x%41"}
+	methods = []string{"GET", "POST", "OPTIONS", "DELETE"}
+	// The expressions have what RE2 and PCRE write or do differently.
+	regexes = []string{
+		"a+", "^b.*$", "[^x]+", "(?i)AB?", "a|b|two.*", `\w+`, ".*", `(?:a|b){1,2}`, `a\b.*`, "[[:alpha:]]+", `\Qa\E`, "a*?b", `(?s).+`, `[\s\S]*b`,
+		`\x61`, "(a)(b)?", "(?m)^a$", `[^\x00-\x60]+`, `\D+`, `a$|^b`,
+	}
+	pathRegexes = []string{
+		"/.*a.*b.*", ".*/a.*/b", "/(.*a.*|b.*)b",
+		"/a.*", "/(a|b)/[^/]+", "/ab?/?", `/.*\.b`, "(?i)/A/.*", "/[a-b]{1,2}(/.*)?", "^/a(/b){0,3}$", `/%C3%A4.*`, "/.+/.+", "/(a+)$",
+	}
+	suffixes  = []string{"test", "a.test", "b.a.test", "example.com"}
+	labels    = []string{"a", "b", "x-y", "x_y", "1"}
+	segments  = []string{"a", "ab", "b", "A", "%61", "a.b", "..a", "%c3%A4", "a%20b", "%25"}
+	maxWeight = int32(4)
+)
+
+// Universe returns a spec with every backend, condition and depth of wildcards that the others may have, and the two ports.
+func Universe(ports [2]int32) appv1.GatewaySpec {
+	var spec appv1.GatewaySpec
+	for i, port := range ports {
+		spec.Listeners = append(spec.Listeners, appv1.Listener{Name: appv1.Name(fmt.Sprint("l", i)), Port: port, Protocol: appv1.ProtocolHTTP})
+	}
+	route := appv1.Route{Name: "universe", Rules: []appv1.RouteRule{{}}}
+	for _, suffix := range suffixes {
+		route.Hostnames = append(route.Hostnames, appv1.Hostname("*."+suffix))
+	}
+	for _, service := range Services {
+		route.Rules[0].BackendRefs = append(route.Rules[0].BackendRefs, appv1.BackendRef{Name: service, Port: 80})
+	}
+	match := appv1.RouteMatch{}
+	for _, name := range headers {
+		match.Headers = append(match.Headers, appv1.HeaderMatch{Name: appv1.HeaderName(name), Value: "a"})
+	}
+	for _, name := range params {
+		match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Name: name, Value: "a"})
+	}
+	route.Rules[0].Matches = []appv1.RouteMatch{match}
+	spec.Routes = []appv1.Route{route}
+	return spec
+}
+
+func pick[T any](g *Generator, from []T) T { return from[g.IntN(len(from))] }
+
+// hostname returns a hostname of a listener or route: none, exact or a wildcard.
+func (g *Generator) hostname() appv1.Hostname {
+	switch g.IntN(4) {
+	case 0:
+		return ""
+	case 1:
+		return appv1.Hostname("*." + pick(g, suffixes))
+	default:
+		return appv1.Hostname(g.hostBelow(pick(g, suffixes)))
+	}
+}
+
+// hostBelow returns a host of up to two labels more.
+func (g *Generator) hostBelow(suffix string) string {
+	for range g.IntN(3) {
+		suffix = pick(g, labels) + "." + suffix
+	}
+	return suffix
+}
+
+func (g *Generator) path() string {
+	var b strings.Builder
+	for range g.IntN(4) {
+		b.WriteString("/" + pick(g, segments))
+	}
+	if b.Len() == 0 || g.IntN(4) == 0 {
+		b.WriteString("/")
+	}
+	return b.String()
+}
+
+// Spec returns the spec of a Gateway that has at least one listener on each of the ports.
+func (g *Generator) Spec(ports [2]int32) appv1.GatewaySpec {
+	var spec appv1.GatewaySpec
+	for _, port := range ports {
+		taken := map[appv1.Hostname]bool{}
+		for range 1 + g.IntN(4) {
+			hostname := g.hostname()
+			if !taken[hostname] {
+				taken[hostname] = true
+				spec.Listeners = append(spec.Listeners, appv1.Listener{
+					Name: appv1.Name(fmt.Sprint("l", len(spec.Listeners))), Port: port, Protocol: appv1.ProtocolHTTP, Hostname: hostname,
+				})
+			}
+		}
+	}
+	for i := range 4 + g.IntN(12) {
+		spec.Routes = append(spec.Routes, g.route(fmt.Sprint("r", i), spec.Listeners))
+	}
+	return spec
+}
+
+func (g *Generator) route(name string, listeners []appv1.Listener) appv1.Route {
+	route := appv1.Route{Name: appv1.Name(name)}
+	for range g.IntN(3) {
+		route.Listeners = append(route.Listeners, pick(g, listeners).Name)
+	}
+	slices.Sort(route.Listeners)
+	route.Listeners = slices.Compact(route.Listeners)
+	for range g.IntN(4) {
+		if hostname := g.hostname(); hostname != "" && !slices.Contains(route.Hostnames, hostname) {
+			route.Hostnames = append(route.Hostnames, hostname)
+		}
+	}
+	for range 1 + g.IntN(3) {
+		var rule appv1.RouteRule
+		for range g.IntN(4) {
+			match := g.match()
+			rule.Matches = append(rule.Matches, match)
+		}
+		for range g.IntN(4) {
+			ref := appv1.BackendRef{Name: pick(g, Services), Port: 80}
+			if weight := g.Int32N(maxWeight + 1); weight != 1 {
+				ref.Weight = &weight
+			}
+			rule.BackendRefs = append(rule.BackendRefs, ref)
+		}
+		route.Rules = append(route.Rules, rule)
+	}
+	return route
+}
+
+// match returns a match, half of the time with more than a path.
+func (g *Generator) match() appv1.RouteMatch {
+	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: g.path()}}
+	switch g.IntN(5) {
+	case 0, 1:
+		match.Path.Type = appv1.PathMatchExact
+	case 2:
+		match.Path = appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: pick(g, pathRegexes)}
+	}
+	if g.IntN(2) == 0 {
+		return match
+	}
+	if g.IntN(3) == 0 {
+		match.Method = appv1.HTTPMethod(pick(g, methods))
+	}
+	for _, name := range headers {
+		if g.IntN(4) == 0 {
+			kind, value := g.value()
+			match.Headers = append(match.Headers, appv1.HeaderMatch{Type: kind, Name: appv1.HeaderName(g.upperSome(name)), Value: value})
+		}
+	}
+	for _, name := range params {
+		if g.IntN(4) == 0 {
+			kind, value := g.value()
+			match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Type: kind, Name: name, Value: value})
+		}
+	}
+	return match
+}
+
+func (g *Generator) value() (appv1.ValueMatchType, string) {
+	if g.IntN(2) == 0 {
+		return appv1.ValueMatchRegularExpression, pick(g, regexes)
+	}
+	return appv1.ValueMatchExact, pick(g, values)
+}
