@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/proxyconfig"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
@@ -51,6 +53,7 @@ type Agent struct {
 	watch   *watcher
 	report  *reporter
 	probes  *probes
+	exhibit *exhibit
 
 	// wake holds an element when there is something new to look at. What is new is in the watcher's caches, so one
 	// element stands for any number of changes.
@@ -114,6 +117,7 @@ func New(options Options) (*Agent, error) {
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
 		mounts:  newMountReader(options.Mounts),
 	}
+	a.exhibit = &exhibit{worker: a.worker, master: a.master}
 	a.report = newReporter(options, func(generation int64) {
 		a.probes.confirm(generation)
 		a.rouse()
@@ -138,7 +142,9 @@ func New(options Options) (*Agent, error) {
 // cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
-	server, err := health.Start(health.Options{Address: a.options.HealthAddress, Checks: a.probes.checks()})
+	server, err := health.Start(health.Options{
+		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.exhibit},
+	})
 	if err != nil {
 		return err
 	}
@@ -263,6 +269,7 @@ func (a *Agent) tell() {
 	a.probes.observe(a.state.up, a.state.sure())
 	liveGeneration.Set(float64(a.state.live))
 	message := a.message(time.Now())
+	a.exhibit.observe(&a.state, a.compiled.generation, message)
 	if a.compiled.table == nil || a.searching || a.state.live == 0 && message == "" {
 		return
 	}

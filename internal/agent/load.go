@@ -217,6 +217,7 @@ func (a *Agent) rollBack(before load, known bool) error {
 // reload makes HAProxy load what is on the disk.
 func (a *Agent) reload(ctx context.Context, reason string) error {
 	process, err := a.load(ctx, a.state.disk.id)
+	a.exhibit.reload(time.Now(), a.state.disk, reason, err)
 	if err != nil {
 		return err
 	}

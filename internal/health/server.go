@@ -24,6 +24,8 @@ type Options struct {
 	Address string
 	// Checks are the checks by path, such as "/healthz".
 	Checks map[string]Check
+	// Handlers are what else is answered, by path.
+	Handlers map[string]http.Handler
 	// Profiling adds /debug/pprof.
 	Profiling bool
 }
@@ -73,6 +75,9 @@ func Handler(options Options) http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range options.Checks {
 		mux.Handle("GET "+path, answer(check))
+	}
+	for path, handler := range options.Handlers {
+		mux.Handle("GET "+path, handler)
 	}
 	mux.Handle("GET /metrics", legacyregistry.Handler())
 	if options.Profiling {

@@ -33,14 +33,14 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 		WithCommand("/gateway-agent").
 		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
-		WithPorts(containerPort("agent", healthPort)).
+		WithPorts(containerPort("agent", HealthPort)).
 		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse("10m"),
 			corev1.ResourceMemory: resource.MustParse("32Mi"),
 		})).
-		WithStartupProbe(probe("/startupz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
-		WithReadinessProbe(probe("/readyz", healthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
-		WithLivenessProbe(probe("/healthz", healthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
+		WithStartupProbe(probe("/startupz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
+		WithReadinessProbe(probe("/readyz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
+		WithLivenessProbe(probe("/healthz", HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
@@ -55,7 +55,7 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 // holds the keys of certificates and no API token.
 func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
-		WithName(haproxyContainer).
+		WithName(HAProxyContainer).
 		WithImage(image).
 		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600", "-f", configDir+"/current/haproxy.cfg").
 		WithPorts(containerPort("metrics", metricsPort)).

@@ -23,15 +23,16 @@ const (
 	// characters of a Service's name.
 	childSuffix = "-gateway"
 
-	agentContainer   = "agent"
-	haproxyContainer = "haproxy"
+	agentContainer = "agent"
+	// HAProxyContainer is the container of a proxy pod that logs requests.
+	HAProxyContainer = "haproxy"
 
 	configVolume = "config"
 	runVolume    = "run"
 	tokenVolume  = "token"
 
-	// healthPort is where the agent answers /startupz, /readyz, /healthz and /metrics.
-	healthPort = 8405
+	// HealthPort is where the agent answers /startupz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
+	HealthPort = 8405
 	// metricsPort is where HAProxy answers /healthz and /metrics.
 	metricsPort = 8404
 )

@@ -103,14 +103,14 @@ func (m *Master) OldWorkers(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("failed to ask HAProxy's master for its workers: %w", err)
 	}
-	return countOldWorkers(reply), nil
+	return len(oldWorkerLines(reply)), nil
 }
 
-// countOldWorkers counts the lines of the part of the answer to "show proc" that begins with "# old workers".
-func countOldWorkers(reply string) int {
+// oldWorkerLines returns the lines of the part of the answer to "show proc" that begins with "# old workers".
+func oldWorkerLines(reply string) []string {
 	_, part, _ := strings.Cut(reply, "# old workers\n")
 	part, _, _ = strings.Cut(part, "#")
-	return len(strings.FieldsFunc(part, func(r rune) bool { return r == '\n' }))
+	return strings.FieldsFunc(part, func(r rune) bool { return r == '\n' })
 }
 
 func parseFailures(reply string) (string, error) {

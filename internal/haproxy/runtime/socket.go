@@ -46,27 +46,36 @@ func exchange(ctx context.Context, socket, command string) (string, error) {
 
 // roundTrip sends the command, closes the sending side and returns every byte until the other side closes too.
 func roundTrip(ctx context.Context, socket, command string) (string, error) {
+	var reply []byte
+	err := converse(ctx, socket, command, func(answer io.Reader) (err error) {
+		reply, err = io.ReadAll(io.LimitReader(answer, maxReply))
+		return err
+	})
+	return string(reply), err
+}
+
+// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side closes too.
+func converse(ctx context.Context, socket, command string, read func(answer io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost with a connection that was read to its end or given up
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if _, err := io.WriteString(conn, command); err != nil {
-		return "", withCause(ctx, err)
+		return withCause(ctx, err)
 	}
 	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
-		return "", withCause(ctx, err)
+		return withCause(ctx, err)
 	}
-	reply, err := io.ReadAll(io.LimitReader(conn, maxReply))
-	if err != nil {
-		return string(reply), withCause(ctx, err)
+	if err := read(conn); err != nil {
+		return withCause(ctx, err)
 	}
-	return string(reply), nil
+	return nil
 }
 
 // withCause prefers the reason the context ended to the I/O error that this led to.

@@ -58,12 +58,7 @@ func (w *Worker) Process(ctx context.Context) (Process, error) {
 //	description: gateway shop/web load=load-000007-5d41402a
 //	Start_time_sec: 1795232339
 func parseInfo(reply string) (Process, error) {
-	fields := map[string]string{}
-	for line := range strings.Lines(reply) {
-		if name, value, ok := strings.Cut(line, ":"); ok {
-			fields[name] = strings.TrimSpace(value)
-		}
-	}
+	fields := parseFields(reply)
 	pid, err := strconv.Atoi(fields["Pid"])
 	if err != nil {
 		return Process{}, fmt.Errorf("unexpected answer to show info: Pid is %q", fields["Pid"])
@@ -77,6 +72,17 @@ func parseInfo(reply string) (Process, error) {
 		return Process{}, fmt.Errorf("unexpected answer to show info: description is %q", fields["description"])
 	}
 	return Process{LoadID: id, PID: pid, Started: started}, nil
+}
+
+// parseFields reads an answer of one "Name: value" a line.
+func parseFields(reply string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(reply) {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			fields[name] = strings.TrimSpace(value)
+		}
+	}
+	return fields
 }
 
 // AddServer adds a server to a backend and lets it take requests. One that exists already, in maintenance after a

@@ -77,6 +77,14 @@ func MaxArgs(n int) cobra.PositionalArgs {
 	}
 }
 
+// ExactlyOneGateway wants the name of a Gateway, and nothing else.
+func ExactlyOneGateway(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return Usagef("name a Gateway")
+	}
+	return MaxArgs(1)(command, args)
+}
+
 // CompleteGateways proposes the names of the Gateways in the namespace, none if that takes long.
 func (o *Options) CompleteGateways(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	clients, err := o.Clients()

@@ -8,11 +8,14 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/explain"
 	"gateway/cmd/kubectl-gateway/internal/list"
+	"gateway/cmd/kubectl-gateway/internal/logs"
+	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 	"gateway/cmd/kubectl-gateway/internal/render"
 )
 
 // New returns the plugin.
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
-		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options))
+		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
+		proxyconfig.NewCommand(options), logs.NewCommand(options))
 }

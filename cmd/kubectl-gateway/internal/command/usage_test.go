@@ -42,6 +42,13 @@ func TestUsage(t *testing.T) {
 		{"a bad port", "", []string{"explain", "a", "http://a:0/"}, 2, `"http://a:0/" has no good port`},
 		{"a bad header", "", []string{"explain", "a", "http://a/", "-H", "x"}, 2, `the header "x" is not like NAME:VALUE`},
 		{"a bad output", "", []string{"explain", "a", "http://a/", "-o", "x"}, 2, `unknown output "x"`},
+		{"logs without a name", "", []string{"logs"}, 2, "name a Gateway"},
+		{"a bad status", "", []string{"logs", "a", "--status", "4x"}, 2, `the status "4x" is not like 404, 4xx or 500-599`},
+		{"logs as YAML", "", []string{"logs", "a", "-o", "yaml"}, 2, `unknown output "yaml": use json`},
+		{"proxy-config without a name", "", []string{"proxy-config"}, 2, "name a Gateway"},
+		{"two tables", "", []string{"proxy-config", "a", "--servers", "--reloads"}, 2, "--servers, --reloads and -o do not go together"},
+		{"no cluster for logs", "", []string{"logs", "a"}, 1, "no cluster is configured"},
+		{"no cluster for proxy-config", "", []string{"proxy-config", "a"}, 1, "no cluster is configured"},
 		{"several Gateways", two, []string{"render", "-f", "-"}, 2, "name one of them: one, two"},
 		{"another name", two, []string{"render", "-f", "-", "three"}, 1, "there is no Gateway three in -, but one, two"},
 		{"no such file", "", []string{"render", "-f", "/nonexistent"}, 1, "failed to read /nonexistent: no such file or directory"},
@@ -179,7 +186,7 @@ func TestOddServers(t *testing.T) {
 		{httptest.NewServer(unauthorized), "does not know who is asking: check the credentials"},
 		{httptest.NewTLSServer(unauthorized), "cannot trust the API server at https://127.0.0.1:"},
 	} {
-		for _, args := range [][]string{{"list"}, {"get", "a"}, {"explain", "a", "http://a/"}} {
+		for _, args := range [][]string{{"list"}, {"get", "a"}, {"logs", "a"}, {"proxy-config", "a"}, {"explain", "a", "http://a/"}} {
 			result := clitest.Run(t, "", append(args, "--server", test.server.URL)...)
 			result.Want(t, 1, "error: ", test.want)
 			if strings.Count(result.Out+result.Err, "\n") != 1 {

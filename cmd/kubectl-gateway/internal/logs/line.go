@@ -1,0 +1,51 @@
+package logs
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// line is what a proxy pod logged.
+type line struct {
+	pod string
+	// time is when it was logged, as kubelet has it.
+	time time.Time
+	text string
+	// access is what the text says if it is of the access log, or nil: HAProxy also tells what happens to itself.
+	access *access
+}
+
+// access is a line of the access log, see the log-formats in internal/haproxy/config. Of a connection to a TCP or TLS listener there is
+// no method, path, status and rule.
+type access struct {
+	Client      string `json:"client"`
+	Port        string `json:"port"`
+	Method      string `json:"method"`
+	Host        string `json:"host"`
+	Path        string `json:"path"`
+	Status      int    `json:"status"`
+	BytesOut    int64  `json:"bytesOut"`
+	MSTotal     int64  `json:"msTotal"`
+	Route       string `json:"route"`
+	Rule        string `json:"rule"`
+	Backend     string `json:"backend"`
+	Server      string `json:"server"`
+	Termination string `json:"termination"`
+}
+
+// parse reads a line with a time before it, as kubelet adds it.
+func parse(pod, stamped string) line {
+	stamp, text, _ := strings.Cut(stamped, " ")
+	l := line{pod: pod, text: text}
+	var err error
+	if l.time, err = time.Parse(time.RFC3339Nano, stamp); err != nil {
+		l.text = stamped // an error of kubelet's
+		return l
+	}
+	var found access
+	if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &found) == nil && found.Termination != "" {
+		l.access = &found
+	}
+	return l
+}

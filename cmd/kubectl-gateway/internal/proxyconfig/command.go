@@ -1,0 +1,149 @@
+package proxyconfig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/proxyconfig"
+)
+
+const long = `Show what the proxy pods of a Gateway really run, as their agents and HAProxy say: the generation, open connections and requests
+since the last reload, servers that take requests of all, when HAProxy was reloaded last and why, and old workers that still have
+connections.
+
+It takes the permission to create pods/portforward, beside reading the Gateway and its pods.
+
+Exit codes: 3 if a part of the pods could not be asked, 1 if none could.`
+
+// askedAtOnce bounds how many pods are asked at the same time.
+const askedAtOnce = 16
+
+type command struct {
+	*cli.Options
+	pod, output      string
+	servers, reloads bool
+}
+
+// answer is what one pod said.
+type answer struct {
+	Pod string `json:"pod"`
+	// Error says why it could not be asked.
+	Error string `json:"error,omitempty"`
+	*proxyconfig.Config
+}
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	c := &command{Options: options}
+	cmd := &cobra.Command{
+		Use: "proxy-config NAME", Short: "Show what the proxy pods really run", Long: long,
+		Example: `  kubectl gateway proxy-config shop
+  kubectl gateway proxy-config shop --servers
+  kubectl gateway proxy-config shop --pod shop-gateway-6d4cf56db6-2x8xk -o yaml`,
+		Args: cli.ExactlyOneGateway, ValidArgsFunction: options.CompleteGateway,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml, which have all there is")
+	cmd.Flags().StringVar(&c.pod, "pod", "", "only this pod")
+	cmd.Flags().BoolVar(&c.servers, "servers", false, "show the servers of each pod, with what HAProxy says of their state")
+	cmd.Flags().BoolVar(&c.reloads, "reloads", false, "show the last reloads of each pod, with their reasons")
+	_ = cmd.RegisterFlagCompletionFunc("pod", options.CompletePods) // which fails for unknown flags only
+	return cmd
+}
+
+func (c *command) run(ctx context.Context, name string) error {
+	switch {
+	case c.output != "" && c.output != "json" && c.output != "yaml":
+		return cli.Usagef("unknown output %q: use json or yaml", c.output)
+	case c.servers && c.reloads || c.output != "" && (c.servers || c.reloads):
+		return cli.Usagef("--servers, --reloads and -o do not go together")
+	}
+	namespace, err := c.Namespace()
+	if err != nil {
+		return err
+	}
+	config, err := c.RESTConfig()
+	if err != nil {
+		return err
+	}
+	clients, err := c.Clients()
+	if err != nil {
+		return err
+	}
+	pods, err := clients.ProxyPods(ctx, namespace, name, c.pod)
+	if err != nil {
+		return err
+	}
+	answers, failed := askAll(ctx, &asker{config, clients}, pods)
+	if len(failed) == len(answers) {
+		return fmt.Errorf("failed to ask any of %d proxy pods: %s", len(answers), strings.Join(failed, "; "))
+	}
+	if err := c.print(answers); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return cli.Nof("%d of %d proxy pods could not be asked: %s", len(failed), len(answers), strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// askAll asks all pods, and says which could not be asked, and why.
+func askAll(ctx context.Context, a *asker, pods []corev1.Pod) (answers []answer, failed []string) {
+	answers = make([]answer, len(pods))
+	slots := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for i := range pods {
+		asking.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			answers[i].Pod = pods[i].Name
+			config, err := a.ask(ctx, &pods[i])
+			if err != nil {
+				answers[i].Error = strings.Join(strings.Fields(err.Error()), " ")
+			}
+			answers[i].Config = config
+		})
+	}
+	asking.Wait()
+	for _, answer := range answers {
+		if answer.Error != "" {
+			failed = append(failed, answer.Pod+": "+answer.Error)
+		}
+	}
+	return answers, failed
+}
+
+func (c *command) print(answers []answer) error {
+	var content []byte
+	var err error
+	switch c.output {
+	case "json":
+		content, err = json.MarshalIndent(answers, "", "    ")
+		content = append(content, '\n')
+	case "yaml":
+		content, err = yaml.Marshal(answers)
+	default:
+		table := podTable
+		if c.servers {
+			table = serverTable
+		} else if c.reloads {
+			table = reloadTable
+		}
+		return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table(answers, time.Now()), c.Out)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.Out.Write(content)
+	return err
+}

@@ -1,0 +1,61 @@
+package runtime
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/proxyconfig"
+)
+
+func TestRowsThatAreNotUnderstood(t *testing.T) {
+	for answer, want := range map[string]string{
+		"":                                    "unexpected answer to show stat",
+		"Unknown command\n":                   "unexpected answer to show stat",
+		"# pxname,svname\nb,s1,more\n":        "wrong number of fields",
+		"# pxname,svname,\nb,\"s1,\n":         "unexpected answer to show stat: ",
+		"# pxname,svname,scur,\nb,s1,many,\n": "",
+	} {
+		var into proxyconfig.HAProxy
+		err := parseRows(strings.NewReader(answer), &into)
+		if want == "" && (err != nil || len(into.Servers) != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q is read as %+v, %v", answer, into, err)
+		}
+	}
+}
+
+func TestOldWorkersOfSeveralVersions(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	for line, want := range map[string]bool{
+		"12991           worker          1               0d00h00m51s     2.6.12-1+deb12u4":      true,
+		"12991           worker          [was: 1]        1               0d00h00m51s     2.4.1": true,
+		"12991           worker          1               soon            2.6":                   false,
+		"x               worker          1               0d00h00m51s     2.6":                   false,
+		"12991": false,
+	} {
+		worker, ok := parseOldWorker(line, now)
+		if ok != want || ok && worker != (proxyconfig.OldWorker{PID: 12991, Started: now.Add(-51 * time.Second).UTC()}) {
+			t.Errorf("%q is read as %+v, %v", line, worker, ok)
+		}
+	}
+}
+
+// TestFrontendsCount: what clients do is counted, and what the metrics port gets is not.
+func TestFrontendsCount(t *testing.T) {
+	p := startProxy(t)
+	metrics := haproxytest.FreePort(t)
+	p.WriteFiles(p.files("two", fmt.Sprintf("frontend metrics\n    bind 127.0.0.1:%d\n    default_backend b\n", metrics)))
+	must(t, p.master.Reload(t.Context()))
+	p.expectStatus(t, http.StatusServiceUnavailable)
+	p.expectStatus(t, http.StatusServiceUnavailable)
+	p.url = fmt.Sprintf("http://127.0.0.1:%d", metrics)
+	p.expectStatus(t, http.StatusServiceUnavailable)
+	observed, err := p.worker.Observe(t.Context())
+	must(t, err)
+	if observed.Requests != 2 || observed.StartedOn != "two" || observed.Version == "" || len(observed.Servers) != 0 {
+		t.Errorf("observed was %+v", observed)
+	}
+}

@@ -1,0 +1,88 @@
+// Package proxyconfig is what a proxy pod says of what it runs: the agent answers with it, the kubectl plugin shows it.
+package proxyconfig
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// Path is where the agent answers, on its port for health and metrics, to requests from within its pod alone.
+const Path = "/proxy-config"
+
+// Config is what a proxy pod runs.
+type Config struct {
+	// Generation is that of the Gateway by which HAProxy answers; 0 if that is not known.
+	Generation int64 `json:"generation"`
+	// WantedGeneration is the newest that the agent has seen.
+	WantedGeneration int64 `json:"wantedGeneration"`
+	// Problem says what keeps the wanted generation from being live; "" if nothing does.
+	Problem string `json:"problem,omitempty"`
+	// Configuration is the identifier of the configuration that HAProxy runs; "" if it is not known.
+	Configuration string `json:"configuration,omitempty"`
+	// Reloads are the last ones, the newest first, also those that HAProxy refused.
+	Reloads []Reload `json:"reloads"`
+	// HAProxy is what it says of itself; nil if it does not answer.
+	HAProxy *HAProxy `json:"haproxy,omitempty"`
+}
+
+// Reload is a configuration that HAProxy was told to load, by which a new worker takes the place of the old one.
+type Reload struct {
+	Time          time.Time `json:"time"`
+	Generation    int64     `json:"generation"`
+	Configuration string    `json:"configuration"`
+	Reason        string    `json:"reason"`
+	// Failure says why HAProxy does not run it; "" if it does.
+	Failure string `json:"failure,omitempty"`
+}
+
+// HAProxy is the present worker and those before it.
+type HAProxy struct {
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	// Started is when the worker was started, and StartedOn the configuration it was started on; it has been changed since, if it
+	// is not the one that runs.
+	Started   time.Time `json:"started"`
+	StartedOn string    `json:"startedOn"`
+	// Sessions are the connections of clients that are open, and Requests the requests, and connections to TCP and TLS listeners,
+	// since the start.
+	Sessions int64 `json:"sessions"`
+	Requests int64 `json:"requests"`
+	// OldWorkers go on until their connections have ended.
+	OldWorkers []OldWorker `json:"oldWorkers"`
+	Servers    []Server    `json:"servers"`
+}
+
+// OldWorker is a worker that takes no new connections any more.
+type OldWorker struct {
+	PID int `json:"pid"`
+	// Started is when it was started, to the second.
+	Started time.Time `json:"started"`
+	// Sessions are the connections that are left.
+	Sessions int64 `json:"sessions"`
+}
+
+// Server is an endpoint that HAProxy sends requests to.
+type Server struct {
+	// Backend is the section of haproxy.cfg it is in.
+	Backend string `json:"backend"`
+	Address string `json:"address"`
+	// State is in HAProxy's words: "no check" of a server that takes requests and whose health is not checked, UP, DOWN, DRAIN,
+	// MAINT.
+	State string `json:"state"`
+	// Check is the outcome of the last health check; "" if there was none.
+	Check string `json:"check,omitempty"`
+	// Sessions are requests and connections that are on it now, Total those since it was added, and Errors those of them that
+	// it did not take or answer.
+	Sessions int64 `json:"sessions"`
+	Total    int64 `json:"total"`
+	Errors   int64 `json:"errors"`
+}
+
+// IsUsable says whether HAProxy sends requests there.
+func (s Server) IsUsable() bool { return s.State == "no check" || strings.HasPrefix(s.State, "UP") }
+
+// Compare sorts by backend and address.
+func (s Server) Compare(other Server) int {
+	return cmp.Or(strings.Compare(s.Backend, other.Backend), strings.Compare(s.Address, other.Address))
+}
