@@ -87,6 +87,8 @@ type Controller struct {
 	synced []cache.InformerSynced
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// lanes are the order of the queue.
+	lanes *lanes
 	// recorder writes events.
 	recorder record.EventRecorder
 	// now is the clock that condition transitions are dated by.
@@ -117,7 +119,9 @@ func NewController(
 	if err := endpointSlices.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
 		return nil, fmt.Errorf("failed to index EndpointSlices by Gateway: %w", err)
 	}
+	lanes := newLanes()
 	c := &Controller{
+		lanes:          lanes,
 		gatewayClient:  gatewayClient,
 		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
 		gateways:       children.Overlay(gateways.GetIndexer()),
@@ -126,7 +130,13 @@ func NewController(
 		endpointSlices: endpointSlices.GetIndexer(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: queueName}),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
+				Name: queueName,
+				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
+					Name:  queueName,
+					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: queueName, Queue: lanes}),
+				}),
+			}),
 		recorder: recorder,
 		now:      now,
 	}
@@ -140,13 +150,14 @@ func (c *Controller) watch(inputs Inputs) error {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
-		{inputs.Gateways.Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc:    c.enqueueGateway,
-			UpdateFunc: func(_, updated any) { c.enqueueGateway(updated) }, // resyncs too
+		{inputs.Gateways.Informer(), cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(obj any, initial bool) { c.enqueueGateway(obj, !initial) },
+			// Resyncs, too: those are not live.
+			UpdateFunc: func(old, updated any) { c.enqueueGateway(updated, changed(old, updated)) },
 			// A deleted Gateway's children are the garbage collector's.
 		}},
-		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any) {
-			c.enqueueOwner(obj)
+		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any, live bool) {
+			c.enqueueOwner(obj, live)
 			c.enqueueUsers(obj)
 		})},
 		{labelled.Discovery().V1().EndpointSlices().Informer(), onChange(c.enqueueOwner)},
@@ -421,43 +432,56 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, made children.Result) 
 }
 
 // onChange calls handle with every object that is added, changed or deleted, in the form it had before and in the one it
-// has now: either may name a Gateway. Resyncs are left out; those of the Gateways are enough.
-func onChange(handle func(obj any)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: handle,
+// has now: either may name a Gateway. live is false for what was there from the start. Resyncs are left out; those of the
+// Gateways are enough.
+func onChange(handle func(obj any, live bool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) { handle(obj, !initial) },
 		UpdateFunc: func(old, updated any) {
-			if old.(metav1.Object).GetResourceVersion() == updated.(metav1.Object).GetResourceVersion() {
-				return
+			if changed(old, updated) {
+				handle(old, true)
+				handle(updated, true)
 			}
-			handle(old)
-			handle(updated)
 		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
-			handle(obj)
+			handle(obj, true)
 		},
 	}
 }
 
+// changed says whether an update is one, and not a resync.
+func changed(old, updated any) bool {
+	return old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion()
+}
+
+// enqueue puts a Gateway into the queue. What is live overtakes what is not.
+func (c *Controller) enqueue(name cache.ObjectName, live bool) {
+	c.queue.Add(name)
+	if live {
+		c.lanes.hurry(name)
+	}
+}
+
 // enqueueGateway puts a Gateway into the queue.
-func (c *Controller) enqueueGateway(obj any) {
-	c.queue.Add(cache.MetaObjectToName(obj.(metav1.Object)))
+func (c *Controller) enqueueGateway(obj any, live bool) {
+	c.enqueue(cache.MetaObjectToName(obj.(metav1.Object)), live)
 }
 
 // enqueueOwner puts the Gateway that an object belongs to into the queue, whether it is its child or labelled as such.
-func (c *Controller) enqueueOwner(obj any) {
+func (c *Controller) enqueueOwner(obj any, live bool) {
 	object := obj.(metav1.Object)
 	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Gateway" {
-		c.queue.Add(cache.NewObjectName(object.GetNamespace(), owner.Name))
+		c.enqueue(cache.NewObjectName(object.GetNamespace(), owner.Name), live)
 	}
 	if name := object.GetLabels()[resources.LabelGateway]; name != "" {
-		c.queue.Add(cache.NewObjectName(object.GetNamespace(), name))
+		c.enqueue(cache.NewObjectName(object.GetNamespace(), name), live)
 	}
 }
 
-// enqueueUsers puts every Gateway with a route to the Service into the queue.
+// enqueueUsers puts every Gateway with a route to the Service into the queue, behind what is live: there may be thousands.
 func (c *Controller) enqueueUsers(obj any) {
 	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
 	if err != nil {
@@ -466,7 +490,7 @@ func (c *Controller) enqueueUsers(obj any) {
 	}
 	for _, key := range keys {
 		if name, err := cache.ParseObjectName(key); err == nil { // the keys of a cache are object names
-			c.queue.Add(name)
+			c.enqueue(name, false)
 		}
 	}
 }

@@ -39,16 +39,23 @@ func expectQueue(t *testing.T, controller *Controller, want []string) {
 
 func TestOnChange(t *testing.T) {
 	var got []string
-	handler := onChange(func(obj any) { got = append(got, obj.(metav1.Object).GetName()) })
+	handler := onChange(func(obj any, live bool) {
+		name := obj.(metav1.Object).GetName()
+		if !live {
+			name += " (not live)"
+		}
+		got = append(got, name)
+	})
 	version := func(name, version string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{Name: name, ResourceVersion: version}
 	}
+	handler.OnAdd(version("found", "1"), true)
 	handler.OnAdd(version("added", "1"), false)
 	handler.OnUpdate(version("resynced", "1"), version("resynced", "1"))
 	handler.OnUpdate(version("before", "1"), version("after", "2"))
 	handler.OnDelete(version("deleted", "1"))
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: version("missed", "1")})
-	if want := []string{"added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
+	if want := []string{"found (not live)", "added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -230,21 +230,22 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Gateway", Name: "shop", Controller: new(true)}}
 	elsewhere := newService("api", 8080)
 	elsewhere.Namespace = "elsewhere"
+	users := func(obj any, _ bool) { f.controller.enqueueUsers(obj) }
 	tests := map[string]struct {
-		handle func(obj any)
+		handle func(obj any, live bool)
 		object any
 		want   []string
 	}{
-		"a Service enqueues the Gateways that name it":   {f.controller.enqueueUsers, newService("api", 8080), []string{"web/other", "web/shop"}},
-		"but not those of another namespace":             {f.controller.enqueueUsers, elsewhere, nil},
-		"a Service that nobody names enqueues nobody":    {f.controller.enqueueUsers, newService("db", 5432), nil},
+		"a Service enqueues the Gateways that name it":   {users, newService("api", 8080), []string{"web/other", "web/shop"}},
+		"but not those of another namespace":             {users, elsewhere, nil},
+		"a Service that nobody names enqueues nobody":    {users, newService("db", 5432), nil},
 		"a child enqueues its owner":                     {f.controller.enqueueOwner, owned, []string{"web/shop"}},
 		"an EndpointSlice enqueues the Gateway it is of": {f.controller.enqueueOwner, newSlice("a"), []string{"web/shop"}},
 		"a Gateway enqueues itself":                      {f.controller.enqueueGateway, newGateway(), []string{"web/shop"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			test.handle(test.object)
+			test.handle(test.object, true)
 			expectQueue(t, f.controller, test.want)
 		})
 	}
