@@ -80,7 +80,7 @@ func setUp(t *testing.T, namespace string) (*appv1.Gateway, int32) {
 // API server admits no loopback address.
 func putEndpoint(t *testing.T, answer string) {
 	t.Helper()
-	address := ownAddress(t)
+	address := testenv.OwnAddress(t)
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	must(t, err)
 	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
@@ -99,19 +99,6 @@ func putEndpoint(t *testing.T, answer string) {
 		_, err = client.Create(t.Context(), slice, metav1.CreateOptions{})
 	}
 	must(t, err)
-}
-
-func ownAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	must(t, err)
-	for _, address := range addresses {
-		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
-			return ip.IP.String()
-		}
-	}
-	t.Fatal("this machine has no address but the loopback one")
-	return ""
 }
 
 // agentKubeconfig returns the path of a kubeconfig with the permissions of the agents of the Gateway.

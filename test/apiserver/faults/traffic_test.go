@@ -33,25 +33,12 @@ func createService(t *testing.T, namespace, name string) {
 // port.
 func answering(t *testing.T, answer string) int32 {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
 	must(t, err)
 	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
 	go func() { _ = backend.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = backend.Close() })
 	return int32(listener.Addr().(*net.TCPAddr).Port)
-}
-
-func ownAddress(t *testing.T) string {
-	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	must(t, err)
-	for _, address := range addresses {
-		if ip, ok := address.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
-			return ip.IP.String()
-		}
-	}
-	t.Fatal("this machine has no address but the loopback one")
-	return ""
 }
 
 // putEndpoint makes the port of this machine the only endpoint of the Service.
@@ -71,7 +58,7 @@ func endpointSlice(t *testing.T, service, name string, port int32) *discoveryv1.
 		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(port)}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{ownAddress(t)}}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{testenv.OwnAddress(t)}}},
 	}
 }
 

@@ -21,7 +21,7 @@ func (w Write) String() string {
 }
 
 // Writes returns the write requests of the user since then that the server has answered, but for the leader's lease.
-func (s *Server) Writes(t *testing.T, user string, since time.Time) []Write {
+func (s *Server) Writes(t testing.TB, user string, since time.Time) []Write {
 	t.Helper()
 	file, err := os.Open(s.auditLog())
 	if err != nil {

@@ -31,7 +31,7 @@ func Root() (string, error) {
 
 // Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once for each list of flags, and returns
 // the program's path.
-func (s *Server) Build(t *testing.T, pkg string, flags ...string) string {
+func (s *Server) Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
 	s.building.Lock()
 	defer s.building.Unlock()
@@ -43,7 +43,7 @@ func (s *Server) Build(t *testing.T, pkg string, flags ...string) string {
 }
 
 // MustRoot is Root, or the end of the test.
-func MustRoot(t *testing.T) string {
+func MustRoot(t testing.TB) string {
 	t.Helper()
 	root, err := Root()
 	if err != nil {
@@ -53,7 +53,7 @@ func MustRoot(t *testing.T) string {
 }
 
 // Run runs a command in dir, with env added to the environment, and returns what it printed. Failure ends the test.
-func Run(t *testing.T, dir string, env []string, name string, args ...string) string {
+func Run(t testing.TB, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)
 	command.Dir, command.Env = dir, append(os.Environ(), env...)
@@ -65,7 +65,7 @@ func Run(t *testing.T, dir string, env []string, name string, args ...string) st
 }
 
 // Kubectl runs kubectl on the server as its administrator and returns what it printed.
-func (s *Server) Kubectl(t *testing.T, args ...string) string {
+func (s *Server) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	return Run(t, "", []string{"KUBECONFIG=" + s.Kubeconfig}, filepath.Join(s.env.BinaryAssetsDirectory, "kubectl"), args...)
 }
@@ -80,7 +80,7 @@ type Program struct {
 
 // Start starts a program with env added to the environment. The end of the test kills it, and shows what it printed if
 // the test failed.
-func Start(t *testing.T, env []string, path string, args ...string) *Program {
+func Start(t testing.TB, env []string, path string, args ...string) *Program {
 	t.Helper()
 	p := &Program{command: exec.CommandContext(context.WithoutCancel(t.Context()), path, args...), done: make(chan struct{})}
 	p.command.Env = append(os.Environ(), env...)
@@ -117,7 +117,7 @@ func (p *Program) Output() string {
 }
 
 // Signal sends the program a signal.
-func (p *Program) Signal(t *testing.T, signal syscall.Signal) {
+func (p *Program) Signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if err := p.command.Process.Signal(signal); err != nil {
 		t.Fatalf("failed to signal the program: %v", err)
@@ -132,7 +132,7 @@ func (p *Program) Kill() {
 }
 
 // Exit waits for the program's end and returns its exit code.
-func (p *Program) Exit(t *testing.T, within time.Duration) int {
+func (p *Program) Exit(t testing.TB, within time.Duration) int {
 	t.Helper()
 	select {
 	case <-p.done:

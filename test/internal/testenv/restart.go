@@ -21,7 +21,7 @@ const (
 
 // Kill ends a part of the control plane without a chance to clean up, and returns what starts it again as it was: with its
 // port, its certificates and its data.
-func (s *Server) Kill(t *testing.T, part string) (start func()) {
+func (s *Server) Kill(t testing.TB, part string) (start func()) {
 	t.Helper()
 	pid := s.pid(t, part)
 	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -58,7 +58,7 @@ func (s *Server) Kill(t *testing.T, part string) (start func()) {
 }
 
 // Ready waits until the API server and its etcd answer.
-func (s *Server) Ready(t *testing.T) {
+func (s *Server) Ready(t testing.TB) {
 	t.Helper()
 	Eventually(t, time.Minute, "the API server is ready", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -71,7 +71,7 @@ func (s *Server) Ready(t *testing.T) {
 func (s *Server) EtcdURL() string { return s.env.ControlPlane.Etcd.URL.String() }
 
 // pid finds the child process of that name.
-func (s *Server) pid(t *testing.T, name string) int {
+func (s *Server) pid(t testing.TB, name string) int {
 	t.Helper()
 	children, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -154,13 +154,13 @@ func (s *Server) stop() error {
 func (s *Server) auditLog() string { return filepath.Join(s.dir, "audit.log") }
 
 // TokenKubeconfig writes a kubeconfig for the user with the bearer token and returns its path.
-func (s *Server) TokenKubeconfig(t *testing.T, token string) string {
+func (s *Server) TokenKubeconfig(t testing.TB, token string) string {
 	t.Helper()
 	return WriteKubeconfig(t, s.Admin.Host, s.Admin.CAData, token)
 }
 
 // WriteKubeconfig writes a kubeconfig for a server, by its URL and its authority, and returns its path.
-func WriteKubeconfig(t *testing.T, url string, authority []byte, token string) string {
+func WriteKubeconfig(t testing.TB, url string, authority []byte, token string) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority}

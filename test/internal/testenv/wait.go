@@ -9,7 +9,7 @@ import (
 )
 
 // Eventually calls check until it returns nil, and ends the test with its last error after the time.
-func Eventually(t *testing.T, within time.Duration, what string, check func(ctx context.Context) error) {
+func Eventually(t testing.TB, within time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	var last error
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, within, true, func(ctx context.Context) (bool, error) {
