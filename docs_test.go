@@ -35,3 +35,60 @@ func TestDocumentsNameTests(t *testing.T) {
 		t.Errorf("found only %d links", links)
 	}
 }
+
+// TestDocumentsLinkToFiles: what documents link to in this project exists.
+func TestDocumentsLinkToFiles(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, document := range append(documents, "README.md") {
+		if document == "docs/api.md" {
+			continue // it is generated, and full of regular expressions
+		}
+		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), match[1])); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("found only %d links", links)
+	}
+}
+
+// TestClientsDocumentQuotes: the Go code in docs/clients.md is that of the examples, but for the indentation.
+func TestClientsDocumentQuotes(t *testing.T) {
+	indentation := regexp.MustCompile(`(?m)^\t+`)
+	var code strings.Builder
+	for _, pattern := range []string{"examples/clients/*/*.go", "examples/clients/internal/*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			code.WriteString(indentation.ReplaceAllString(read(t, file), ""))
+		}
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "docs/clients.md"), -1)
+	if len(blocks) < 4 {
+		t.Errorf("found only %d blocks of code", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(code.String(), indentation.ReplaceAllString(block[1], "")) {
+			t.Errorf("no example has\n%s", block[1])
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
