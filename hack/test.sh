@@ -39,7 +39,7 @@ end_to_end() {
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go list ./... | grep -vE '/(e2e|apiserver/faults)$' | xargs go test -count=1 -timeout=15m -skip='^TestSoak$')
+    (cd test && go list ./... | grep -vE '/(e2e|apiserver/faults|bench/.*)$' | xargs go test -count=1 -timeout=15m -skip='^TestSoak$')
 }
 
 plugin() {

@@ -1,0 +1,108 @@
+// Package propagation measures how long changes take to become live, with the built agent, a real API server and a real
+// HAProxy, from before the API write to the first answer by the new configuration.
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"gateway/test/internal/testenv"
+)
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// poll is how often it is asked whether a change is live.
+const poll = time.Millisecond
+
+// BenchmarkPropagation measures each kind of change among many routes, idle and while ten other routes a second are added and
+// removed. Every route has a hostname and a Service of its own.
+func BenchmarkPropagation(b *testing.B) {
+	for _, routes := range []int{10, 1000, 3000} {
+		b.Run(fmt.Sprintf("routes=%d", routes), func(b *testing.B) {
+			w := newWorld(b, routes)
+			for _, churn := range []bool{false, true} {
+				for _, edit := range edits {
+					b.Run(fmt.Sprintf("churn=%v/%s", churn, edit.name), func(b *testing.B) { measure(b, w, edit, churn) })
+				}
+			}
+		})
+	}
+}
+
+func measure(b *testing.B, w *world, edit edit, churn bool) {
+	b.Helper()
+	if churn {
+		defer w.churn(b)()
+	}
+	var total, afterWrite []time.Duration
+	reloads := w.reloads(b)
+	for i := 0; b.Loop(); i++ {
+		begin := time.Now()
+		change := edit.do(b, w)
+		written := time.Now()
+		w.await(b, change)
+		total, afterWrite = append(total, time.Since(begin)), append(afterWrite, time.Since(written))
+		edit.undo(b, w)
+	}
+	b.ReportMetric(milliseconds(total, 50), "p50-ms")
+	b.ReportMetric(milliseconds(total, 99), "p99-ms")
+	b.ReportMetric(milliseconds(afterWrite, 50), "p50-after-answer-ms")
+	b.ReportMetric(milliseconds(afterWrite, 99), "p99-after-answer-ms")
+	b.ReportMetric(w.reloads(b)-reloads, "reloads")
+	b.ReportMetric(0, "ns/op") // it has the undoing in it
+}
+
+// milliseconds returns a percentile.
+func milliseconds(durations []time.Duration, percent int) float64 {
+	slices.Sort(durations)
+	return float64(durations[(len(durations)*percent-1)/100].Microseconds()) / 1000
+}
+
+// effect is what an edit makes of a request.
+type effect struct{ host, path, answer string }
+
+// await returns when a request has the answer.
+func (w *world) await(b *testing.B, want effect) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	for {
+		got, err := w.ask(ctx, want)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if got == want.answer {
+			return
+		}
+		time.Sleep(poll)
+	}
+}
+
+func (w *world) ask(ctx context.Context, want effect) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", w.port, want.path), nil)
+	if err != nil {
+		return "", err
+	}
+	request.Host = want.host
+	response, err := w.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}

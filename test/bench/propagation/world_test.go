@@ -1,0 +1,186 @@
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+const (
+	gatewayName = "web"
+	probeHost   = "probe.example.com"
+	splitHost   = "split.example.com"
+	ruleHost    = "rule.example.com"
+	// newServices is how many Services there are that no route names at first.
+	newServices = 400
+	soon        = 2 * time.Minute
+)
+
+// answers are those of the two backends.
+var answers = [2]string{"zero", "one"}
+
+// world is a Gateway with its agent and HAProxy.
+type world struct {
+	namespace string
+	// routes is how many the Gateway has when none is added: a route each for probeHost, splitHost and ruleHost, one that the churn
+	// replaces, and others that get no requests.
+	routes int
+	// port is the Gateway's, health the address of the agent's metrics.
+	port   int32
+	health string
+	client *http.Client
+	// ports are those of the backends on this machine's address.
+	address string
+	ports   [2]int32
+	// turn counts edits; newServices are names of Services that no route has named yet.
+	turn        int
+	newServices []string
+}
+
+func newWorld(b *testing.B, routes int) *world {
+	b.Helper()
+	w := &world{namespace: fmt.Sprintf("routes-%d", routes), routes: routes, port: haproxytest.FreePort(b), client: &http.Client{}}
+	w.health = fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(b))
+	w.startBackends(b)
+	_, err := server.Kube.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
+	must(b, err)
+	gateway := w.gateway()
+	w.putService(b, "probe", 0)
+	w.putService(b, "zero", 0)
+	w.putService(b, "one", 1)
+	for i := range newServices {
+		name := fmt.Sprintf("new-%d", i)
+		w.putService(b, name, 1)
+		w.newServices = append(w.newServices, name)
+	}
+	for _, route := range gateway.Spec.Routes[4:] {
+		w.putService(b, route.Rules[0].BackendRefs[0].Name, 0)
+	}
+	_, err = server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
+	must(b, err)
+	w.startProxy(b)
+	return w
+}
+
+// gateway returns the Gateway as it is at first.
+func (w *world) gateway() *appv1.Gateway {
+	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: w.port, Protocol: appv1.ProtocolHTTP}}}
+	add := func(name, host string, refs ...appv1.BackendRef) {
+		spec.Routes = append(spec.Routes, appv1.Route{
+			Name: appv1.Name(name), Hostnames: []appv1.Hostname{appv1.Hostname(host)},
+			Rules: []appv1.RouteRule{{Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: "/"}}}, BackendRefs: refs}},
+		})
+	}
+	ref := func(name string, weight int32) appv1.BackendRef {
+		return appv1.BackendRef{Name: name, Port: 80, Weight: &weight}
+	}
+	add("probe", probeHost, ref("probe", 1))
+	add("split", splitHost, ref("zero", 1), ref("one", 0))
+	add("rule", ruleHost, ref("zero", 1))
+	add("churn", "churn.example.com", ref("zero", 1))
+	for i := len(spec.Routes); i < w.routes; i++ {
+		name := fmt.Sprintf("other-%d", i)
+		add(name, name+".example.com", ref(name, 1))
+	}
+	return &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: gatewayName}, Spec: spec}
+}
+
+// startBackends starts two servers on an interface of this machine: the API server admits no loopback address as an endpoint.
+func (w *world) startBackends(b *testing.B) {
+	b.Helper()
+	w.address = testenv.OwnAddress(b)
+	for i, answer := range answers {
+		listener, err := net.Listen("tcp", net.JoinHostPort(w.address, "0"))
+		must(b, err)
+		backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+		go func() { _ = backend.Serve(listener) }()
+		b.Cleanup(func() { _ = backend.Close() })
+		w.ports[i] = int32(listener.Addr().(*net.TCPAddr).Port)
+	}
+}
+
+// putService makes a Service that one of the backends is behind.
+func (w *world) putService(b *testing.B, name string, backend int) {
+	b.Helper()
+	_, err := server.Kube.CoreV1().Services(w.namespace).Create(b.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(b, err)
+	w.putEndpoints(b, name, backend)
+}
+
+// putEndpoints makes a backend the only one behind a Service.
+func (w *world) putEndpoints(b *testing.B, service string, backend int) {
+	b.Helper()
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &w.ports[backend]}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{w.address}}},
+	}
+	client := server.Kube.DiscoveryV1().EndpointSlices(w.namespace)
+	_, err := client.Update(b.Context(), slice, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = client.Create(b.Context(), slice, metav1.CreateOptions{})
+	}
+	must(b, err)
+}
+
+// startProxy starts the agent and, once it has written a configuration, HAProxy, and waits until requests are answered.
+func (w *world) startProxy(b *testing.B) {
+	b.Helper()
+	paths := haproxytest.NewPaths(b)
+	agent := testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace}, server.Build(b, "./cmd/gateway-agent"),
+		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+server.Kubeconfig,
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+w.health)
+	testenv.Eventually(b, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(b, paths, nil)
+	testenv.Eventually(b, soon, "an answer", func(ctx context.Context) error {
+		got, err := w.ask(ctx, effect{host: probeHost, path: "/"})
+		if err == nil && got != answers[0] {
+			err = fmt.Errorf("got %q", got)
+		}
+		return err
+	})
+}
+
+// reloads is how often the agent has made HAProxy reload so far.
+func (w *world) reloads(b *testing.B) float64 {
+	b.Helper()
+	response, err := http.Get("http://" + w.health + "/metrics")
+	must(b, err)
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	must(b, err)
+	sum := 0.0
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, `gateway_agent_loads_total{kind="reload"`) {
+			value, err := strconv.ParseFloat(strings.Fields(line[strings.LastIndex(line, "}")+1:])[0], 64)
+			must(b, err)
+			sum += value
+		}
+	}
+	return sum
+}
