@@ -410,11 +410,11 @@ func newElector(
 	kubeClient kubernetes.Interface, options options, identity string, callbacks leaderelection.LeaderCallbacks,
 ) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: &lease.Lock{Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: options.leaderElectNamespace, Name: options.leaderElectName},
 			Client:     kubeClient.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
+		}},
 		LeaseDuration:   leaseDuration,
 		RenewDeadline:   renewDeadline,
 		RetryPeriod:     retryPeriod,
