@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,10 @@ import (
 func TestNobodyElsesLeaseIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubefake.NewClientset()
-		leases, cut := kube.CoordinationV1().Leases("system"), false
+		leases := kube.CoordinationV1().Leases("system")
+		var cut atomic.Bool
 		kube.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return cut, nil, errors.New("no connection")
+			return cut.Load(), nil, errors.New("no connection")
 		})
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: &Lock{Interface: &resourcelock.LeaseLock{
@@ -56,9 +58,10 @@ func TestNobodyElsesLeaseIsGivenUp(t *testing.T) {
 			t.Errorf("after its end, %q holds the lease", got)
 		}
 		stop = run()
-		cut = true
-		time.Sleep(5 * time.Second)
-		cut = false
+		cut.Store(true)
+		// Between two renewals: the fake client would let one that began before the other's write replace it.
+		time.Sleep(5*time.Second + 500*time.Millisecond)
+		cut.Store(false)
 		lease, err := leases.Get(t.Context(), "test", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
