@@ -18,6 +18,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"gateway/internal/haproxy/config"
+	"gateway/internal/proxyconfig"
 )
 
 func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
@@ -87,12 +88,27 @@ func TestEndpointsChangeUnderLoadWithoutReloadOrFailure(t *testing.T) {
 	t.Logf("%d requests; endpoint change to first answer by it: median %s, most %s", requests.Load(), took[5], took[9])
 }
 
-func TestANewServiceTakesAReloadForItsReason(t *testing.T) {
+func TestANewServiceTakesNoReload(t *testing.T) {
+	r, _ := serving(t)
+	running := r.process()
+	r.createService("shop")
+	r.createSlice("shop", "one", newEndpoint(t, "shop"))
+	r.expectReport(r.edit(r.spec("api", "shop")), "")
+	r.expectBody("/shop", "shop")
+	r.moveSlice("shop", "one", newEndpoint(t, "moved"))
+	r.expectBody("/shop", "moved")
+	r.expectProxyConfig("it names the Service", func(c proxyconfig.Config) bool {
+		return slices.ContainsFunc(c.HAProxy.Servers, func(server proxyconfig.Server) bool { return server.Backend == "shop_80" })
+	})
+	r.expectNoReload(running)
+}
+
+func TestRetriesForANewServiceTakeAReloadForTheirReason(t *testing.T) {
 	r, _ := serving(t)
 	before := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`)
 	r.createService("shop")
 	r.createSlice("shop", "one", newEndpoint(t, "shop"))
-	generation := r.edit(r.spec("api", "shop"))
+	generation := r.edit(r.retrying("api", "shop"))
 	r.expectBody("/shop", "shop")
 	r.expectReport(generation, "")
 	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`) - before; got != 1 {

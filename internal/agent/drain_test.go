@@ -24,13 +24,13 @@ func TestOldWorkersAreBounded(t *testing.T) {
 	for len(open) < manyWorkers {
 		open = append(open, r.keepOpen())
 		services = append(services, fmt.Sprintf("s%d", len(open)))
-		r.expectReport(r.edit(r.spec(services...)), "")
+		r.expectReport(r.edit(r.retrying(services...)), "")
 		if n := workers(); n != len(open) {
 			t.Fatalf("%d old workers have connections, want %d", n, len(open))
 		}
 	}
 	running := r.process()
-	generation := r.edit(r.spec(append(services, "late")...))
+	generation := r.edit(r.retrying(append(services, "late")...))
 	r.moveSlice("api", "one", newEndpoint(t, "two"))
 	r.expectBody("/", "two")
 	r.moveSlice("api", "one", one)

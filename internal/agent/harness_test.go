@@ -146,6 +146,16 @@ func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	return spec
 }
 
+// retrying is a spec whose routes, but for the first, have retries of their own. So it takes a reload for each of their Services.
+func (r *rig) retrying(services ...string) appv1.GatewaySpec {
+	spec := r.spec(services...)
+	attempts := int32(1)
+	for i := range spec.Routes[1:] {
+		spec.Routes[1+i].Rules[0].Retry = &appv1.RouteRetry{Attempts: &attempts}
+	}
+	return spec
+}
+
 func (r *rig) createGateway(spec appv1.GatewaySpec) {
 	r.t.Helper()
 	gateway := &appv1.Gateway{

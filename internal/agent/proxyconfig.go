@@ -10,6 +10,7 @@ import (
 
 	"github.com/golang/glog"
 
+	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/proxyconfig"
 )
@@ -27,6 +28,8 @@ type exhibit struct {
 	mu sync.Mutex
 	// known is what the loop knows; HAProxy adds the rest when it is asked.
 	known proxyconfig.Config
+	// spares are the sections of HAProxy that go by another name.
+	spares []config.MapEntry
 }
 
 // observe notes what the loop knows at the end of a pass.
@@ -35,6 +38,7 @@ func (e *exhibit) observe(s *state, wanted int64, problem string) {
 	defer e.mu.Unlock()
 	e.known.WantedGeneration, e.known.Problem = wanted, problem
 	e.known.Generation, e.known.Configuration = 0, ""
+	e.spares = s.disk.config.Maps[config.SparesFile]
 	if s.up && s.unknown == "" {
 		e.known.Generation, e.known.Configuration = s.live, s.disk.id
 	}
@@ -60,7 +64,7 @@ func (e *exhibit) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 		return
 	}
 	e.mu.Lock()
-	answer := e.known
+	answer, spares := e.known, e.spares
 	e.mu.Unlock()
 	if answer.Reloads == nil {
 		answer.Reloads = []proxyconfig.Reload{}
@@ -72,6 +76,9 @@ func (e *exhibit) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 		answer.HAProxy = haproxy
 		if haproxy.OldWorkers, err = e.master.ObserveOldWorkers(request.Context(), time.Now()); err != nil {
 			glog.Warning(err)
+		}
+		for i := range haproxy.Servers {
+			haproxy.Servers[i].Backend = config.SectionBehind(spares, haproxy.Servers[i].Backend)
 		}
 		slices.SortFunc(haproxy.Servers, proxyconfig.Server.Compare)
 	} else if answer.Problem == "" {

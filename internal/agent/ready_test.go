@@ -101,7 +101,7 @@ func TestEndpointsChangeWhileARenewalWaits(t *testing.T) {
 	for range manyWorkers {
 		r.keepOpen()
 		services = append(services, "s"+string(rune('a'+len(services))))
-		spec.Routes = r.spec(services...).Routes
+		spec.Routes = r.retrying(services...).Routes
 		r.expectReport(r.edit(spec), "")
 	}
 	running, delayed := r.process(), metric(t, "gateway_agent_reloads_delayed_total")

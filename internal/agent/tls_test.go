@@ -219,7 +219,7 @@ func TestAnAgentThatRestartsKeepsGoodCertificates(t *testing.T) {
 	stop()
 }
 
-// A new backend takes a reload, which reads all keys again: the one that was broken meanwhile is singled out.
+// Retries for a Service take a reload, which reads all keys again: the one that was broken meanwhile is singled out.
 func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 	r := newTLSRig(t, "good", "broken")
 	good := r.authority.Issue(t, []string{"good.example.com"})
@@ -231,7 +231,7 @@ func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 	stop := r.keepsShowing("good.example.com")
 	r.createService("more")
 	r.createSlice("more", "one", newEndpoint(t, "more"))
-	spec.Routes = append(spec.Routes, r.spec("api", "more").Routes[1])
+	spec.Routes = append(spec.Routes, r.retrying("api", "more").Routes[1])
 	generation := r.edit(spec)
 	r.expectBody("/more", "more")
 	r.expectReport(generation, "")

@@ -49,18 +49,20 @@ func (h *hitless) editWeights(t *testing.T) {
 	}
 }
 
-// addServices adds Services that HAProxy has to be reloaded for, and moves the requests between v1 and v2 with each.
-func (h *hitless) addServices(t *testing.T) {
+// addServices adds Services, and moves the requests between v1 and v2 with each. With retries, HAProxy has to be reloaded.
+func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 	t.Helper()
-	h.answers.reloads(true)
+	h.answers.reloads(retry != nil)
 	defer h.answers.reloads(false)
 	traffic := newClient(t, h.namespace)
 	var added []appv1.Route
 	for i := range 6 {
 		before, after := []string{"v1", "v2"}[i%2], []string{"v2", "v1"}[i%2]
-		name := fmt.Sprintf("added-%d", i)
+		name := fmt.Sprintf("added-%t-%d", retry != nil, i)
 		h.newService(t, name, "v2", nil)
-		added = append(added, route(name, rule("/"+name, backend(name, 1))))
+		to := rule("/"+name, backend(name, 1))
+		to.Retry = retry
+		added = append(added, route(name, to))
 		h.answers.allow(after)
 		setRoutes(t, h.namespace, append(h.routes(backend(after, 1)), added...)...)
 		waitProgrammed(t, h.namespace)

@@ -98,7 +98,7 @@ func renderSection(in Input, name string, listener *routing.Listener, rule *rout
 		b.WriteString(backendPrefix + name + " from connections\n" + balanceLine(policy, true))
 		s.settings.Options = serverOptions(in, state, policy, true)
 	} else {
-		b.WriteString(backendPrefix + name + " from routed\n" + balanceLine(policy, false))
+		b.WriteString(backendPrefix + name + fromRouted + balanceLine(policy, false))
 		b.WriteString(ruleLines(rule, BackendName(backend)))
 		s.settings.Options = serverOptions(in, state, policy, false)
 		if rule.Affinity != nil {
@@ -110,7 +110,7 @@ func renderSection(in Input, name string, listener *routing.Listener, rule *rout
 		b.WriteString("    timeout queue " + milliseconds(policy.QueueTimeout) + "ms\n")
 	}
 	if s.settings.Options != "" {
-		b.WriteString("    default-server " + s.settings.Options + "\n")
+		b.WriteString(defaultServer + s.settings.Options + "\n")
 	}
 	s.body = b.String()
 	if usable(in, backend) {

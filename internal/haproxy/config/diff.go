@@ -19,7 +19,7 @@ type Plan struct {
 	// Remove are servers to remove, last.
 	Remove []ServerChange
 	// After is what runs once the plan is carried out: the running configuration of the next Diff. It is the desired one,
-	// with the running skeleton where that is kept though it holds more than is needed.
+	// with the running skeleton where that is kept though it holds more than is needed, and spares in place of what it lacks.
 	After Config
 }
 
@@ -28,7 +28,7 @@ func (p Plan) Empty() bool {
 	return p.Reload == "" && len(p.Maps) == 0 && len(p.Add) == 0 && len(p.Remove) == 0
 }
 
-// ServerChange is a server to add to or remove from a backend section.
+// ServerChange is a server to add to or remove from a backend section, which may be a spare.
 type ServerChange struct {
 	Backend  string
 	Server   Server
@@ -61,7 +61,7 @@ const (
 // What is no longer needed of the skeleton, backends and rules, stays until the next reload: it does no harm, and is there
 // when it is needed again.
 func Diff(desired, running Config) Plan {
-	reason := reloadReason(desired.Skeleton, running.Skeleton)
+	spares, reason := reloadReason(desired, running)
 	if reason == "" && !maps.EqualFunc(used(desired.Static, running.Static), desired.Static, bytes.Equal) {
 		reason = ReloadCertificates
 	}
@@ -70,9 +70,10 @@ func Diff(desired, running Config) Plan {
 	}
 	plan := Plan{After: desired}
 	plan.After.Skeleton, plan.After.Static = running.Skeleton, running.Static
-	plan.Maps = mapChanges(desired.Maps, running.Maps)
+	plan.After.useSpares(spares, running)
+	plan.Maps = mapChanges(plan.After.Maps, running.Maps)
 	for _, backend := range slices.Sorted(maps.Keys(desired.Servers)) {
-		plan.Add = append(plan.Add, missing(backend, desired, running)...)
+		plan.Add = append(plan.Add, missing(backend, plan.After, running)...)
 	}
 	for _, backend := range slices.Sorted(maps.Keys(running.Servers)) {
 		plan.Remove = append(plan.Remove, missing(backend, running, desired)...)
@@ -93,9 +94,12 @@ func used(wanted, files map[string][]byte) map[string][]byte {
 
 // mapChanges returns how to get from some maps to others without a request that meets a mixture. MapFile says which lists of
 // conditions count. So before it changes, the new lists are added, and when it has, the old ones are removed: a request
-// that was told of a list which is gone sees that the version has changed, and looks again.
+// that was told of a list which is gone sees that the version has changed, and looks again. Spares are there first, too.
 func mapChanges(desired, running map[string][]MapEntry) []MapChange {
 	var before, after []MapChange
+	if !slices.Equal(desired[SparesFile], running[SparesFile]) {
+		before = append(before, MapChange{File: SparesFile, Entries: desired[SparesFile]})
+	}
 	for i := range conditionFiles {
 		file := conditionFile(i)
 		want, have := desired[file], running[file]
@@ -137,34 +141,42 @@ func missing(backend string, has, hasNot Config) []ServerChange {
 	var changes []ServerChange
 	for _, server := range has.Servers[backend] {
 		if _, found := slices.BinarySearchFunc(hasNot.Servers[backend], server, compareServers); !found {
-			changes = append(changes, ServerChange{Backend: backend, Server: server, Settings: has.Settings[backend]})
+			changes = append(changes, ServerChange{Backend: has.runningSection(backend), Server: server, Settings: has.Settings[backend]})
 		}
 	}
 	return changes
 }
 
-// reloadReason returns why a process that runs one skeleton cannot do what another says, or "".
-func reloadReason(desired, running string) string {
+// reloadReason returns why a process that runs one skeleton cannot do what another says, or the spares that it needs to do it.
+func reloadReason(desired, running Config) (spares []MapEntry, reason string) {
+	spares = running.Maps[SparesFile]
 	switch {
-	case running == "":
-		return ReloadFirst
-	case desired == running:
-		return ""
+	case running.Skeleton == "":
+		return nil, ReloadFirst
+	case desired.Skeleton == running.Skeleton:
+		return spares, ""
 	}
-	want, have := sections(desired), sections(running)
+	want, have := sections(desired.Skeleton), sections(running.Skeleton)
 	if !slices.Equal(frontends(want), frontends(have)) {
-		return ReloadPorts
+		return nil, ReloadPorts
 	}
 	reasons := map[string]bool{}
-	for header, body := range want {
-		reasons[sectionReason(header, body, have)] = true
+	for _, header := range slices.Sorted(maps.Keys(want)) {
+		reason := sectionReason(header, want[header], have)
+		if name, _ := backendSection(header); reason == ReloadBackends && canUseSpare(header, want[header]) {
+			var ok bool
+			if spares, ok = assignSpare(spares, name, desired, running); ok {
+				reason = ""
+			}
+		}
+		reasons[reason] = true
 	}
 	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadPolicies, ReloadBackends, ReloadKinds} {
 		if reasons[reason] {
-			return reason
+			return nil, reason
 		}
 	}
-	return ""
+	return spares, ""
 }
 
 // sectionReason returns why sections that a process runs do not do for one that is wanted, or "".

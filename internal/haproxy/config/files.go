@@ -26,6 +26,7 @@ func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 func (c Config) Files(loadID string) map[string][]byte {
 	var cfg bytes.Buffer
 	var servers []Server
+	var options string
 	// The servers of a section come after its default-server line.
 	endSection := func() {
 		taken := map[uint32]bool{}
@@ -35,7 +36,11 @@ func (c Config) Files(loadID string) map[string][]byte {
 				id++
 			}
 			taken[id] = true
-			fmt.Fprintf(&cfg, "    server %s %s id %d\n", ServerName(server), ServerAddress(server), id)
+			fmt.Fprintf(&cfg, "    server %s %s id %d", ServerName(server), ServerAddress(server), id)
+			if options != "" {
+				cfg.WriteString(" " + options)
+			}
+			cfg.WriteByte('\n')
 		}
 		servers = nil
 	}
@@ -48,7 +53,7 @@ func (c Config) Files(loadID string) map[string][]byte {
 		}
 		cfg.WriteString(line)
 		if name, ok := backendSection(line); ok {
-			servers = c.Servers[name]
+			servers, options = c.serversOf(name)
 		}
 	}
 	endSection()

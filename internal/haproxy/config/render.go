@@ -84,7 +84,7 @@ func (b *mapBuilder) build() map[string][]MapEntry {
 	version := MapEntry{Key: "version", Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
 	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)
 	maps := b.conditions.files()
-	maps[MapFile] = slices.Insert(b.entries, i, version)
+	maps[MapFile], maps[SparesFile] = slices.Insert(b.entries, i, version), nil
 	return maps
 }
 

@@ -78,7 +78,7 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
 // routingRequest normalises what the lookups use. It does what routing.NormalizeHost and routing.CanonicalPath do.
@@ -271,7 +271,10 @@ const connectionAnswer = `    tcp-request content reject unless { var(txn.target
 `
 
 // frontendEnd ends the section of a port with requests.
-const frontendEnd = `    use_backend %[var(txn.target)] if { var(txn.target) -m found }
+// It wants the path of the map of spares. A backend whose name is computed and that does not exist ends the search, so spares are
+// asked for first.
+const frontendEnd = `    use_backend %%[var(txn.target),map_str(%[1]s)] if { var(txn.target),map_str(%[1]s) -m found }
+    use_backend %%[var(txn.target)] if { var(txn.target) -m found }
     default_backend 404
 `
 

@@ -24,7 +24,8 @@ func renderSkeleton(in Input, sections []section) string {
 		b.WriteString(noSessions)
 	}
 	b.WriteString(commonSection)
-	if slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) }) {
+	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
+	if isRouting {
 		writeRouting(&b, in)
 		writeRouted(&b, in)
 	}
@@ -37,6 +38,9 @@ func renderSkeleton(in Input, sections []section) string {
 		metricsPort = MetricsPort
 	}
 	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort, ""))
+	if isRouting {
+		writeSpares(&b)
+	}
 	for i := range sections {
 		b.WriteString("\n" + sections[i].body)
 	}
@@ -126,11 +130,15 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 	if isConnection(&listener) {
 		writeConnectionRules(b, in, listener.Protocol)
 	} else {
-		b.WriteString(frontendEnd)
+		fmt.Fprintf(b, frontendEnd, in.Paths.ConfigDir+"/"+SparesFile)
 	}
 }
 
-const backendPrefix = "backend "
+const (
+	backendPrefix = "backend "
+	fromRouted    = " from routed\n"
+	defaultServer = "    default-server "
+)
 
 // backendSection returns the name of the backend section that starts with a line, or false.
 func backendSection(line string) (string, bool) {
