@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,17 +65,20 @@ func (f *fixture) edit(mod func(*appv1.Gateway)) {
 }
 
 var allChildren = []string{
-	"patch serviceaccounts shop-gateway",
-	"patch roles shop-gateway",
-	"patch rolebindings shop-gateway",
-	"patch services shop-gateway",
-	"patch poddisruptionbudgets shop-gateway",
-	"patch deployments shop-gateway",
+	"create serviceaccounts shop-gateway",
+	"create roles shop-gateway",
+	"create rolebindings shop-gateway",
+	"create services shop-gateway",
+	"create poddisruptionbudgets shop-gateway",
+	"create deployments shop-gateway",
 }
 
 func TestCreatesEveryChild(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.expectWrites(f.mustSync(), append(allChildren, "patch gateways/status shop")...)
+	if got := len(f.kube.Actions()); got != len(allChildren) {
+		t.Errorf("there were %d requests for %d children", got, len(allChildren))
+	}
 	f.expectEvents("Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, PodDisruptionBudget, Deployment")
 	f.expectCondition("Accepted=True Accepted: every route is served")
 	f.expectCondition("ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used")
@@ -150,6 +154,11 @@ func TestDriftIsRepaired(t *testing.T) {
 			return err
 		}, []string{"patch deployments shop-gateway"}},
 		"our label is taken off": {func(f *fixture) error {
+			_, err := f.kube.AppsV1().Deployments("web").Patch(ctx, "shop-gateway", types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"app.example.com/gateway":null}}}`), kubectl)
+			return err
+		}, []string{"create deployments shop-gateway", "patch deployments shop-gateway"}}, // not in the cache, it is taken for missing
+		"our label is taken off a Service": {func(f *fixture) error {
 			_, err := f.kube.CoreV1().Services("web").Patch(ctx, "shop-gateway", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"app.example.com/gateway":null}}}`), kubectl)
 			return err
@@ -161,7 +170,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		}, []string{"patch roles shop-gateway"}},
 		"a child is deleted": {func(f *fixture) error {
 			return f.kube.PolicyV1().PodDisruptionBudgets("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{})
-		}, []string{"patch poddisruptionbudgets shop-gateway"}},
+		}, []string{"create poddisruptionbudgets shop-gateway"}},
 		"someone adds a field of their own": {func(f *fixture) error {
 			_, err := f.kube.AppsV1().Deployments("web").Patch(ctx, "shop-gateway", types.MergePatchType,
 				[]byte(`{"metadata":{"annotations":{"note":"theirs"}},"spec":{"template":{"metadata":{"annotations":{"restarted":"now"}}}}}`),
@@ -229,15 +238,15 @@ func TestOutdatedWrites(t *testing.T) {
 func TestForeignObjectsAreNeverTouched(t *testing.T) {
 	foreign := metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway", Annotations: map[string]string{"of": "someone else"}}
 	kinds := map[string]struct {
-		object  runtime.Object
-		missing string
+		object   runtime.Object
+		resource string
 	}{
-		"ServiceAccount":      {&corev1.ServiceAccount{ObjectMeta: foreign}, "patch serviceaccounts shop-gateway"},
-		"Role":                {&rbacv1.Role{ObjectMeta: foreign}, "patch roles shop-gateway"},
-		"RoleBinding":         {&rbacv1.RoleBinding{ObjectMeta: foreign}, "patch rolebindings shop-gateway"},
-		"Service":             {&corev1.Service{ObjectMeta: foreign}, "patch services shop-gateway"},
-		"PodDisruptionBudget": {&policyv1.PodDisruptionBudget{ObjectMeta: foreign}, "patch poddisruptionbudgets shop-gateway"},
-		"Deployment":          {&k8sappsv1.Deployment{ObjectMeta: foreign}, "patch deployments shop-gateway"},
+		"ServiceAccount":      {&corev1.ServiceAccount{ObjectMeta: foreign}, "serviceaccounts"},
+		"Role":                {&rbacv1.Role{ObjectMeta: foreign}, "roles"},
+		"RoleBinding":         {&rbacv1.RoleBinding{ObjectMeta: foreign}, "rolebindings"},
+		"Service":             {&corev1.Service{ObjectMeta: foreign}, "services"},
+		"PodDisruptionBudget": {&policyv1.PodDisruptionBudget{ObjectMeta: foreign}, "poddisruptionbudgets"},
+		"Deployment":          {&k8sappsv1.Deployment{ObjectMeta: foreign}, "deployments"},
 	}
 	for kind, test := range kinds {
 		for variant, mod := range map[string]func(metav1.Object){
@@ -255,27 +264,40 @@ func TestForeignObjectsAreNeverTouched(t *testing.T) {
 				must(t, err)
 				mod(accessor)
 				f := newFixture(t, newGateway(), newService("api", 8080), object)
-				expectForeign(f, kind, test.missing)
+				expectForeign(f, kind, test.resource)
 			})
 		}
 	}
 }
 
-// expectForeign syncs twice while an object of the kind is in the way, and then once without it.
-func expectForeign(f *fixture, kind, missing string) {
-	f.t.Helper()
-	var others []string
-	for _, write := range allChildren {
-		if write != missing {
-			others = append(others, write)
+// TestForeignObjectThatComesBetween: the object is made when the operator has already seen that there is none.
+func TestForeignObjectThatComesBetween(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	foreign := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway"}}
+	came := false
+	f.kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if !came {
+			must(t, f.kube.Tracker().Add(foreign))
 		}
+		came = true
+		return false, nil, nil
+	})
+	expectForeign(f, "Deployment", "deployments")
+}
+
+// expectForeign syncs twice while an object of the kind is in the way, and then once without it.
+func expectForeign(f *fixture, kind, resource string) {
+	f.t.Helper()
+	missing := "create " + resource + " shop-gateway"
+	others := func(writes []string) []string { // a try to create it is refused
+		return slices.DeleteFunc(slices.Clone(writes), func(write string) bool { return write == missing })
 	}
 	message := kind + " web/shop-gateway exists and does not belong to Gateway shop: delete or rename one of them"
 	writes, err := f.sync()
 	if err == nil || err.Error() != message {
 		f.t.Errorf("got the error %v, want %s", err, message)
 	}
-	f.expectWrites(writes, append(others, "patch gateways/status shop")...)
+	f.expectWrites(others(writes), append(others(allChildren), "patch gateways/status shop")...)
 	f.expectEvents("Warning ChildNotOwned " + message)
 	f.expectCondition("Programmed=False ChildNotOwned: " + message)
 
@@ -284,10 +306,12 @@ func expectForeign(f *fixture, kind, missing string) {
 	if err == nil {
 		f.t.Error("there is no error, so nothing would try again")
 	}
-	f.expectWrites(writes)
+	f.expectWrites(others(writes))
 	f.expectEvents()
+	if f.versions[resource+"/web/shop-gateway"] != 0 {
+		f.t.Errorf("the %s was written", kind)
+	}
 
-	resource := strings.Fields(missing)[1]
 	must(f.t, deleteChild(f, resource))
 	f.expectWrites(f.mustSync(), missing, "patch gateways/status shop")
 	f.expectEvents("Normal Synced generation 1: applied " + kind)

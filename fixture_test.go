@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,7 +48,7 @@ type fixture struct {
 func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	tb.Helper()
 	f := &fixture{
-		t: tb, recorder: record.NewFakeRecorder(100), versions: map[string]int{},
+		t: tb, recorder: record.NewFakeRecorder(100), versions: map[string]int{}, version: 1,
 		now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 	}
 	f.kube, f.gateways = newClients(objects...)
@@ -54,7 +56,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 		*clienttesting.Fake
 		clienttesting.ObjectTracker
 	}{{&f.kube.Fake, f.kube.Tracker()}, {&f.gateways.Fake, f.gateways.Tracker()}} {
-		for _, verb := range []string{"create", "update", "patch"} {
+		for _, verb := range []string{"create", "update", "patch", "get"} {
 			fake.PrependReactor(verb, "*", f.stamp(fake.ObjectTracker))
 		}
 	}
@@ -81,10 +83,22 @@ func newClients(objects ...runtime.Object) (*kubefake.Clientset, *gatewayfake.Cl
 	return kubefake.NewClientset(kubeObjects...), clienttest.NewGateways(gatewayObjects...)
 }
 
-// stamp gives an object a new resource version with every write.
+// creates says whether a request is an apply of an object that must not exist.
+func creates(action clienttesting.Action) bool {
+	patch, ok := action.(clienttesting.PatchAction)
+	return ok && strings.Contains(string(patch.GetPatch()), `"resourceVersion":"1"`)
+}
+
+// stamp gives an object a new resource version with every write, and shows it to readers. As an API server does, it refuses to create what exists.
 func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		resource := action.GetResource().Resource
+		if creates(action) {
+			name := action.(clienttesting.PatchAction).GetName()
+			if _, err := tracker.Get(action.GetResource(), action.GetNamespace(), name); err == nil {
+				return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), name, errors.New("it exists"))
+			}
+		}
 		if resource == "gateways" {
 			action = clienttest.GuessPlural(action)
 		}
@@ -97,8 +111,10 @@ func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.React
 			return true, nil, err
 		}
 		key := resource + "/" + accessor.GetNamespace() + "/" + accessor.GetName()
-		f.version++
-		f.versions[key] = f.version
+		if action.GetVerb() != "get" {
+			f.version++
+			f.versions[key] = f.version
+		}
 		accessor.SetResourceVersion(strconv.Itoa(f.versions[key]))
 		return true, object, nil
 	}
@@ -198,7 +214,7 @@ func (f *fixture) clearActions() {
 	f.gateways.ClearActions()
 }
 
-// writes are the requests since the last sync began that change something: "verb resource/subresource name".
+// writes are the requests since the last sync began that ask to change something: "verb resource/subresource name".
 func (f *fixture) writes() []string {
 	var writes []string
 	for _, action := range append(f.kube.Actions(), f.gateways.Actions()...) {
@@ -212,6 +228,9 @@ func (f *fixture) writes() []string {
 		verb := action.GetVerb()
 		if patch, ok := action.(clienttesting.PatchAction); ok {
 			what += " " + patch.GetName()
+		}
+		if creates(action) {
+			verb = "create"
 		}
 		writes = append(writes, verb+" "+what)
 	}

@@ -173,7 +173,7 @@ func TestNamespaceThatIsBeingDeleted(t *testing.T) {
 			f.settle()
 			must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
 			f.failOn("patch", "services", failure)
-			f.expectWrites(f.mustSync(), "patch services shop-gateway")
+			f.expectWrites(f.mustSync(), "create services shop-gateway")
 			f.expectEvents()
 		})
 	}

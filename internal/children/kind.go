@@ -2,6 +2,7 @@ package children
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,68 +66,81 @@ func Overlay(indexer cache.Indexer) cache.MutationCache {
 	})
 }
 
+// unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the object, or is
+// refused if there is one of that name, so that nothing has to be asked first.
+const unwritten = "1"
+
 // ensure makes the child as desired and returns it, and whether it had to be written for that; with an error, what there is of
-// it. An object of that name
-// that the Gateway does not control is left alone, and the error is a *NotOwnedError.
+// it. An object of that name that the Gateway does not control is left alone, and the error is a *NotOwnedError.
 func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired A) (child T, written bool, err error) {
 	var none T
 	namespace, name := *desired.GetNamespace(), *desired.GetName()
-	current, exists, err := k.get(ctx, namespace, name)
-	if err != nil {
-		return none, false, err
-	}
-	if exists {
-		if err := k.checkOwner(gateway, current); err != nil {
-			return none, false, err
-		}
-		owned, err := k.extract(current, resources.FieldManager)
-		if err != nil {
-			return none, false, fmt.Errorf("failed to read the managed fields of %s %s/%s: %w", k.name, namespace, name, err)
-		}
-		if equality.Semantic.DeepEqual(owned, desired) {
-			return current, false, nil
-		}
-		// The API server refuses the apply if someone has changed the object meanwhile, perhaps another operator that knows
-		// more than this one; and, for the UID, if it was deleted: the resourceVersion alone would create it.
-		desired = desired.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
-	}
-	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
-		FieldManager: resources.FieldManager,
-		Force:        true, // a field we want is ours, whoever set it last
-	})
-	switch {
-	case err == nil:
-	case apierrors.IsConflict(err):
-		return current, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrOutdated)
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		// An apply creates what is not there: what is not found is the namespace.
-		return none, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, ErrNamespaceGone)
-	default:
-		return current, false, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
-	}
-	k.cache.Mutation(applied)
-	return applied, true, nil
-}
-
-// get returns the object from the cache or, if it is not there, from the API server: the caches hold only what carries
-// our label, and an object that does not may be someone else's, or ours with the label taken off.
-func (k *kind[T, A]) get(ctx context.Context, namespace, name string) (found T, exists bool, err error) {
-	var none T
 	cached, exists, err := k.cache.GetByKey(namespace + "/" + name)
 	if err != nil {
 		return none, false, fmt.Errorf("failed to look up %s %s/%s: %w", k.name, namespace, name, err)
 	}
 	if exists {
-		return cached.(T), true, nil
+		return k.update(ctx, gateway, cached.(T), desired)
 	}
-	live, err := k.client(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return none, false, nil
+	created, err := k.apply(ctx, desired.WithResourceVersion(unwritten))
+	if !errors.Is(err, ErrOutdated) {
+		return created, err == nil, err
 	}
-	if err != nil {
+	// The cache holds only what carries our label, and only what has reached it. So this may be someone else's, or ours.
+	current, err := k.client(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, false, fmt.Errorf("failed to get %s %s/%s: %w", k.name, namespace, name, ErrOutdated)
+	case err != nil:
 		return none, false, fmt.Errorf("failed to get %s %s/%s: %w", k.name, namespace, name, err)
 	}
-	return live, true, nil
+	return k.update(ctx, gateway, current, desired)
+}
+
+// update is ensure for a child that exists.
+func (k *kind[T, A]) update(ctx context.Context, gateway *appv1.Gateway, current T, desired A) (child T, written bool, err error) {
+	var none T
+	if err := k.checkOwner(gateway, current); err != nil {
+		return none, false, err
+	}
+	owned, err := k.extract(current, resources.FieldManager)
+	if err != nil {
+		return none, false, fmt.Errorf("failed to read the managed fields of %s %s/%s: %w",
+			k.name, current.GetNamespace(), current.GetName(), err)
+	}
+	// The API server refuses the apply if someone has changed the object meanwhile, perhaps another operator that knows
+	// more than this one; and, for the UID, if it was deleted: the resourceVersion alone would create it.
+	desired = desired.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
+	owned = owned.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
+	if equality.Semantic.DeepEqual(owned, desired) {
+		return current, false, nil
+	}
+	applied, err := k.apply(ctx, desired)
+	if err != nil {
+		return current, false, err
+	}
+	return applied, true, nil
+}
+
+// apply has the API server make the child as desired and returns it.
+func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
+	var none T
+	namespace, name := *desired.GetNamespace(), *desired.GetName()
+	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
+		FieldManager: resources.FieldManager,
+		Force:        true, // a field we want is ours, whoever set it last
+	})
+	switch {
+	case apierrors.IsConflict(err):
+		err = ErrOutdated
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		err = ErrNamespaceGone // an apply creates what is not there: what is not found is the namespace
+	}
+	if err != nil {
+		return none, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
+	}
+	k.cache.Mutation(applied)
+	return applied, nil
 }
 
 // checkOwner returns nil if the Gateway controls the object.

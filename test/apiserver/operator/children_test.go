@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -299,18 +301,52 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestForeignThatComesBetween: objects of someone else that are made when the operator has already seen that there are none are
+// not touched either.
+func TestForeignThatComesBetween(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "between", "late"
+	proxy, kubeconfig := startProxy(t)
+	startOperator(t, namespace, "-kubeconfig="+kubeconfig)
+	var made sync.Map // the versions of the objects by their kinds
+	proxy.Set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		for kind, resource := range childKinds {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+resource.Resource+"/"+name+"-gateway") {
+				object, err := server.Dynamic.Resource(resource).Namespace(namespace).Create(r.Context(), foreign(t, name, kind), metav1.CreateOptions{})
+				if err == nil {
+					made.Store(kind, object.GetResourceVersion())
+				}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ChildNotOwned", "does not belong to Gateway "+name)
+	for kind := range childKinds {
+		before, _ := made.Load(kind)
+		if after := getChild(t, namespace, name, kind).GetResourceVersion(); before != after {
+			t.Errorf("%s: version %v became %s", kind, before, after)
+		}
+	}
+}
+
+// foreign is an object of someone else with the name of a child.
+func foreign(t *testing.T, gateway, kind string) *unstructured.Unstructured {
+	t.Helper()
+	return parse(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s-gateway}, %s}", childKinds[kind].GroupVersion(), kind, gateway,
+		map[string]string{
+			"RoleBinding": "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: other}",
+			"Service":     "spec: {ports: [{port: 1}]}",
+			"Deployment": "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}," +
+				" spec: {containers: [{name: a, image: a}]}}}",
+		}[kind]))
+}
+
 func expectUntouched(t *testing.T, namespace, kind string) {
 	t.Helper()
 	name := "foreign-" + strings.ToLower(kind)
 	client := server.Dynamic.Resource(childKinds[kind]).Namespace(namespace)
-	group := childKinds[kind].GroupVersion().String()
-	text := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s-gateway}, %s}", group, kind, name, map[string]string{
-		"RoleBinding": "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: other}",
-		"Service":     "spec: {ports: [{port: 1}]}",
-		"Deployment": "spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}," +
-			" spec: {containers: [{name: a, image: a}]}}}",
-	}[kind])
-	before, err := client.Create(t.Context(), parse(t, text), metav1.CreateOptions{})
+	before, err := client.Create(t.Context(), foreign(t, name, kind), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
