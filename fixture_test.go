@@ -136,7 +136,7 @@ func (f *fixture) catchUp() {
 			}
 		}
 	}
-	own := cache.TransformFunc(children.KeepOwnFields)
+	own := cache.TransformFunc(children.KeepChildren)
 	deployments, err := kube.AppsV1().Deployments("").List(ctx, ours)
 	fill(labelled.Apps().V1().Deployments().Informer(), "deployments", own)(deployments, err)
 	accounts, err := kube.CoreV1().ServiceAccounts("").List(ctx, ours)

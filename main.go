@@ -314,7 +314,7 @@ func caches(
 	return gateways, Inputs{
 		Gateways: gateways.App().V1().Gateways(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
-			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepOwnFields),
+			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepChildren),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = resources.LabelGateway })),
 		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepServices)),

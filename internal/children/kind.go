@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,14 +46,12 @@ type kind[T object, A configuration[A]] struct {
 	cache cache.MutationCache
 	// client returns the typed client for a namespace.
 	client func(namespace string) client[T, A]
-	// extract returns the fields of an object that a field manager owns by server-side apply.
-	extract func(object T, fieldManager string) (A, error)
 }
 
 func newKind[T object, A configuration[A]](
-	name string, indexer cache.Indexer, client func(string) client[T, A], extract func(T, string) (A, error),
+	name string, indexer cache.Indexer, client func(string) client[T, A],
 ) kind[T, A] {
-	return kind[T, A]{name: name, cache: Overlay(indexer), client: client, extract: extract}
+	return kind[T, A]{name: name, cache: Overlay(indexer), client: client}
 }
 
 // Overlay returns a view of an informer's cache that shows objects handed to its Mutation method until the informer has
@@ -74,13 +71,13 @@ const unwritten = "1"
 // it. An object of that name that the Gateway does not control is left alone, and the error is a *NotOwnedError.
 func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired A) (child T, written bool, err error) {
 	var none T
-	namespace, name := *desired.GetNamespace(), *desired.GetName()
+	namespace, name, wanted := *desired.GetNamespace(), *desired.GetName(), digest(desired)
 	cached, exists, err := k.cache.GetByKey(namespace + "/" + name)
 	if err != nil {
 		return none, false, fmt.Errorf("failed to look up %s %s/%s: %w", k.name, namespace, name, err)
 	}
 	if exists {
-		return k.update(ctx, gateway, cached.(T), desired)
+		return k.update(ctx, gateway, cached.(T), wanted, desired)
 	}
 	created, err := k.apply(ctx, desired.WithResourceVersion(unwritten))
 	if !errors.Is(err, ErrOutdated) {
@@ -94,27 +91,23 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	case err != nil:
 		return none, false, fmt.Errorf("failed to get %s %s/%s: %w", k.name, namespace, name, err)
 	}
-	return k.update(ctx, gateway, current, desired)
+	return k.update(ctx, gateway, kept(current), wanted, desired)
 }
 
-// update is ensure for a child that exists.
-func (k *kind[T, A]) update(ctx context.Context, gateway *appv1.Gateway, current T, desired A) (child T, written bool, err error) {
-	var none T
+// update is ensure for a child that exists; wanted is the digest that it should have.
+func (k *kind[T, A]) update(
+	ctx context.Context, gateway *appv1.Gateway, current T, wanted string, desired A,
+) (child T, written bool, err error) {
 	if err := k.checkOwner(gateway, current); err != nil {
+		var none T
 		return none, false, err
 	}
-	owned, err := k.extract(current, resources.FieldManager)
-	if err != nil {
-		return none, false, fmt.Errorf("failed to read the managed fields of %s %s/%s: %w",
-			k.name, current.GetNamespace(), current.GetName(), err)
+	if keptDigest(current) == wanted {
+		return current, false, nil
 	}
 	// The API server refuses the apply if someone has changed the object meanwhile, perhaps another operator that knows
 	// more than this one; and, for the UID, if it was deleted: the resourceVersion alone would create it.
 	desired = desired.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
-	owned = owned.WithResourceVersion(current.GetResourceVersion()).WithUID(current.GetUID())
-	if equality.Semantic.DeepEqual(owned, desired) {
-		return current, false, nil
-	}
 	applied, err := k.apply(ctx, desired)
 	if err != nil {
 		return current, false, err
@@ -139,8 +132,15 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	if err != nil {
 		return none, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
 	}
+	applied = kept(applied)
 	k.cache.Mutation(applied)
 	return applied, nil
+}
+
+// kept is an object as the caches have it.
+func kept[T object](child T) T {
+	object, _ := KeepChildren(child) // never an error
+	return object.(T)
 }
 
 // checkOwner returns nil if the Gateway controls the object.

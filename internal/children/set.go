@@ -41,27 +41,27 @@ func NewSet(
 		serviceAccounts: newKind("ServiceAccount", labelled.Core().V1().ServiceAccounts().Informer().GetIndexer(),
 			func(namespace string) client[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration] {
 				return kube.CoreV1().ServiceAccounts(namespace)
-			}, corev1ac.ExtractServiceAccount),
+			}),
 		roles: newKind("Role", labelled.Rbac().V1().Roles().Informer().GetIndexer(),
 			func(namespace string) client[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration] {
 				return kube.RbacV1().Roles(namespace)
-			}, rbacv1ac.ExtractRole),
+			}),
 		roleBindings: newKind("RoleBinding", labelled.Rbac().V1().RoleBindings().Informer().GetIndexer(),
 			func(namespace string) client[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration] {
 				return kube.RbacV1().RoleBindings(namespace)
-			}, rbacv1ac.ExtractRoleBinding),
+			}),
 		services: newKind("Service", services.Core().V1().Services().Informer().GetIndexer(),
 			func(namespace string) client[*corev1.Service, *corev1ac.ServiceApplyConfiguration] {
 				return kube.CoreV1().Services(namespace)
-			}, corev1ac.ExtractService),
+			}),
 		budgets: newKind("PodDisruptionBudget", labelled.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(),
 			func(namespace string) client[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration] {
 				return kube.PolicyV1().PodDisruptionBudgets(namespace)
-			}, policyv1ac.ExtractPodDisruptionBudget),
+			}),
 		deployments: newKind("Deployment", labelled.Apps().V1().Deployments().Informer().GetIndexer(),
 			func(namespace string) client[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration] {
 				return kube.AppsV1().Deployments(namespace)
-			}, appsv1ac.ExtractDeployment),
+			}),
 	}
 }
 

@@ -4,45 +4,78 @@ import (
 	"reflect"
 	"testing"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 )
 
-func managedBy(managers ...string) []metav1.ManagedFieldsEntry {
-	var entries []metav1.ManagedFieldsEntry
-	for _, manager := range managers {
-		entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager})
-	}
-	return entries
+func managedBy(manager string) []metav1.ManagedFieldsEntry {
+	return []metav1.ManagedFieldsEntry{{Manager: manager}}
 }
 
-func TestTransforms(t *testing.T) {
-	own, ports := map[string]string{"app.example.com/gateway": "shop"}, []corev1.ServicePort{{Port: 80}}
-	owners := []metav1.OwnerReference{{UID: "owner"}}
-	tests := map[string]struct {
-		transform cache.TransformFunc
-		in, want  any
-	}{
-		"of a child, the fields that are ours are kept": {
-			KeepOwnFields,
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Labels: own, ManagedFields: managedBy("kubectl", "gateway-operator")}},
-			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Labels: own, ManagedFields: managedBy("gateway-operator")}},
+// digested is what a cached child has in managedFields if the configuration is what the operator owns of it.
+func digested(configuration any) []metav1.ManagedFieldsEntry {
+	return []metav1.ManagedFieldsEntry{{FieldsType: "digest", Manager: digest(configuration)}}
+}
+
+var (
+	own    = map[string]string{"app.example.com/gateway": "shop"}
+	owners = []metav1.OwnerReference{{UID: "owner"}}
+)
+
+type transformTest struct {
+	transform cache.TransformFunc
+	in, want  any
+}
+
+func TestTransformsOfChildren(t *testing.T) {
+	testTransforms(t, map[string]transformTest{
+		"of a child, it is kept whose it is, its status, and the digest of what is ours": {
+			KeepChildren,
+			&k8sappsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "web", Name: "shop-gateway", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
+					Labels: map[string]string{"app.example.com/gateway": "shop", "team": "edge"}, ManagedFields: managedBy("kubectl"),
+				},
+				Spec:   k8sappsv1.DeploymentSpec{Paused: true},
+				Status: k8sappsv1.DeploymentStatus{Replicas: 3, ReadyReplicas: 2},
+			},
+			&k8sappsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "web", Name: "shop-gateway", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
+					Labels: own, ManagedFields: digested(appsv1ac.Deployment("shop-gateway", "web")), // nothing but its name
+				},
+				Status: k8sappsv1.DeploymentStatus{Replicas: 3},
+			},
+		},
+		"what was kept is kept": {
+			KeepChildren,
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{ManagedFields: digested("anything")}},
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{ManagedFields: digested("anything")}},
 		},
 		"our own Service is a child": {
 			KeepServices,
 			&corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Labels: own, ManagedFields: managedBy("gateway-operator", "cloud")},
-				Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.1"},
+				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: managedBy("cloud")},
+				Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Selector: own},
 			},
 			&corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Labels: own, ManagedFields: managedBy("gateway-operator")},
-				Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.1"},
+				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: digested(corev1ac.Service("shop-gateway", ""))},
+				Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}},
 			},
 		},
+	})
+}
+
+func TestTransformsOfOthers(t *testing.T) {
+	ports := []corev1.ServicePort{{Port: 80}}
+	testTransforms(t, map[string]transformTest{
 		"of any other Service, little is kept": {
 			KeepServices,
 			&corev1.Service{
@@ -69,7 +102,11 @@ func TestTransforms(t *testing.T) {
 		"a tombstone stays as it is": {
 			KeepServices, cache.DeletedFinalStateUnknown{Key: "web/api"}, cache.DeletedFinalStateUnknown{Key: "web/api"},
 		},
-	}
+	})
+}
+
+func testTransforms(t *testing.T, tests map[string]transformTest) {
+	t.Helper()
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := test.transform(test.in)
