@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, propagation, control. They print tables in Markdown. What one of them starts is
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, control. They print tables in Markdown. What one of them starts is
 # gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,9 +7,20 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go propagation control)
+steps=(go dataplane propagation control)
 
-step_go() { go test -run='^$' -bench=. -benchmem ./...; }
+step_go() {
+    go test -run='^$' -bench=. -benchmem ./...
+    # The kubectl plugin: its start, and a Gateway of 1,000 routes.
+    (cd cmd/kubectl-gateway && go test -run='^$' -bench=. ./internal/command)
+}
+
+# What a proxied request costs, beside haproxy.cfg by hand, nginx and Caddy.
+step_dataplane() {
+    need nginx nginx
+    need caddy caddy
+    (cd test && go run ./bench/dataplane)
+}
 
 # From a change to the first request that is answered by it.
 step_propagation() {

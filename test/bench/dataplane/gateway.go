@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+)
+
+// Routes for the host and Service of a number, which is in place of N.
+const (
+	conditionsRoute = `
+name: route-N
+hostnames: [host-N.example.com]
+rules:
+  - matches: [{path: {value: /app}, headers: [{name: X-Version, value: two}]}]
+    backendRefs: [{name: service-N, port: 80}]
+  - matches: [{path: {type: RegularExpression, value: "/app/items/[0-9]+/edit"}}]
+    backendRefs: [{name: service-N, port: 80}]
+  - matches: [{path: {value: /app}}]
+    backendRefs: [{name: service-N, port: 80}]
+`
+	filtersRoute = `
+name: route-N
+hostnames: [host-N.example.com]
+rules:
+  - matches: [{path: {value: /app}}]
+    filters:
+      - type: RequestHeaderModifier
+        requestHeaderModifier: {set: [{name: X-Env, value: production}], remove: [Cookie]}
+      - type: ResponseHeaderModifier
+        responseHeaderModifier: {set: [{name: Cache-Control, value: no-cache}], remove: [Server]}
+      - type: URLRewrite
+        urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}
+    backendRefs: [{name: service-N, port: 80}]
+`
+)
+
+// routes returns as many routes like this one.
+func routes(route string, n int) []appv1.Route {
+	all := make([]appv1.Route, n)
+	for i := range all {
+		if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(route, "N", fmt.Sprint(i))), &all[i]); err != nil {
+			panic(err) // It is one of the constants above.
+		}
+	}
+	return all
+}
+
+// plainRoutes returns a route for each host, whose rules are each for a prefix of the path and a Service.
+func plainRoutes(hosts, rules, services int) []appv1.Route {
+	all := make([]appv1.Route, hosts)
+	for i := range all {
+		all[i] = appv1.Route{Name: appv1.Name(fmt.Sprint("route-", i)), Hostnames: []appv1.Hostname{appv1.Hostname(hostname(i))}}
+		for rule := range rules {
+			all[i].Rules = append(all[i].Rules, appv1.RouteRule{
+				Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: prefix(rule)}}},
+				BackendRefs: []appv1.BackendRef{{Name: service((i*rules + rule) % services), Port: 80}},
+			})
+		}
+	}
+	return all
+}
+
+func service(i int) string { return fmt.Sprint("service-", i) }
+
+// gateway returns HAProxy with what the agent would write for a Gateway with these routes, after a sed script if there is one.
+func gateway(name string, routes []appv1.Route, edit string) proxy {
+	run := func(site *site, dir string, ports [2]int) (*process, error) {
+		return runGateway(site, dir, gatewayInput(routes, ports, site.servers), edit)
+	}
+	return proxy{name: name, run: run}
+}
+
+// gatewayInput is what a Gateway with these routes is rendered from. The servers are those of each Service.
+func gatewayInput(routes []appv1.Route, ports [2]int, servers [][]config.Server) config.Input {
+	in := config.Input{Namespace: "bench", Name: "bench", Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
+	in.Table, _ = routing.Compile(&appv1.GatewaySpec{
+		Listeners: []appv1.Listener{
+			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
+			{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
+		},
+		Routes: routes,
+	})
+	for i := range servers {
+		in.Backends[routing.Backend{Service: service(i), Port: 80}] = config.BackendState{Exists: true, Servers: servers[i]}
+	}
+	in.Certificates = map[string][]config.Certificate{"https": {{Secret: "certificate", Names: []string{"*.example.com"}}}}
+	return in
+}
+
+// runGateway starts HAProxy. Its first listener tells when it is up.
+func runGateway(site *site, dir string, in config.Input, edit string) (*process, error) {
+	metrics, err := site.port()
+	if err != nil {
+		return nil, err
+	}
+	in.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
+	in.Bind = config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
+	for name, content := range config.Render(in).Files("bench") {
+		if err := write(dir, name, content); err != nil {
+			return nil, err
+		}
+	}
+	if err := writeCertificate(filepath.Join(dir, "certificate")); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, config.ConfigFile)
+	if edit != "" {
+		if out, err := exec.Command("sed", "-i", "-E", edit, file).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("failed to edit %s: %w: %s", config.ConfigFile, err, out)
+		}
+	}
+	return start(pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port))
+}
+
+func write(dir, name string, content []byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("failed to make a directory: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		return fmt.Errorf("failed to write %s: %w", name, err)
+	}
+	return nil
+}

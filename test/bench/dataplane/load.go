@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// protocol is how clients talk to a proxy.
+type protocol string
+
+const (
+	plain protocol = "HTTP"
+	https protocol = "HTTPS"
+	h2    protocol = "HTTP/2"
+)
+
+// request is a GET of a path at a host, with the header lines that all have and perhaps more.
+type request struct {
+	host, path string
+	headers    []string
+}
+
+// usual are the header lines of every request: about what a browser sends.
+var usual = []string{
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+	"Accept-Language: en-US,en;q=0.5",
+	"Accept-Encoding: gzip, deflate, br, zstd",
+	"Cookie: session=0123456789abcdef0123456789abcdef",
+}
+
+// load sends requests over connections that stay open, on each one after the other.
+type load struct {
+	requests    []request
+	texts       [][]byte
+	protocol    protocol
+	port        int
+	connections int
+	// next is the number of the next request.
+	next atomic.Int64
+}
+
+// patience is how long a client waits for an answer: one that comes much too late is a failure, not a high figure.
+const patience = 5 * time.Second
+
+// client is a connection, or a share of one with HTTP/2. send sends request number i and returns when it has the answer.
+type client struct {
+	send  func(i int64) error
+	close func() error
+}
+
+func newLoad(proto protocol, port, connections int, requests []request) *load {
+	l := &load{requests: requests, protocol: proto, port: port, connections: connections}
+	for _, r := range requests {
+		lines := append([]string{"GET " + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
+		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
+	}
+	return l
+}
+
+// connect opens the connections. They are for one turn: until the next one, a proxy would close them.
+func (l *load) connect() ([]client, error) {
+	var clients []client
+	for len(clients) < l.connections {
+		conn, err := dial(l.protocol, l.port)
+		if err != nil {
+			return clients, fmt.Errorf("failed to connect: %w", err)
+		}
+		if l.protocol != h2 {
+			clients = append(clients, l.clientHTTP1(conn))
+			continue
+		}
+		c, err := l.clientHTTP2(conn)
+		if err != nil {
+			return clients, err
+		}
+		// Four requests at once on each connection.
+		clients = append(clients, c, c, c, c)
+	}
+	return clients, nil
+}
+
+func (l *load) clientHTTP1(conn net.Conn) client {
+	reader := bufio.NewReader(conn)
+	send := func(i int64) error {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		if _, err := conn.Write(l.texts[i%int64(len(l.texts))]); err != nil {
+			return err
+		}
+		return readAnswer(reader)
+	}
+	return client{send: send, close: conn.Close}
+}
+
+func dial(proto protocol, port int) (net.Conn, error) {
+	if proto == plain {
+		return net.Dial("tcp", address(port))
+	}
+	settings := &tls.Config{InsecureSkipVerify: true, ServerName: "host-0.example.com", MinVersion: tls.VersionTLS13}
+	if proto == h2 {
+		settings.NextProtos = []string{"h2"}
+	}
+	return tls.Dial("tcp", address(port), settings)
+}
+
+// readAnswer reads an answer that has to be that of a backend.
+func readAnswer(reader *bufio.Reader) error {
+	line, err := reader.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
+		return fmt.Errorf("the answer is %q", line)
+	}
+	for len(bytes.TrimSpace(line)) > 0 {
+		if line, err = reader.ReadSlice('\n'); err != nil {
+			return err
+		}
+	}
+	_, err = reader.Discard(len(body))
+	return err
+}
+
+func (l *load) clientHTTP2(conn net.Conn) (client, error) {
+	connection, err := (&http2.Transport{DisableCompression: true}).NewClientConn(conn)
+	if err != nil {
+		return client{}, fmt.Errorf("failed to connect: %w", err)
+	}
+	send := func(i int64) error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		r := l.requests[i%int64(len(l.requests))]
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.host+r.path, nil)
+		if err != nil {
+			return err
+		}
+		for _, line := range append(usual, r.headers...) {
+			name, value, _ := strings.Cut(line, ": ")
+			req.Header.Set(name, value)
+		}
+		resp, err := connection.RoundTrip(req)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		got, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusOK || string(got) != body {
+			return errors.Join(fmt.Errorf("the answer is %s: %q", resp.Status, got), err)
+		}
+		return err
+	}
+	return client{send: send, close: connection.Close}, nil
+}
+
+// send sends n requests with all clients at once.
+func (l *load) send(clients []client, n int) error {
+	var left atomic.Int64
+	left.Store(int64(n))
+	failures := make([]error, len(clients))
+	var wait sync.WaitGroup
+	for i, client := range clients {
+		wait.Go(func() {
+			for failures[i] == nil && left.Add(-1) >= 0 {
+				failures[i] = client.send(l.next.Add(1))
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}

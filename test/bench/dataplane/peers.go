@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"embed"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os/exec"
+	"path/filepath"
+	"text/template"
+	"time"
+)
+
+// What a good administrator would write by hand for the ten hosts.
+//
+//go:embed peers
+var peers embed.FS
+
+// peer returns the proxy that a file in peers is for.
+func peer(file string) proxy {
+	run := func(site *site, dir string, ports [2]int) (*process, error) {
+		tmpl, err := template.ParseFS(peers, "peers/"+file)
+		if err != nil {
+			return nil, fmt.Errorf("failed to parse %s: %w", file, err)
+		}
+		var content bytes.Buffer
+		if err := tmpl.Execute(&content, map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers}); err != nil {
+			return nil, fmt.Errorf("failed to write %s: %w", file, err)
+		}
+		if err := write(dir, file, content.Bytes()); err != nil {
+			return nil, err
+		}
+		if err := writeCertificate(dir); err != nil {
+			return nil, err
+		}
+		return start(peerCommand(file, filepath.Join(dir, file)), ports[0])
+	}
+	return proxy{name: file, run: run}
+}
+
+func peerCommand(file, path string) *exec.Cmd {
+	switch file {
+	case "nginx.conf":
+		return pinned("nginx", "-c", path)
+	case "Caddyfile":
+		return pinned("caddy", "run", "--adapter", "caddyfile", "--config", path)
+	}
+	return pinned("haproxy", "-db", "-f", path)
+}
+
+// writeCertificate writes tls.crt and tls.key for the hosts.
+func writeCertificate(dir string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("failed to make a key: %w", err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"*.example.com"}, NotAfter: time.Now().Add(24 * time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return fmt.Errorf("failed to make a certificate: %w", err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("failed to encode a key: %w", err)
+	}
+	if err := write(dir, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})); err != nil {
+		return err
+	}
+	return write(dir, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"gateway/internal/haproxy/config"
+)
+
+// What every backend answers.
+const (
+	body   = "hello, world\n"
+	answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\nServer: backend\r\nContent-Length: 13\r\n\r\n" + body
+)
+
+const (
+	services  = 10
+	endpoints = 3
+)
+
+// site is what all proxies are in front of: Services, each with endpoints that do as little as they can.
+type site struct {
+	dir string
+	// servers are those of each Service.
+	servers [][]config.Server
+	// opened counts the connections that endpoints have accepted.
+	opened    atomic.Int64
+	listeners []net.Listener
+	running   map[string]running
+	nextPort  int
+}
+
+// running is a proxy that was started, and its ports.
+type running struct {
+	process *process
+	ports   [2]int
+}
+
+func newSite(dir string) (*site, error) {
+	s := &site{dir: dir, running: map[string]running{}, nextPort: 9500}
+	for i := range services {
+		s.servers = append(s.servers, nil)
+		for range endpoints {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return nil, fmt.Errorf("failed to listen: %w", err)
+			}
+			s.listeners = append(s.listeners, listener)
+			s.servers[i] = append(s.servers[i], config.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
+			go s.accept(listener)
+		}
+	}
+	return s, nil
+}
+
+func (s *site) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		s.opened.Add(1)
+		go serve(conn)
+	}
+}
+
+// serve answers requests without bodies, until the other side closes.
+func serve(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	reader := bufio.NewReader(conn)
+	for {
+		line, err := reader.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		if bytes.Equal(line, []byte("\r\n")) {
+			if _, err := conn.Write([]byte(answer)); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// port returns a port on which nothing listens. It is below those that the kernel gives to who asks for any.
+func (s *site) port() (int, error) {
+	for ; s.nextPort < 10_000; s.nextPort++ {
+		listener, err := net.Listen("tcp", address(s.nextPort))
+		if err == nil {
+			_ = listener.Close()
+			s.nextPort++
+			return s.nextPort - 1, nil
+		}
+	}
+	return 0, errors.New("no port is free")
+}
+
+// twoPorts returns those for HTTP and for HTTPS.
+func (s *site) twoPorts() (ports [2]int, err error) {
+	for i := range ports {
+		if ports[i], err = s.port(); err != nil {
+			return ports, err
+		}
+	}
+	return ports, nil
+}
+
+func (s *site) stop() {
+	for _, r := range s.running {
+		r.process.stop()
+	}
+	for _, listener := range s.listeners {
+		_ = listener.Close()
+	}
+}

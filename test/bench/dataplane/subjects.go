@@ -1,0 +1,116 @@
+package main
+
+import "fmt"
+
+// subject is a proxy that is measured with requests of one kind.
+type subject struct {
+	name string
+	// baseline is the name of the subject whose cost is 1.
+	baseline string
+	proxy    proxy
+	protocol protocol
+	requests []request
+
+	process *process
+	load    *load
+	turns   []turn
+}
+
+// proxy is something that can be started. Subjects with the same one share it.
+type proxy struct {
+	name string
+	// run starts it in a directory of its own. It takes HTTP on the first port, HTTPS and HTTP/2 on the second.
+	run func(site *site, dir string, ports [2]int) (*process, error)
+}
+
+const (
+	byHand = "haproxy.cfg by hand"
+	ours   = "Gateway, 10 routes"
+)
+
+// subjects returns what is compared.
+func subjects(edits []string) []*subject {
+	few := gateway("few", plainRoutes(10, 1, services), "")
+	few10 := requestsFor(10, 1)
+	handwritten, nginx, caddy := peer("haproxy.cfg"), peer("nginx.conf"), peer("Caddyfile")
+	all := []*subject{
+		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few10},
+		{name: ours, baseline: byHand, proxy: few, protocol: plain, requests: few10},
+		{name: "Gateway, 10,000 routes", baseline: ours, proxy: gateway("many", plainRoutes(2000, 5, services), ""), protocol: plain, requests: requestsFor(2000, 5)},
+		{name: "Gateway, rules with a header or a regular expression", baseline: ours, proxy: gateway("conditions", routes(conditionsRoute, 10), ""), protocol: plain, requests: conditionsRequests()},
+		{name: "Gateway, rules with filters", baseline: ours, proxy: gateway("filters", routes(filtersRoute, 10), ""), protocol: plain, requests: few10},
+		{name: "nginx", baseline: byHand, proxy: nginx, protocol: plain, requests: few10},
+		{name: "Caddy", baseline: byHand, proxy: caddy, protocol: plain, requests: few10},
+	}
+	for _, edit := range edits {
+		all = append(all, &subject{name: ours + ", " + edit, baseline: ours, proxy: gateway("few, "+edit, plainRoutes(10, 1, services), edit), protocol: plain, requests: few10})
+	}
+	for _, protocol := range []protocol{https, h2} {
+		suffix := ", " + string(protocol)
+		for _, s := range []struct {
+			name  string
+			proxy proxy
+		}{{byHand, handwritten}, {ours, few}, {"nginx", nginx}, {"Caddy", caddy}} {
+			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few10})
+		}
+	}
+	return all
+}
+
+// start starts the proxy, unless it runs.
+func (s *subject) start(site *site, dir string, connections int) error {
+	running, ok := site.running[s.proxy.name]
+	if !ok {
+		ports, err := site.twoPorts()
+		if err != nil {
+			return err
+		}
+		process, err := s.proxy.run(site, dir, ports)
+		if err != nil {
+			return err
+		}
+		running.process, running.ports = process, ports
+		site.running[s.proxy.name] = running
+	}
+	s.process = running.process
+	port := running.ports[0]
+	if s.protocol != plain {
+		port = running.ports[1]
+	}
+	s.load = newLoad(s.protocol, port, connections, s.requests)
+	return nil
+}
+
+// requestsFor returns a request for each rule of each host, for neighbours one after the other.
+func requestsFor(hosts, rules int) []request {
+	var all []request
+	for rule := range rules {
+		for host := range hosts {
+			all = append(all, request{host: hostname(host), path: fmt.Sprintf("%s/items/42?page=3", prefix(rule))})
+		}
+	}
+	return all
+}
+
+// conditionsRequests returns requests that meet the first, the second and the last rule of conditionsRoute.
+func conditionsRequests() []request {
+	var all []request
+	for host := range 10 {
+		all = append(all,
+			request{host: hostname(host), path: "/app/items/42", headers: []string{"X-Version: two"}},
+			request{host: hostname(host), path: "/app/items/42/edit"},
+			request{host: hostname(host), path: "/app/items/42"},
+		)
+	}
+	return all
+}
+
+func hostname(i int) string { return fmt.Sprintf("host-%d.example.com", i) }
+
+// prefix returns the path prefix of a host's rule.
+func prefix(rule int) string {
+	if rule == 0 {
+		return "/app"
+	}
+	return fmt.Sprintf("/app-%d", rule)
+}
