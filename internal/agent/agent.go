@@ -68,7 +68,8 @@ type Agent struct {
 	state  state
 	// compiled is the Gateway as of its generation; its table is nil before one was seen.
 	compiled compiled
-	// want is the newest configuration that was rendered, from backends and material.
+	// want is the newest configuration that was rendered, from backends and material; of backends, endpoints that changed since are
+	// in it too.
 	want     load
 	backends map[routing.Backend]config.BackendState
 	mounts   *mountReader
@@ -105,6 +106,9 @@ type compiled struct {
 	uid        types.UID
 	generation int64
 	table      *routing.Table
+	// backends are the Service ports that the table names, and ports the same by Service.
+	backends []routing.Backend
+	ports    map[string][]routing.Backend
 }
 
 // New returns an agent. Nothing runs before Run.
@@ -177,7 +181,7 @@ func (a *Agent) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			a.keep()
+			a.preserve(true)
 			return
 		case <-a.wake:
 		case <-timer.C:
@@ -213,7 +217,7 @@ func (a *Agent) pass(ctx context.Context) {
 		}
 	}
 	a.verify(ctx, time.Now())
-	a.keep()
+	a.preserve(!a.state.up || time.Since(a.state.disk.late) > checkInterval)
 	a.tell()
 	a.tidy(ctx, time.Now())
 }
@@ -237,6 +241,16 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 	if process != before {
 		glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
 	}
+}
+
+// preserve brings the disk up to date; what was postponed, if it is time for it.
+func (a *Agent) preserve(settle bool) {
+	if settle {
+		if err := a.settle(); err != nil {
+			glog.Error(err)
+		}
+	}
+	a.keep()
 }
 
 // keep forgets older configurations on the disk, and notes there what HAProxy has run.

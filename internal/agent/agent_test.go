@@ -175,6 +175,20 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 	}
 }
 
+func TestEndpointsAreOnTheDiskSoon(t *testing.T) {
+	r, _ := serving(t)
+	two := newEndpoint(t, "two")
+	r.moveSlice("api", "one", two)
+	r.expectBody("/", "two")
+	r.eventually("the endpoint is on the disk", func() error { return r.onDisk(fmt.Sprintf("127.0.0.1:%d", two.port)) })
+	r.moveSlice("api", "one", newEndpoint(t, "three"))
+	r.expectBody("/", "three")
+	r.stop()
+	if r.onDisk(fmt.Sprintf("127.0.0.1:%d", two.port)) == nil {
+		t.Error("the agent ended and did not write down the last endpoints")
+	}
+}
+
 func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
 	r, _ := serving(t)
 	r.stop()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -34,6 +35,11 @@ type store struct {
 	serial int
 	// epoch is when the agent started, in Unix seconds.
 	epoch int64
+	// newest is the configuration that was written last.
+	newest struct {
+		id    string
+		files map[string][]byte
+	}
 }
 
 // open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is known
@@ -128,18 +134,27 @@ func (s *store) nextID() string {
 	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
 }
 
-// write puts a configuration on disk, for good, without making it the current one.
+// write puts a configuration on disk, for good, without making it the current one. What the one before has too is linked: to write
+// it anew takes a disk some milliseconds a file.
 func (s *store) write(id string, files map[string][]byte) error {
 	dir := s.dir(id)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeFile(filepath.Join(dir, name), files[name]); err != nil {
+		path := filepath.Join(dir, name)
+		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
+			continue
+		}
+		if err := writeFile(path, files[name]); err != nil {
 			return fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
-	return syncDir(dir)
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	s.newest.id, s.newest.files = id, files
+	return nil
 }
 
 // point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one, unless

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -58,5 +59,31 @@ func TestStore(t *testing.T) {
 	mustDo(t, os.RemoveAll(s.dir(first)))
 	if id, _, err := next.open(); id != "" || err != nil {
 		t.Errorf("a symlink to nothing holds %q, %v", id, err)
+	}
+}
+
+// TestUnchangedFilesAreLinked: what does not change is written once, and outlives the configuration that it came with.
+func TestUnchangedFilesAreLinked(t *testing.T) {
+	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
+	first, second := s.nextID(), s.nextID()
+	mustDo(t, s.write(first, map[string][]byte{"same": []byte("a"), "other": []byte("b"), provenName: nil}))
+	mustDo(t, s.write(second, map[string][]byte{"same": []byte("a"), "other": []byte("c"), "new": []byte("d")}))
+	same := func(name string) bool {
+		one, err := os.Stat(filepath.Join(s.dir(first), name))
+		mustDo(t, err)
+		other, err := os.Stat(filepath.Join(s.dir(second), name))
+		mustDo(t, err)
+		return os.SameFile(one, other)
+	}
+	if !same("same") || same("other") {
+		t.Error("the wrong file was linked")
+	}
+	mustDo(t, s.prune(second))
+	third := s.nextID()
+	mustDo(t, s.write(third, map[string][]byte{"same": []byte("a"), "other": []byte("c"), "new": []byte("e")}))
+	files, err := s.read(third)
+	mustDo(t, err)
+	if got := fmt.Sprintf("%s", files); got != "map[new:e other:c same:a]" {
+		t.Errorf("got %s", got)
 	}
 }

@@ -37,7 +37,7 @@ const (
 
 // rig is a cluster that exists in memory, an agent, and a real HAProxy.
 type rig struct {
-	t        *testing.T
+	t        testing.TB
 	gateways *gatewayfake.Clientset
 	core     *kubefake.Clientset
 	options  Options
@@ -48,7 +48,7 @@ type rig struct {
 }
 
 // newRig returns a rig in which nothing runs yet.
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, gateways: clienttest.NewGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
 	r.options = Options{
@@ -290,7 +290,7 @@ func (r *rig) expectNoReload(since runtime.Process) {
 }
 
 // metric returns the sum of a metric's values in lines that contain all the parts.
-func metric(t *testing.T, parts ...string) float64 {
+func metric(t testing.TB, parts ...string) float64 {
 	t.Helper()
 	recorder := httptest.NewRecorder()
 	legacyregistry.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -316,12 +316,12 @@ type endpoint struct {
 	port int32
 }
 
-func newEndpoint(t *testing.T, name string) *endpoint {
+func newEndpoint(t testing.TB, name string) *endpoint {
 	t.Helper()
 	return newEndpointFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
 }
 
-func newEndpointFunc(t *testing.T, handle http.HandlerFunc) *endpoint {
+func newEndpointFunc(t testing.TB, handle http.HandlerFunc) *endpoint {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

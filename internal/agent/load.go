@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,7 +15,6 @@ import (
 
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
-	"gateway/internal/routing"
 )
 
 const (
@@ -62,7 +60,9 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	before, beforeKnown := a.state.disk, a.state.known
-	if err := a.write(want, next); err != nil {
+	if a.state.up && next.isServers() {
+		a.postpone(want, next, now)
+	} else if err := a.write(want, next); err != nil {
 		return false, err
 	}
 	if !a.state.up {
@@ -87,6 +87,9 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 			return a.state.up, nil
 		}
 		glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
+		if err := a.settle(); err != nil {
+			return false, err
+		}
 	}
 	if err := a.reload(ctx, reason); err != nil {
 		return false, a.failed(err, before, beforeKnown, index < len(others))
@@ -201,8 +204,27 @@ func (a *Agent) write(want load, next step) error {
 	if err := a.store.point(want.id); err != nil {
 		return err
 	}
+	want.written, want.late = want.config.Servers, time.Time{}
 	a.state.disk, a.state.known = want, true
 	return nil
+}
+
+// postpone lets the disk wait for the servers of a load: to write thousands of routes for one endpoint takes longer than all else.
+func (a *Agent) postpone(want load, next step, now time.Time) {
+	was := &a.state.disk
+	want.id, want.config, want.written, want.late = was.id, next.after, was.written, was.late
+	if want.late.IsZero() {
+		want.late = now
+	}
+	a.state.disk = want
+}
+
+// settle writes what was postponed.
+func (a *Agent) settle() error {
+	if a.state.disk.late.IsZero() {
+		return nil
+	}
+	return a.write(a.state.disk, step{after: a.state.disk.config})
 }
 
 // rollBack makes what was on the disk before what HAProxy starts on.
@@ -336,8 +358,4 @@ func summary(plan config.Plan) string {
 	default:
 		return "routes"
 	}
-}
-
-func equalStates(a, b map[routing.Backend]config.BackendState) bool {
-	return reflect.DeepEqual(a, b)
 }

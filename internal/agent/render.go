@@ -22,6 +22,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if !a.watch.synced() {
 		return false
 	}
+	touched := a.watch.takeTouched()
 	if changed || a.compiled.table == nil {
 		a.compile()
 	}
@@ -33,7 +34,6 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
 		same = false
 	}
-	backends := endpoints.States(a.compiled.table.Backends(), a.watch.cluster())
 	proven, trial := a.trials.next(identify(a.material.certificates), a.state.good.certificates, now)
 	if !a.state.up {
 		// What HAProxy starts on has only what it has loaded before: it would not start on one bad certificate.
@@ -41,13 +41,12 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	}
 	a.trial = trial
 	certificates := setOf(proven, trial)
-	if same && equalStates(backends, a.backends) && maps.Equal(certificates, a.want.certificates) &&
-		a.want.partial == a.isPartial(a.material, certificates) {
+	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
 		return true
 	}
-	a.backends = backends
+	a.backends = endpoints.States(a.compiled.backends, a.watch.cluster())
 	newGeneration := a.want.generation != a.compiled.generation
-	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates)
+	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends)
 	a.plain = nil
 	if newGeneration {
 		kept := []*load{&a.want, &a.state.good}
@@ -55,6 +54,25 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 			kept = append(kept, a.withoutTrial())
 		}
 		a.state.forget(kept...)
+	}
+	return true
+}
+
+// follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
+func (a *Agent) follow(touched map[string]bool) bool {
+	for service := range touched {
+		for backend, state := range endpoints.States(a.compiled.ports[service], a.watch.cluster()) {
+			before := a.backends[backend]
+			if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
+				return false
+			}
+			if slices.Equal(state.Servers, before.Servers) {
+				continue
+			}
+			a.backends[backend] = state
+			a.want.config = a.want.config.WithServers(backend, state.Servers)
+			a.plain = nil
+		}
 	}
 	return true
 }
@@ -73,11 +91,18 @@ func (a *Agent) compile() {
 		a.want = load{}
 		a.reported = 0
 	}
-	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table}
+	a.compiled = compiled{
+		uid: gateway.UID, generation: gateway.Generation, table: &table, backends: table.Backends(), ports: map[string][]routing.Backend{},
+	}
+	for _, backend := range a.compiled.backends {
+		a.compiled.ports[backend.Service] = append(a.compiled.ports[backend.Service], backend)
+	}
 }
 
-// render makes a load of a table with the present endpoints and those of its certificates that are among the given ones.
-func (a *Agent) render(generation int64, table routing.Table, found material, certificates map[certificateID]bool) load {
+// render makes a load of a table with those of its certificates that are among the given ones.
+func (a *Agent) render(
+	generation int64, table routing.Table, found material, certificates map[certificateID]bool, backends map[routing.Backend]config.BackendState,
+) load {
 	return load{
 		generation:   generation,
 		table:        table,
@@ -90,7 +115,7 @@ func (a *Agent) render(generation int64, table routing.Table, found material, ce
 			Name:         a.options.Gateway,
 			Generation:   generation,
 			Table:        table,
-			Backends:     endpoints.States(table.Backends(), a.watch.cluster()),
+			Backends:     backends,
 			Certificates: restrict(found.certificates, certificates),
 			Authorities:  found.authorities,
 			Paths:        a.options.Paths,
@@ -137,7 +162,7 @@ func (a *Agent) proven() []certificateID {
 
 // only is a.want with no certificates but these.
 func (a *Agent) only(certificates []certificateID) load {
-	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates))
+	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates), a.backends)
 }
 
 // withoutTrial is a.want without the certificates on trial.
@@ -152,7 +177,7 @@ func (a *Agent) withoutTrial() *load {
 // again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
 // reload.
 func (a *Agent) again(good load) load {
-	return a.render(good.generation, good.table, good.found, good.certificates)
+	return a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()))
 }
 
 // refusal is why the newest generation is not loaded; certificates on trial do not count.

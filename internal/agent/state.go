@@ -45,6 +45,10 @@ type load struct {
 	unmounted string
 	// found is what the files said of certificates and authorities.
 	found material
+	// written are the servers that are on the disk: those of config, or what they were a moment ago.
+	written config.ServerSets
+	// late is since when they are not those of config; zero while they are.
+	late time.Time
 }
 
 // key tells what HAProxy is to load, in so far as it can refuse it.
@@ -118,6 +122,9 @@ func (s *state) observe(worker *runtime.Process) {
 	case !s.known:
 		s.unknown, s.live, s.proven = reasonAgentRestarted, 0, true
 	default:
+		if !s.disk.late.IsZero() {
+			s.disk.config.Servers, s.disk.late = s.disk.written, time.Time{}
+		}
 		s.loaded(*worker)
 	}
 }
@@ -160,6 +167,11 @@ type step struct {
 	reload string
 	// plan is what the worker is told when there is no reload.
 	plan config.Plan
+}
+
+// isServers says whether the step does nothing but add and remove servers.
+func (s *step) isServers() bool {
+	return s.write && s.reload == "" && len(s.plan.Maps) == 0 && len(s.plan.Add)+len(s.plan.Remove) > 0
 }
 
 // next says how to get from the present state to a wanted configuration.

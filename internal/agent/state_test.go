@@ -17,10 +17,11 @@ func newConfig(backend string, ports ...int32) config.Config {
 	c := config.Config{
 		Skeleton: skeleton(backend), Maps: map[string][]config.MapEntry{config.MapFile: {{Key: "version", Value: "1"}}},
 	}
-	c.Servers = map[string][]config.Server{backend: nil}
+	var servers []config.Server
 	for _, port := range ports {
-		c.Servers[backend] = append(c.Servers[backend], config.Server{Address: "10.0.0.1", Port: port})
+		servers = append(servers, config.Server{Address: "10.0.0.1", Port: port})
 	}
+	c.Servers = config.NewServerSets(map[string][]config.Server{backend: servers})
 	return c
 }
 
@@ -97,6 +98,20 @@ func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
 	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 300})
 	if s.unknown == "" || s.live != 0 {
 		t.Errorf("restarted on an old load: unknown=%q live=%d", s.unknown, s.live)
+	}
+}
+
+// TestAWorkerThatStartsBeforeTheDiskHasAllServers is told of them again.
+func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
+	s, newest := newState(), newConfig("a", 1, 2)
+	s.disk.written, s.disk.late = s.disk.config.Servers, time.Now()
+	s.disk.config = newest
+	if next := s.next(newest); next.write {
+		t.Fatalf("before: %+v", next)
+	}
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 8, Started: 101})
+	if next := s.next(newest); next.reload != "" || len(next.plan.Add) != 1 || !s.disk.late.IsZero() {
+		t.Errorf("after: %+v", next)
 	}
 }
 

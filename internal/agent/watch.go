@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,12 +30,16 @@ type watcher struct {
 	services        cache.SharedIndexInformer
 	slices          cache.SharedIndexInformer
 	changed         func()
+
+	mu sync.Mutex
+	// touched are the names of the Services that changed, or whose EndpointSlices did, since they were taken last.
+	touched map[string]bool
 }
 
 // newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and
 // reported with the pod's entry in the Gateway's status, or nil, whenever that changed.
 func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus)) (*watcher, error) {
-	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed}
+	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed, touched: map[string]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
 		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
@@ -50,7 +55,7 @@ func newWatcher(options Options, changed func(), reported func(entry *appv1.Prox
 		return nil, fmt.Errorf("failed to index EndpointSlices: %w", err)
 	}
 	for _, informer := range []cache.SharedIndexInformer{w.services, w.slices} {
-		if _, err := informer.AddEventHandler(onChange(changed)); err != nil {
+		if _, err := informer.AddEventHandler(onChange(w.touch)); err != nil {
 			return nil, fmt.Errorf("failed to watch: %w", err)
 		}
 	}
@@ -112,16 +117,43 @@ func (w *watcher) get(informer cache.SharedIndexInformer, name string) (any, boo
 	return obj, ok
 }
 
+// touch notes that a Service, or an EndpointSlice of it, changed. A slice may have changed its Service.
+func (w *watcher) touch(objects ...any) {
+	w.mu.Lock()
+	for _, object := range objects {
+		if final, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = final.Obj
+		}
+		switch object := object.(type) {
+		case *corev1.Service:
+			w.touched[object.Name] = true
+		case *discoveryv1.EndpointSlice:
+			w.touched[object.Labels[discoveryv1.LabelServiceName]] = true
+		}
+	}
+	w.mu.Unlock()
+	w.changed()
+}
+
+// takeTouched returns the names of the Services that were touched since it was called last.
+func (w *watcher) takeTouched() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	touched := w.touched
+	w.touched = map[string]bool{}
+	return touched
+}
+
 // onChange calls changed for what differs in more than its version: only what is used is in the cache.
-func onChange(changed func()) cache.ResourceEventHandlerFuncs {
+func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() },
+		AddFunc: func(added any) { changed(added) },
 		UpdateFunc: func(old, new any) {
 			if !sameContent(old, new) {
-				changed()
+				changed(old, new)
 			}
 		},
-		DeleteFunc: func(any) { changed() },
+		DeleteFunc: func(deleted any) { changed(deleted) },
 	}
 }
 

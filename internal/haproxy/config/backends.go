@@ -13,7 +13,9 @@ import (
 // own, because HAProxy knows these things of sections only; and so have TCP and HTTP.
 type section struct {
 	name     string
+	backend  routing.Backend
 	body     string
+	usable   bool
 	servers  []Server
 	settings ServerSettings
 }
@@ -92,7 +94,7 @@ func isConnection(listener *routing.Listener) bool {
 
 func renderSection(in Input, name string, listener *routing.Listener, rule *routing.Rule, backend routing.Backend) section {
 	state, policy := in.Backends[backend], in.Table.Policies[backend]
-	s := section{name: name, settings: ServerSettings{Check: policy.Check != nil}}
+	s := section{name: name, backend: backend, settings: ServerSettings{Check: policy.Check != nil}}
 	var b strings.Builder
 	if isConnection(listener) {
 		b.WriteString(backendPrefix + name + " from connections\n" + balanceLine(policy, true))
@@ -113,10 +115,8 @@ func renderSection(in Input, name string, listener *routing.Listener, rule *rout
 		b.WriteString(defaultServer + s.settings.Options + "\n")
 	}
 	s.body = b.String()
-	if usable(in, backend) {
-		s.servers = slices.Clone(state.Servers)
-		slices.SortFunc(s.servers, compareServers)
-		s.servers = slices.Compact(s.servers)
+	if s.usable = usable(in, backend); s.usable {
+		s.servers = sortServers(state.Servers)
 	}
 	return s
 }

@@ -70,13 +70,14 @@ func Diff(desired, running Config) Plan {
 	}
 	plan := Plan{After: desired}
 	plan.After.Skeleton, plan.After.Static = running.Skeleton, running.Static
+	if desired.Skeleton != running.Skeleton {
+		plan.After.covers = desired.Skeleton
+	}
 	plan.After.useSpares(spares, running)
 	plan.Maps = mapChanges(plan.After.Maps, running.Maps)
-	for _, backend := range slices.Sorted(maps.Keys(desired.Servers)) {
-		plan.Add = append(plan.Add, missing(backend, plan.After, running)...)
-	}
-	for _, backend := range slices.Sorted(maps.Keys(running.Servers)) {
-		plan.Remove = append(plan.Remove, missing(backend, running, desired)...)
+	for _, section := range mayDiffer(desired.Servers, running.Servers) {
+		plan.Add = append(plan.Add, missing(section, plan.After, running)...)
+		plan.Remove = append(plan.Remove, missing(section, running, desired)...)
 	}
 	return plan
 }
@@ -136,12 +137,14 @@ func union(entries, others []MapEntry) []MapEntry {
 	return all
 }
 
-// missing returns the servers of a backend that one configuration has and the other has not.
-func missing(backend string, has, hasNot Config) []ServerChange {
+// missing returns the servers of a section that one configuration has and the other has not.
+func missing(section string, has, hasNot Config) []ServerChange {
 	var changes []ServerChange
-	for _, server := range has.Servers[backend] {
-		if _, found := slices.BinarySearchFunc(hasNot.Servers[backend], server, compareServers); !found {
-			changes = append(changes, ServerChange{Backend: has.runningSection(backend), Server: server, Settings: has.Settings[backend]})
+	want, _ := has.Servers.Of(section)
+	have, _ := hasNot.Servers.Of(section)
+	for _, server := range want {
+		if _, found := slices.BinarySearchFunc(have, server, compareServers); !found {
+			changes = append(changes, ServerChange{Backend: has.runningSection(section), Server: server, Settings: has.Settings[section]})
 		}
 	}
 	return changes
@@ -153,7 +156,7 @@ func reloadReason(desired, running Config) (spares []MapEntry, reason string) {
 	switch {
 	case running.Skeleton == "":
 		return nil, ReloadFirst
-	case desired.Skeleton == running.Skeleton:
+	case desired.Skeleton == running.Skeleton, desired.Skeleton == running.covers:
 		return spares, ""
 	}
 	want, have := sections(desired.Skeleton), sections(running.Skeleton)

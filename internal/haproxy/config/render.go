@@ -29,19 +29,24 @@ func Render(in Input) Config {
 	config := Config{
 		Maps:     maps,
 		Static:   renderCertificateLists(in),
-		Servers:  map[string][]Server{},
 		Settings: map[string]ServerSettings{},
+		sections: map[routing.Backend][]string{},
 	}
+	servers := make(map[string][]Server, len(sections))
 	for name, authority := range usedAuthorities(in) {
 		config.Static[name] = authority
 	}
 	for i := range sections {
 		section := &sections[i]
-		config.Servers[section.name] = section.servers
+		servers[section.name] = section.servers
+		if section.usable {
+			config.sections[section.backend] = append(config.sections[section.backend], section.name)
+		}
 		if section.settings != (ServerSettings{}) {
 			config.Settings[section.name] = section.settings
 		}
 	}
+	config.Servers = NewServerSets(servers)
 	config.Skeleton = renderSkeleton(in, sections)
 	return config
 }

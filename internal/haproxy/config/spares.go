@@ -69,10 +69,12 @@ func (c Config) runningSection(name string) string {
 
 // serversOf returns the servers of a section of the skeleton, and the options that a line has for each.
 func (c Config) serversOf(section string) (servers []Server, options string) {
-	if behind := SectionBehind(c.Maps[SparesFile], section); behind != section {
-		return c.Servers[behind], c.Settings[behind].Options
+	behind := SectionBehind(c.Maps[SparesFile], section)
+	if behind != section {
+		options = c.Settings[behind].Options
 	}
-	return c.Servers[section], ""
+	servers, _ = c.Servers.Of(behind)
+	return servers, options
 }
 
 // SectionBehind returns the name of the section whose place a spare takes, by the entries of SparesFile. Any other section is its own.
@@ -91,12 +93,17 @@ func (c *Config) useSpares(entries []MapEntry, running Config) {
 	if len(entries) == 0 {
 		return
 	}
-	c.Maps, c.Settings = maps.Clone(c.Maps), maps.Clone(c.Settings)
+	c.Maps = maps.Clone(c.Maps)
 	c.Maps[SparesFile] = entries
+	kept := map[string]ServerSettings{}
 	for _, entry := range entries {
-		_, isWanted := c.Servers[entry.Key]
+		_, isWanted := c.Servers.Of(entry.Key)
 		if settings, ok := running.Settings[entry.Key]; ok && !isWanted {
-			c.Settings[entry.Key] = settings
+			kept[entry.Key] = settings
 		}
+	}
+	if len(kept) > 0 {
+		maps.Copy(kept, c.Settings)
+		c.Settings = kept
 	}
 }

@@ -87,10 +87,15 @@ type Config struct {
 	Static map[string][]byte
 	// Maps are the entries of each map file, by name. They are replaced, each as a whole and atomically, at run time.
 	Maps map[string][]MapEntry
-	// Servers are the servers by backend section, sorted. They are added and removed at run time.
-	Servers map[string][]Server
+	// Servers are the servers by backend section. They are added and removed at run time.
+	Servers ServerSets
 	// Settings say how to add a server to a backend section, where that takes more than its address.
 	Settings map[string]ServerSettings
+
+	// sections are the sections for each Service port that can be used.
+	sections map[routing.Backend][]string
+	// covers is a skeleton that Skeleton does the work of, if there is one beside itself.
+	covers string
 }
 
 // ServerSettings are what a server gets at run time that it inherits from its section when it is in haproxy.cfg.

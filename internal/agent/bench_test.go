@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+)
+
+// BenchmarkChange measures what one change among many routes, each with a hostname and a Service of its own, costs the agent, from its
+// caches to HAProxy's answer. Of what is written to the disk a moment later, the part counts that falls into the run.
+func BenchmarkChange(b *testing.B) {
+	for _, routes := range []int{10, 1000, 4000} {
+		r := newBenchRig(b, routes)
+		b.Run(fmt.Sprintf("endpoint/routes=%d", routes), func(b *testing.B) {
+			i := int32(0)
+			r.measure(b, func() {
+				i++
+				slice := newSlice("service-1", 1000+i%2, newReady("127.0.0.1"))
+				r.put(r.agent.watch.slices, slice)
+				r.agent.watch.touch(slice)
+			})
+		})
+		b.Run(fmt.Sprintf("rule/routes=%d", routes), func(b *testing.B) {
+			r.measure(b, func() {
+				r.gatewaySeen = r.gatewaySeen.DeepCopy()
+				r.gatewaySeen.Generation++
+				r.gatewaySeen.Spec.Routes[1].Rules[0].Matches[0].Path.Value = fmt.Sprint("/path-", r.gatewaySeen.Generation)
+				r.put(r.agent.watch.gateways, r.gatewaySeen)
+				r.agent.changed()
+			})
+		})
+	}
+}
+
+// benchRig is a rig whose agent has no loop: the benchmark makes its passes.
+type benchRig struct {
+	*rig
+	gatewaySeen *appv1.Gateway
+}
+
+func newBenchRig(b *testing.B, routes int) *benchRig {
+	b.Helper()
+	r := &benchRig{rig: newRig(b)}
+	var err error
+	r.agent, err = New(r.options)
+	r.must(err)
+	go r.agent.watch.run(b.Context())
+	r.eventually("the caches are synced", func() error {
+		if !r.agent.watch.synced() {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	// The fake API server is too slow for so many objects.
+	services := make([]string, routes)
+	for i := range services {
+		services[i] = fmt.Sprint("service-", i)
+		r.put(r.agent.watch.services, newService(services[i]))
+		r.put(r.agent.watch.slices, newSlice(services[i], 1000, newReady("127.0.0.1")))
+	}
+	r.gatewaySeen = &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: "uid-1", Generation: 1}, Spec: r.spec(services...),
+	}
+	for i := range r.gatewaySeen.Spec.Routes {
+		r.gatewaySeen.Spec.Routes[i].Hostnames = []appv1.Hostname{appv1.Hostname(fmt.Sprintf("host-%d.example.com", i))}
+	}
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
+	r.agent.pass(b.Context())
+	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
+	r.agent.pass(b.Context())
+	return r
+}
+
+func (r *benchRig) put(informer cache.SharedIndexInformer, object any) { r.must(informer.GetStore().Add(object)) }
+
+// measure makes changes, each of which one pass has to bring to HAProxy.
+func (r *benchRig) measure(b *testing.B, change func()) {
+	b.Helper()
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		change()
+		r.agent.pass(b.Context())
+	}
+	b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
+	if live := r.agent.state.sure(); live != r.gatewaySeen.Generation {
+		b.Fatalf("generation %d is live, want %d: %s", live, r.gatewaySeen.Generation, r.agent.message(time.Now()))
+	}
+}
+
+// cpuTime is what this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
