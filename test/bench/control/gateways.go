@@ -123,22 +123,20 @@ func (s *server) burst(ctx context.Context, gateways int) error {
 
 // observed waits until the status of all Gateways, of which there are so many, is about their latest generation.
 func (s *server) observed(ctx context.Context, gateways int) error {
-	watcher, err := s.App.AppV1().Gateways("").Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("failed to watch Gateways: %w", err)
-	}
-	defer watcher.Stop()
 	done := map[types.UID]bool{}
-	for event := range watcher.ResultChan() {
-		gateway, ok := event.Object.(*appv1.Gateway)
-		if !ok {
-			return fmt.Errorf("failed to watch Gateways: got %v", event.Object)
+	for ctx.Err() == nil { // the API server may end a watch at any time
+		watcher, err := s.App.AppV1().Gateways("").Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("failed to watch Gateways: %w", err)
 		}
-		if gateway.Status.ObservedGeneration == gateway.Generation {
-			done[gateway.UID] = true
-		}
-		if len(done) == gateways {
-			return nil
+		for event := range watcher.ResultChan() {
+			if gateway, ok := event.Object.(*appv1.Gateway); ok && gateway.Status.ObservedGeneration == gateway.Generation {
+				done[gateway.UID] = true
+			}
+			if len(done) == gateways {
+				watcher.Stop()
+				return nil
+			}
 		}
 	}
 	return fmt.Errorf("%d of %d Gateways were observed: %w", len(done), gateways, ctx.Err())

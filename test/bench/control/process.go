@@ -88,8 +88,12 @@ const (
 	logLeading = "Looking after Gateways"
 )
 
+// memoryLimit is what artifacts/operator sets: from there on, the garbage collector works harder.
+const memoryLimit = "GOMEMLIMIT=350MiB"
+
 func startController(path string, arguments ...string) (*controller, error) {
 	c := &controller{command: exec.Command(path, arguments...), done: make(chan struct{}), begun: time.Now()}
+	c.command.Env = append(os.Environ(), memoryLimit)
 	c.command.Stdout, c.command.Stderr = c, c
 	if err := c.command.Start(); err != nil {
 		return nil, err

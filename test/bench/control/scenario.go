@@ -12,19 +12,13 @@ import (
 )
 
 const (
-	// resync is how often the controllers look at every Gateway: much more often than by default, to see what it costs.
-	resync = 30 * time.Second
-	// window is how long the steady state is looked at: two resyncs.
-	window = 2 * resync
 	// manyEdits are made one after the other, each once the one before had its effect.
 	manyEdits = 100
 	// flapsPerSecond are changes of Services that routes name.
 	flapsPerSecond = 100
 	// stuck is when the benchmark gives up to wait.
-	stuck = 15 * time.Minute
+	stuck = 50 * time.Minute
 )
-
-type bench struct{ root, dir string }
 
 // subject is a controller that is measured, with so many Gateways.
 type subject struct {
@@ -33,7 +27,9 @@ type subject struct {
 	path      string
 	arguments []string
 	gateways  int
-	results   *column
+	// window is how long the steady state is looked at: two resyncs.
+	window  time.Duration
+	results *column
 }
 
 // measure measures a controller on an API server of its own.
@@ -53,8 +49,8 @@ func (b *bench) measure(ctx context.Context, name, path string, gateways int) (r
 	if err := server.prepare(ctx, gateways); err != nil {
 		return results, err
 	}
-	s := &subject{server: server, path: path, gateways: gateways, results: &results, arguments: []string{
-		"-kubeconfig=" + kubeconfig, "-logtostderr", "-health-address=127.0.0.1:0", "-profiling", "-resync=" + resync.String(),
+	s := &subject{server: server, path: path, gateways: gateways, window: 2 * b.resync, results: &results, arguments: []string{
+		"-kubeconfig=" + kubeconfig, "-logtostderr", "-health-address=127.0.0.1:0", "-profiling", "-resync=" + b.resync.String(),
 	}}
 	if name == "operator" {
 		s.arguments = append(s.arguments, "-leader-elect-namespace="+operatorNamespace)
@@ -235,7 +231,7 @@ func (s *subject) steady(ctx context.Context, editor *editor) error {
 	}
 	used, serverUsed, start := s.cpu(), s.server.process.cpu(), time.Now()
 	select {
-	case <-time.After(window):
+	case <-time.After(s.window):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -244,10 +240,10 @@ func (s *subject) steady(ctx context.Context, editor *editor) error {
 		return err
 	}
 	elapsed := time.Since(start)
-	s.results.set(fmt.Sprintf("steady state, a resync every %v: writes in %v", resync, window), "%s", writes(after.minus(before).calls()))
+	s.results.set(fmt.Sprintf("steady state, a resync every %v: writes in %v", s.window/2, s.window), "%s", writes(after.minus(before).calls()))
 	s.results.set("steady state: CPU of the controller; of the API server, of a core", "%.1f%%; %.1f%%",
 		100*float64(s.cpu()-used)/float64(elapsed), 100*float64(s.server.process.cpu()-serverUsed)/float64(elapsed))
-	end := time.Now().Add(window)
+	end := time.Now().Add(s.window)
 	took, err := editor.editWhile(ctx, manyEdits, func() bool { return time.Now().After(end) })
 	if err != nil {
 		return err
