@@ -18,15 +18,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"gateway/internal/plugintest"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/resources"
 	"gateway/test/internal/testenv"
 )
 
-// What kubectl gateway proxy-config and logs say of pods that really run.
-func TestPluginAsksProxyPods(t *testing.T) {
+// TestPlugin runs the kubectl plugin where there is all that it asks.
+func TestPlugin(t *testing.T) {
 	t.Parallel()
-	plugin := buildPlugin(t)
+	bin := plugintest.Build(t, testenv.MustRoot(t))
+	for name, test := range map[string]func(t *testing.T, bin string){"transcripts": testTranscripts, "proxy pods": testProxyPods} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bin)
+		})
+	}
+}
+
+// testProxyPods is about what proxy-config and logs say of pods that really run.
+func testProxyPods(t *testing.T, bin string) {
+	plugin := filepath.Join(bin, "kubectl-gateway")
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)
 	waitReplicas(t, namespace, "v1", 1)
@@ -112,14 +124,6 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()[:strings.LastIndex(b.text.String(), "\n")+1]
-}
-
-// buildPlugin returns the path of kubectl-gateway.
-func buildPlugin(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubectl-gateway")
-	testenv.Run(t, filepath.Join(testenv.MustRoot(t), "cmd", "kubectl-gateway"), nil, "go", "build", "-o", path, ".")
-	return path
 }
 
 // runPlugin returns what the plugin printed, and its exit code.

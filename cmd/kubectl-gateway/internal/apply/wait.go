@@ -15,7 +15,7 @@ import (
 
 // waitFor waits until every proxy of the Gateways runs what was applied, and says what it waits for.
 func (c *command) waitFor(ctx context.Context, items []*item) error {
-	clients, err := c.Clients()
+	clients, _, err := c.Connect()
 	if err != nil {
 		return err
 	}

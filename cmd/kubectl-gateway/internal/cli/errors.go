@@ -72,6 +72,8 @@ func explain(ctx context.Context, err error, server string) string {
 		return oneLine(fmt.Sprintf("cannot reach the API server%s (%v): check that it runs, and that --kubeconfig and --context mean this one", server, network.Err))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("the API server%s does not know who is asking: check the credentials in the kubeconfig", server)
+	case apierrors.IsBadRequest(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return fmt.Sprintf("the API server%s does not understand the request: check whether its address has to begin with https", server)
 	case isUnknownKind(err):
 		return fmt.Sprintf("the API server%s does not know Gateways: install the CRD with \"kubectl apply -f artifacts/crd\"", server)
 	}

@@ -161,11 +161,7 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	if name == "" {
 		return nil, Usagef("name a Gateway of the cluster, or a file with -f")
 	}
-	namespace, err := o.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	clients, err := o.Clients()
+	clients, namespace, err := o.Connect()
 	if err != nil {
 		return nil, err
 	}

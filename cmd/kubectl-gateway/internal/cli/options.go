@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -70,38 +69,35 @@ func explainConfig(err error) error {
 	if clientcmd.IsEmptyConfig(err) {
 		return errNoCluster
 	}
-	return err
+	return fmt.Errorf("failed to read how to reach the cluster: %w", err)
 }
 
-// Clients are the typed clients.
+// Clients are the typed clients, and what they were made from.
 type Clients struct {
+	Config   *rest.Config
 	Gateways clientset.Interface
 	Core     kubernetes.Interface
 }
 
-// Clients returns clients of the cluster.
-func (o *Options) Clients() (Clients, error) {
-	config, err := o.RESTConfig()
-	if err != nil {
-		return Clients{}, err
+// Connect returns clients of the cluster, and the namespace to work in. It asks the cluster nothing yet.
+func (o *Options) Connect() (clients Clients, namespace string, err error) {
+	if namespace, err = o.Namespace(); err != nil {
+		return Clients{}, "", err
 	}
-	transport, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return Clients{}, fmt.Errorf("failed to make a client: %w", err)
+	if clients.Config, err = o.RESTConfig(); err != nil {
+		return Clients{}, "", err
 	}
-	return newClients(config, transport)
-}
-
-func newClients(config *rest.Config, transport *http.Client) (Clients, error) {
-	gateways, err := clientset.NewForConfigAndClient(config, transport)
+	transport, err := rest.HTTPClientFor(clients.Config)
 	if err != nil {
-		return Clients{}, fmt.Errorf("failed to make a client for Gateways: %w", err)
+		return Clients{}, "", fmt.Errorf("failed to make a client: %w", err)
 	}
-	core, err := kubernetes.NewForConfigAndClient(config, transport)
-	if err != nil {
-		return Clients{}, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+	if clients.Gateways, err = clientset.NewForConfigAndClient(clients.Config, transport); err != nil {
+		return Clients{}, "", fmt.Errorf("failed to make a client for Gateways: %w", err)
 	}
-	return Clients{Gateways: gateways, Core: core}, nil
+	if clients.Core, err = kubernetes.NewForConfigAndClient(clients.Config, transport); err != nil {
+		return Clients{}, "", fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+	}
+	return clients, namespace, nil
 }
 
 // Warn writes a line for the user that is not part of the output.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const long = `Gateways: what they say, what becomes of a request, and how they are.
@@ -20,17 +19,7 @@ func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {
 		Use: "kubectl-gateway", Short: "Gateways: what they say, what becomes of a request, and how they are", Long: long,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gateway"},
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			message := ""
-			if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
-				message = fmt.Sprintf(", did you mean %s?", strings.Join(similar, " or "))
-			}
-			return Usagef("unknown command %q%s", args[0], message)
-		},
-		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+		Args: knownCommand, RunE: help,
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usagef("%w", err) })
@@ -39,14 +28,52 @@ func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {
 	root.SetOut(options.Out)
 	root.SetErr(options.ErrOut)
 	root.AddCommand(commands...)
+	addStandard(root)
 	_ = root.RegisterFlagCompletionFunc("namespace", options.completeNamespaces) // which fails for unknown flags only
 	return root
+}
+
+// addStandard adds cobra's own commands, which by themselves take no wrong usage for an error.
+func addStandard(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, command := range root.Commands() {
+		switch command.Name() {
+		case "help":
+			command.Args = func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err != nil || len(rest) == 0 {
+					return err
+				}
+				return knownCommand(found, rest)
+			}
+		case "completion":
+			command.Args, command.RunE = knownCommand, help
+			for _, shell := range command.Commands() {
+				shell.Args = MaxArgs(0)
+			}
+		}
+	}
+}
+
+func help(command *cobra.Command, _ []string) error { return command.Help() }
+
+// knownCommand refuses any argument of a command that has nothing but commands below it.
+func knownCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	message := ""
+	if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+		message = fmt.Sprintf(", did you mean %s?", strings.Join(similar, " or "))
+	}
+	return Usagef("unknown command %q%s", args[0], message)
 }
 
 // Execute runs the plugin and returns its exit code.
 func Execute(ctx context.Context, root *cobra.Command, options *Options, args []string) int {
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -58,7 +85,7 @@ func Execute(ctx context.Context, root *cobra.Command, options *Options, args []
 	code := ExitCode(err)
 	switch code {
 	case ExitUsage:
-		message = "error: " + message + ": see kubectl gateway --help"
+		message = "error: " + message + ": see " + command.CommandPath() + " --help"
 	case ExitNo:
 	default:
 		message = "error: " + message
@@ -83,55 +110,4 @@ func ExactlyOneGateway(command *cobra.Command, args []string) error {
 		return Usagef("name a Gateway")
 	}
 	return MaxArgs(1)(command, args)
-}
-
-// CompleteGateways proposes the names of the Gateways in the namespace, none if that takes long.
-func (o *Options) CompleteGateways(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	clients, err := o.Clients()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	namespace, err := o.Namespace()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, err := clients.Gateways.AppV1().Gateways(namespace).List(command.Context(), completionOptions())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	given := map[string]bool{}
-	for _, arg := range args {
-		given[arg] = true
-	}
-	var names []string
-	for i := range list.Items {
-		if name := list.Items[i].Name; strings.HasPrefix(name, prefix) && !given[name] {
-			names = append(names, name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (o *Options) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	clients, err := o.Clients()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, err := clients.Core.CoreV1().Namespaces().List(command.Context(), completionOptions())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for i := range list.Items {
-		if strings.HasPrefix(list.Items[i].Name, prefix) {
-			names = append(names, list.Items[i].Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completionOptions bound a list that somebody waits for with a finger on the key.
-func completionOptions() metav1.ListOptions {
-	seconds := int64(3)
-	return metav1.ListOptions{ResourceVersion: "0", TimeoutSeconds: &seconds}
 }

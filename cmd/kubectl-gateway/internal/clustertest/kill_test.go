@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/plugintest"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 
 // TestKilled ends apply half way, in every way: what it has said until then is true, and the same command again does the rest.
 func TestKilled(t *testing.T) {
-	program := filepath.Join(clitest.Build(t), "kubectl-gateway")
+	program := filepath.Join(plugintest.Build(t, clitest.Root), "kubectl-gateway")
 	var content strings.Builder
 	for i := range documents {
 		content.WriteString(configMap(i))

@@ -1,7 +1,6 @@
 package clustertest
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -126,30 +125,4 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, "", "__complete", "-n", namespace, "render", "").Want(t, 0, "a\n:4")
 	clitest.Run(t, "", "__complete", "-n", namespace, "get", "a", "").Want(t, 0, ":4")
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
-}
-
-// slices are the endpoints that nobody makes where there are no nodes.
-const slices = `apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: echo-v1-1, namespace: shop, labels: {kubernetes.io/service-name: echo-v1}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [10.0.1.1]}, {addresses: [10.0.1.2]}]
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: echo-v2-1, namespace: shop, labels: {kubernetes.io/service-name: echo-v2}}
-addressType: IPv4
-ports: [{name: "", port: 8080}]
-endpoints: [{addresses: [10.0.1.3], conditions: {ready: false}}]
-`
-
-// TestTranscripts runs what the documentation shows and needs a cluster.
-func TestTranscripts(t *testing.T) {
-	newNamespace(t, "shop")
-	clitest.Run(t, slices, "apply", "-f", "-").Want(t, 0)
-	stop := operate(t, "shop")
-	defer stop()
-	age := regexp.MustCompile(`True( +)\d+m?s?\d*s? +`)
-	clitest.Transcripts(t, "console cluster", nil, func(s string) string { return age.ReplaceAllString(s, "True${1}5s    ") })
 }

@@ -4,10 +4,15 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/plugintest"
 )
 
 // TestTranscripts runs what the documentation shows and needs no cluster.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
-	clitest.Transcripts(t, "console", []string{"KUBECONFIG=/nonexistent"}, func(s string) string { return s })
+	bin := plugintest.Build(t, clitest.Root)
+	run := func(command string) string {
+		return plugintest.Shell(t, bin, clitest.Root, command, "KUBECONFIG=/nonexistent")
+	}
+	plugintest.CompareDocs(t, clitest.Root, "console", run, func(output string) string { return output })
 }

@@ -94,7 +94,7 @@ func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, b
 	input := site.Input(routing.Table{Listeners: []routing.Listener{own}, Policies: table.Policies, DrainTimeout: table.DrainTimeout})
 	state.Servers = []config.Server{{Address: "192.0.2.1", Port: 1}}
 	input.Backends[backend] = state
-	for _, servers := range config.Render(input).Servers {
+	for _, servers := range config.Render(input).Servers.All() {
 		if len(servers) > 0 {
 			return true
 		}

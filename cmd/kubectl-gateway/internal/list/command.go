@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -80,17 +81,17 @@ func (c *command) run(ctx context.Context, names []string) error {
 		return cli.Usagef("--watch is for one name or none")
 	}
 	var err error
+	if _, err = labels.Parse(c.labels); err != nil {
+		return cli.Usagef("-l %s: %w", c.labels, err)
+	}
 	if c.printer, err = c.newPrinter(); err != nil {
 		return err
 	}
-	if c.namespace, err = c.Namespace(); err != nil {
+	if c.clients, c.namespace, err = c.Connect(); err != nil {
 		return err
 	}
 	if c.all {
 		c.namespace = metav1.NamespaceAll
-	}
-	if c.clients, err = c.Clients(); err != nil {
-		return err
 	}
 	if len(names) == 1 {
 		c.fields = "metadata.name=" + names[0]

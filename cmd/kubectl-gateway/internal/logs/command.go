@@ -68,11 +68,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	case c.since < 0 || c.tail < -1:
 		return cli.Usagef("--since and --tail cannot be negative")
 	}
-	namespace, err := c.Namespace()
-	if err != nil {
-		return err
-	}
-	clients, err := c.Clients()
+	clients, namespace, err := c.Connect()
 	if err != nil {
 		return err
 	}

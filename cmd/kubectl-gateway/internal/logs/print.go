@@ -32,7 +32,7 @@ type printer struct {
 }
 
 func newPrinter(out io.Writer, prefix string) *printer {
-	return &printer{out: out, prefix: prefix, widths: []int{len(stampFormat), podWidth, 0, 6, 6, 12, 10, 24, 0}}
+	return &printer{out: out, prefix: prefix, widths: []int{len(stampFormat), podWidth, 0, 6, 6, 12, 10, 30, 0}}
 }
 
 func (p *printer) header() error { return p.row(columns, "") }

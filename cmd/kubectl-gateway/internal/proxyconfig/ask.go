@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
@@ -30,15 +29,9 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// asker asks pods through a forwarded port. That goes through the API server and kubelet and comes from within the pod, so no
-// NetworkPolicy is in the way, and agents need to answer nobody else.
-type asker struct {
-	config  *rest.Config
-	clients cli.Clients
-}
-
-// ask returns what a pod says of itself.
-func (a *asker) ask(ctx context.Context, pod *corev1.Pod) (*proxyconfig.Config, error) {
+// ask returns what a pod says of itself, through a forwarded port. That goes through the API server and kubelet and comes from within
+// the pod, so no NetworkPolicy is in the way, and agents need to answer nobody else.
+func ask(ctx context.Context, clients cli.Clients, pod *corev1.Pod) (*proxyconfig.Config, error) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return nil, fmt.Errorf("it is %s", pod.Status.Phase)
 	}
@@ -51,7 +44,7 @@ func (a *asker) ask(ctx context.Context, pod *corev1.Pod) (*proxyconfig.Config, 
 	done := make(chan outcome, 1)
 	// Dialing ends with no context.
 	go func() {
-		connection, err := a.dial(pod)
+		connection, err := dial(clients, pod)
 		if err != nil {
 			done <- outcome{nil, err}
 			return
@@ -70,13 +63,13 @@ func (a *asker) ask(ctx context.Context, pod *corev1.Pod) (*proxyconfig.Config, 
 }
 
 // dial opens a connection for streams to ports of the pod, as kubectl does: over a WebSocket or, where that is refused, SPDY.
-func (a *asker) dial(pod *corev1.Pod) (httpstream.Connection, error) {
-	url := a.clients.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	transport, upgrader, err := spdy.RoundTripperFor(a.config)
+func dial(clients cli.Clients, pod *corev1.Pod) (httpstream.Connection, error) {
+	url := clients.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(clients.Config)
 	if err != nil {
 		return nil, err
 	}
-	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, a.config)
+	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, clients.Config)
 	if err != nil {
 		return nil, err
 	}

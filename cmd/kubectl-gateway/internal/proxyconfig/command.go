@@ -68,15 +68,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	case c.servers && c.reloads || c.output != "" && (c.servers || c.reloads):
 		return cli.Usagef("--servers, --reloads and -o do not go together")
 	}
-	namespace, err := c.Namespace()
-	if err != nil {
-		return err
-	}
-	config, err := c.RESTConfig()
-	if err != nil {
-		return err
-	}
-	clients, err := c.Clients()
+	clients, namespace, err := c.Connect()
 	if err != nil {
 		return err
 	}
@@ -84,7 +76,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	answers, failed := askAll(ctx, &asker{config, clients}, pods)
+	answers, failed := askAll(ctx, clients, pods)
 	if len(failed) == len(answers) {
 		return fmt.Errorf("failed to ask any of %d proxy pods: %s", len(answers), strings.Join(failed, "; "))
 	}
@@ -98,7 +90,7 @@ func (c *command) run(ctx context.Context, name string) error {
 }
 
 // askAll asks all pods, and says which could not be asked, and why.
-func askAll(ctx context.Context, a *asker, pods []corev1.Pod) (answers []answer, failed []string) {
+func askAll(ctx context.Context, clients cli.Clients, pods []corev1.Pod) (answers []answer, failed []string) {
 	answers = make([]answer, len(pods))
 	slots := make(chan struct{}, askedAtOnce)
 	var asking sync.WaitGroup
@@ -107,7 +99,7 @@ func askAll(ctx context.Context, a *asker, pods []corev1.Pod) (answers []answer,
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			answers[i].Pod = pods[i].Name
-			config, err := a.ask(ctx, &pods[i])
+			config, err := ask(ctx, clients, &pods[i])
 			if err != nil {
 				answers[i].Error = strings.Join(strings.Fields(err.Error()), " ")
 			}

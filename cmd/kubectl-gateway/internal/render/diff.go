@@ -19,7 +19,7 @@ import (
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
 // cluster's endpoints: these are not the file's to change.
 func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Table) error {
-	clients, err := c.Clients()
+	clients, _, err := c.Connect()
 	if err != nil {
 		return err
 	}

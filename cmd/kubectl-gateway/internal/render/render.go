@@ -67,8 +67,8 @@ func (c *command) run(ctx context.Context, name string) error {
 	if c.diff && len(c.files.Paths) == 0 {
 		return cli.Usagef("--diff compares a file with the cluster: name the file with -f")
 	}
-	if c.check && c.diff {
-		return cli.Usagef("--check and --diff do not go together")
+	if c.check && c.diff || (c.check || c.diff) && c.only+c.dir != "" || c.only != "" && c.dir != "" {
+		return cli.Usagef("--check, --diff, --only and --output-dir do not go together")
 	}
 	if c.check && name == "" && len(c.files.Paths) > 0 {
 		return c.checkAll(ctx)

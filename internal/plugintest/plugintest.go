@@ -1,0 +1,76 @@
+// Package plugintest builds the kubectl plugin for tests, and compares what it prints with what its documentation shows.
+package plugintest
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what the commands print into the documentation instead of comparing with it")
+
+// Build builds the plugin of the project whose directory is root as "make plugin" does, and puts it beside a kubectl that knows
+// nothing else, into a directory for the PATH.
+func Build(t testing.TB, root string) string {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir, ".") //nolint:gosec // ours
+	build.Dir = filepath.Join(root, "cmd", "kubectl-gateway")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("failed to build the plugin: %v\n%s", err, out)
+	}
+	kubectl := "#!/bin/sh\nshift\nexec " + dir + "/kubectl-gateway \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Shell runs a command in dir, with the plugin that Build put into bin and with env added to the environment, and returns what it
+// prints. That a command fails is in what it prints.
+func Shell(t testing.TB, bin, dir, command string, env ...string) string {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "sh", "-c", command) //nolint:gosec // from the project's documentation
+	shell.Dir, shell.Env = dir, append(append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH")), env...)
+	out, _ := shell.CombinedOutput()
+	return string(out)
+}
+
+// blanks at the end of lines, as tables have them, are not shown.
+var blanks = regexp.MustCompile(`(?m) +$`)
+
+// CompareDocs runs every command in the blocks of docs/kubectl-gateway.md that begin with the fence, in their order, and compares
+// what is printed with what the block shows, after normal has taken from both what is never the same twice.
+func CompareDocs(t *testing.T, root, fence string, run, normal func(string) string) {
+	t.Helper()
+	docs := filepath.Join(root, "docs", "kubectl-gateway.md")
+	content, err := os.ReadFile(docs) //nolint:gosec // ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?ms)^```" + regexp.QuoteMeta(fence) + "\n(.*?)^```\n")
+	ran, updated := 0, string(content)
+	for _, block := range blocks.FindAllStringSubmatch(updated, -1) {
+		for _, step := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+			command, shown, _ := strings.Cut(strings.TrimSuffix(step, "\n")+"\n", "\n")
+			ran++
+			got := blanks.ReplaceAllString(run(command), "")
+			if !*update && normal(got) != normal(shown) {
+				t.Errorf("%s is wrong, or the command (-update takes what that prints): %s\nprints\n%s\nnot\n%s", docs, command, got, shown)
+			}
+			updated = strings.Replace(updated, "\n$ "+command+"\n"+shown, "\n$ "+command+"\n"+got, 1)
+		}
+	}
+	if ran == 0 {
+		t.Errorf("%s has no commands in blocks of kind %q", docs, fence)
+	}
+	if *update {
+		if err := os.WriteFile(docs, []byte(updated), 0o644); err != nil { //nolint:gosec // as it was
+			t.Fatal(err)
+		}
+	}
+}

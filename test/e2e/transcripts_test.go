@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"gateway/internal/plugintest"
+	"gateway/test/internal/testenv"
+)
+
+// never are the parts of what the plugin prints that are not the same twice.
+var never = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
+	{regexp.MustCompile(`\d+ms +\d+ `), "TOOK BYTES "},
+	{regexp.MustCompile(`\b(\d+[smhd])+\b`), "AGE"},
+	{regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\b[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b`), "POD"},
+	{regexp.MustCompile(`\bload-\d+-[0-9a-f]{8}\b`), "CONFIGURATION"},
+	{regexp.MustCompile(` id \d+\b`), " id ID"},
+	// Columns are as wide as what is in them.
+	{regexp.MustCompile(` +`), " "},
+}
+
+var setsVariable = regexp.MustCompile(`^\w+=`)
+
+func normal(output string) string {
+	for _, part := range never {
+		output = part.pattern.ReplaceAllString(output, part.instead)
+	}
+	return output
+}
+
+// testTranscripts runs what docs/kubectl-gateway.md shows of a cluster.
+func testTranscripts(t *testing.T, bin string) {
+	if !onNode() {
+		t.Skip("the requests go to the addresses of Services: this machine has to be the node")
+	}
+	root := testenv.MustRoot(t)
+	s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
+	s.copyExamples(t, root)
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, s.namespace)
+		}
+		_ = kube.CoreV1().Namespaces().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+	})
+	plugintest.CompareDocs(t, root, "console cluster", func(command string) string { return s.run(t, command) }, normal)
+}
+
+// docsStage is where the commands of the documentation run: in a namespace of the test's in place of "shop", which may be somebody's.
+type docsStage struct {
+	namespace string
+	// bin has the plugin, dir what stands for the project's directory.
+	bin, dir string
+	// variables are the commands that set some: each command has a shell of its own.
+	variables string
+	requests  int
+}
+
+// copyExamples makes examples of the namespace, with the image that is on the node.
+func (s *docsStage) copyExamples(t *testing.T, root string) {
+	t.Helper()
+	const examples = "artifacts/examples"
+	must(t, os.CopyFS(filepath.Join(s.dir, examples), os.DirFS(filepath.Join(root, examples))))
+	files, err := filepath.Glob(filepath.Join(s.dir, examples, "*.yaml"))
+	must(t, err)
+	inNamespace := regexp.MustCompile(`(namespace: |kind: Namespace\nmetadata:\n  name: )shop\b`)
+	for _, file := range files {
+		content, err := os.ReadFile(file) //nolint:gosec // ours
+		must(t, err)
+		changed := inNamespace.ReplaceAllString(string(content), "${1}"+s.namespace)
+		if image := os.Getenv("ECHO_IMG"); image != "" {
+			changed = strings.ReplaceAll(changed, "gateway-echo:dev", image)
+		}
+		must(t, os.WriteFile(file, []byte(changed), 0o600))
+	}
+}
+
+// run returns what a command prints, and waits until what it brought about can be seen.
+func (s *docsStage) run(t *testing.T, command string) string {
+	t.Helper()
+	out := s.shell(t, command)
+	switch {
+	case setsVariable.MatchString(command):
+		s.variables += command + "\n"
+	case strings.HasPrefix(command, "curl "):
+		s.requests++
+		eventually(t, "the log has the request", func(context.Context) error {
+			log := s.shell(t, "kubectl gateway logs shop -n shop --no-headers --status 100-599")
+			if strings.Count(log, "\n") != s.requests {
+				return errors.New(log)
+			}
+			return nil
+		})
+	case strings.Contains(command, "gateway apply "):
+		eventually(t, "what was applied is at work", func(context.Context) error {
+			state := s.shell(t, "kubectl gateway list -n shop; kubectl gateway proxy-config shop -n shop")
+			if !strings.Contains(state, " 2/2 ") || strings.Count(state, " 4/4 ") != 2 {
+				return errors.New(state)
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+// shell returns what a command prints.
+func (s *docsStage) shell(t *testing.T, command string) string {
+	t.Helper()
+	out := plugintest.Shell(t, s.bin, s.dir, strings.ReplaceAll(s.variables+command, "-n shop", "-n "+s.namespace))
+	return strings.ReplaceAll(out, s.namespace, "shop")
+}
