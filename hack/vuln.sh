@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in what the code calls: govulncheck on the product and on the tests' module. It asks the Go
-# vulnerability database, or, where that cannot be reached, the copy in hack/vuln/db, whose date it prints.
+# Looks for known vulnerabilities in what the code calls: govulncheck on the product, the plugin, the examples for clients and the
+# tests' module. It asks the Go vulnerability database, or, where that cannot be reached, the copy in hack/vuln/db, whose date it
+# prints.
 #
 #   hack/vuln.sh               check
 #   hack/vuln.sh update DIR    make hack/vuln/db anew from DIR, a checkout of github.com/golang/vulndb
@@ -10,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 readonly live=https://vuln.go.dev copy=$PWD/hack/vuln/db
-modules=(. test cmd/kubectl-gateway hack/cluster/image)
+modules=(. test cmd/kubectl-gateway examples/clients hack/cluster/image)
 
 # update DIR: the reports on all modules that are built, of the commit that is checked out there.
 update() {
