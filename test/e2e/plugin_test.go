@@ -38,6 +38,7 @@ func TestPlugin(t *testing.T) {
 
 // testProxyPods is about what proxy-config and logs say of pods that really run.
 func testProxyPods(t *testing.T, bin string) {
+	t.Helper()
 	plugin := filepath.Join(bin, "kubectl-gateway")
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)

@@ -43,6 +43,7 @@ func normal(output string) string {
 
 // testTranscripts runs what docs/kubectl-gateway.md shows of a cluster.
 func testTranscripts(t *testing.T, bin string) {
+	t.Helper()
 	if !onNode() {
 		t.Skip("the requests go to the addresses of Services: this machine has to be the node")
 	}
