@@ -6,6 +6,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/apply"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/convert"
 	"gateway/cmd/kubectl-gateway/internal/explain"
 	"gateway/cmd/kubectl-gateway/internal/list"
 	"gateway/cmd/kubectl-gateway/internal/logs"
@@ -17,5 +18,5 @@ import (
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
-		proxyconfig.NewCommand(options), logs.NewCommand(options))
+		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options))
 }

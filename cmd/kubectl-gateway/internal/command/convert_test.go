@@ -1,0 +1,157 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+)
+
+// fixtures are what the conversion is tested with.
+const fixtures = "../convert/testdata/"
+
+// TestConvertedIsAccepted lets HAProxy check what becomes of every fixture.
+func TestConvertedIsAccepted(t *testing.T) {
+	outputs, err := filepath.Glob(fixtures + "*.out.yaml")
+	if err != nil || len(outputs) == 0 {
+		t.Fatalf("there is no output: %v", err)
+	}
+	for _, output := range outputs {
+		t.Run(filepath.Base(output), func(t *testing.T) {
+			t.Parallel()
+			notes, err := os.ReadFile(strings.Replace(output, ".out.yaml", ".notes.txt", 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := clitest.Run(t, "", "render", "--check", "-f", output)
+			for line := range strings.Lines(result.Out + result.Err) {
+				// A part that has no effect is in the notes too.
+				warning, isWarning := strings.CutPrefix(line, "warning: ")
+				_, problem, _ := strings.Cut(warning, ": ")
+				if isWarning && !strings.Contains(string(notes), problem) || strings.Contains(line, "HAProxy refuses it") {
+					t.Error(line)
+				}
+			}
+			result.Want(t, result.Code, "HAProxy accepts it")
+		})
+	}
+}
+
+// requests are made to what the fixtures for Ingresses become: ingress-nginx would do the same.
+var requests = []struct {
+	fixture string
+	args    string
+	wants   []string
+}{
+	{"hosts", "https://shop.example.com/cart", []string{"Service shop port 8080"}},
+	{"hosts", "https://shop.example.com/about", []string{"Service about port 80"}},
+	{"hosts", "https://shop.example.com/api/x", []string{"Service api port 80"}},
+	{"hosts", "https://shop.example.com/apis", []string{"Service shop port 8080"}},
+	{"hosts", "http://shop.example.com/cart", []string{"308: redirect to scheme https"}},
+	{"hosts", "http://plain.example.com/only/x", []string{"Service shop port 9090"}},
+	{"hosts", "http://plain.example.com/other", []string{"answer    404"}},
+	{"hosts", "http://any.example.com/x", []string{"Service any port 80"}},
+	{"hosts", "http://nobody.example.org/x", []string{"Service fallback port 80"}},
+	{"hosts", "http://nobody.example.org/status", []string{"Service status port 80"}},
+
+	{"merged", "http://www.example.com/", []string{"Service old port 80"}},
+	{"merged", "http://example.com/", []string{"Service old port 80"}},
+	{"merged", "http://www.example.com/young", []string{"308: redirect to scheme https"}},
+	{"merged", "https://www.example.com/young", []string{"Service young port 80"}},
+	{"merged", "http://api.example.com/other", []string{"Service rest port 80"}},
+
+	{"rewrite", "http://prefix.example.com/api/x/y", []string{"Service api port 80", "request header x-forwarded-prefix: set [\"/api\"]", "path for the backend: / in place of the first segment"}},
+	{"rewrite", "http://prefix.example.com/v12/xyz", []string{"Service versions port 80"}},
+	{"rewrite", "http://prefix.example.com/", []string{"Service web port 80"}},
+	{"rewrite", "http://nested.example.com/outer/x", []string{"Service api port 80", "path for the backend: /inner/ in place of the first segment"}},
+	{"rewrite", "http://fixed.example.com/App/x", []string{"Service app port 80", "path for the backend: /\n"}},
+	{"rewrite", "http://fixed.example.com/apps", []string{"Service app port 80"}},
+	{"rewrite", "http://fixed.example.com/x", []string{"Service web port 80"}},
+	{"rewrite", "http://regex.example.com/USERS/12/orders", []string{"Service orders port 80"}},
+	{"rewrite", "http://regex.example.com/users/12/orders/1", []string{"Service user port 80"}},
+	{"rewrite", "http://regex.example.com/bcd", []string{"Service ab port 80"}},
+
+	{"redirects", "http://old.example.com/x?y=z", []string{"308: redirect to scheme https, host new.example.com, port 8443\n"}},
+	{"redirects", "http://old.example.com/sale/x", []string{"302: redirect to scheme https, host sale.example.com, path /today"}},
+	{"redirects", "http://mixed.example.com/.well-known/x", []string{"Service acme port 80"}},
+	{"redirects", "http://mixed.example.com/x", []string{"308: redirect to scheme https"}},
+	{"redirects", "https://mixed.example.com/x", []string{"Service web port 80"}},
+	{"redirects", "https://example.com/", []string{"302: redirect to path /welcome"}},
+	{"redirects", "https://example.com/shop/x", []string{"Service web port 80"}},
+	{"redirects", "http://www.example.com/x", []string{"308: redirect to host example.com"}},
+
+	{"canary", "http://canary.example.com/x", []string{"80% to Service web port 80", "20% to Service web-canary port 80", "timeout: 2m0s"}},
+	{"canary", "http://canary.example.com/x -H X-Canary:always", []string{"100% to Service web-canary port 80"}},
+	{"canary", "http://canary.example.com/x -H X-Canary:never -H Cookie:canary=always", []string{"100% to Service web port 80"}},
+	{"canary", "http://canary.example.com/x -H Cookie:a=b;canary=always;c=d", []string{"100% to Service web-canary port 80"}},
+	{"canary", "http://canary.example.com/x -H Cookie:nocanary=always", []string{"80% to Service web port 80"}},
+	{"canary", "http://canary.example.com/api/x -H X-Region:eu-1", []string{"100% to Service api-canary port 80"}},
+	{"canary", "http://canary.example.com/api/x -H X-Region:asia", []string{"100% to Service api port 80"}},
+
+	{"settings", "http://settings.example.com/x", []string{
+		"filter    CORS: pages of https://*.example.org, https://app.example.com may use it", "host for the backend: inner.example.com",
+		"body: up to 8388608 bytes", "timeout: 1h0m0s", "retries: up to 1, also after an answer of 502, 503", "cookie route",
+	}},
+	{"settings", "http://settings.example.com/secure", []string{"retries: up to 0"}},
+
+	{"listed", "http://listed.example.com/", []string{"Service web port 80"}},
+	{"listed", "http://listed.example.com/internal/x", []string{"answer    503"}},
+	{"listed", "http://listed.example.com/administration", []string{"answer    503"}},
+}
+
+// TestConvertedBehaves asks explain what becomes of requests.
+func TestConvertedBehaves(t *testing.T) {
+	for _, test := range requests {
+		t.Run(test.fixture+" "+test.args, func(t *testing.T) {
+			t.Parallel()
+			gateways := clitest.Run(t, "", "convert", "-f", fixtures+"ingress-"+test.fixture+".in.yaml", "-n", "default").Out
+			first, _, _ := strings.Cut(gateways, "---\n") // that of the first namespace
+			clitest.Run(t, first, append([]string{"explain", "-f", "-"}, strings.Fields(test.args)...)...).Want(t, 0, test.wants...)
+		})
+	}
+}
+
+// TestConvert is about what the command says and how it ends.
+func TestConvert(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	const ingress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: a, annotations: {nginx.ingress.kubernetes.io/%s}}
+spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
+`
+	plain := strings.Replace(ingress, "%s", "use-regex: 'false'", 1)
+	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/8", 1)
+	const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ingress}
+spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`
+	for _, test := range []struct {
+		name, stdin string
+		args        []string
+		code        int
+		wants       []string
+	}{
+		{"all carried over", plain + "---\n{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 0, []string{"name: ingress\n", "1 Gateway made of 1 Ingress; passed over: 1 Service\n"}},
+		{"something listed", ranges, nil, 3, []string{
+			"default/a Ingress: annotation whitelist-source-range: ", "requests are answered with 503\n", "1 Gateway made of 1 Ingress; not carried over as it was: 1 thing, see above\n", "directResponse:\n",
+		}},
+		{"open", ranges, []string{"--open"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
+		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
+		{"a List", plain + "---" + gateway, []string{"-o", "json", "--name", "web"}, 0, []string{`"kind": "List"`}},
+		{"one name for two", plain + "---" + gateway, nil, 2, []string{"two Gateways would be named default/ingress: name that of the Ingresses with --name"}},
+		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is neither an Ingress nor a Gateway of the Gateway API in -"}},
+		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
+		{"a bad output", plain, []string{"-o", "xml"}, 2, []string{`unknown output "xml": use json or yaml`}},
+		{"a bad name", plain, []string{"--name", "A"}, 2, []string{`"A" is no name for a Gateway`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			clitest.Run(t, test.stdin, append([]string{"convert", "-f", "-"}, test.args...)...).Want(t, test.code, test.wants...)
+		})
+	}
+	clitest.Run(t, "", "convert").Want(t, 2, "name a file with -f")
+}

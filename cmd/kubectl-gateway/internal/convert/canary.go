@@ -1,0 +1,146 @@
+package convert
+
+import (
+	"regexp"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// canary is which requests a canary gets: those with a header, then those with a cookie, then a share of the others.
+type canary struct {
+	header, value, pattern string
+	cookie                 string
+	weight, total          int32
+}
+
+func isCanary(ingress *networkingv1.Ingress) bool {
+	return equalValues(ingress.Annotations[prefix+"canary"], "true")
+}
+
+// ofCanary are the annotations that a canary has of its own. All others are those of the main Ingress.
+var ofCanary = []string{"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie"}
+
+func setCanary(s *settings, value string) string {
+	if !equalValues(value, "true") {
+		return ""
+	}
+	s.canary = &canary{header: s.values["canary-by-header"], value: s.values["canary-by-header-value"], pattern: s.values["canary-by-header-pattern"], total: 100}
+	if total, ok := s.number("canary-weight-total"); ok {
+		s.canary.total = max(100, total)
+	}
+	if weight, ok := s.number("canary-weight"); ok {
+		s.canary.weight = min(weight, s.canary.total)
+	}
+	if s.canary.header != "" && !isHeaderName(s.canary.header) {
+		s.noteAnnotation("canary-by-header", "it is no name of a header")
+		s.canary.header = ""
+	}
+	if c := s.canary; c.value != "" && !isHeaderText(c.value) || c.pattern != "" && !isHeaderText(anywhere(c.pattern)) {
+		s.noteAnnotation("canary-by-header", "its values cannot be compared: the header does not count")
+		s.canary.header = ""
+	}
+	if cookie := s.values["canary-by-cookie"]; cookie != "" && !isCookieName(cookie) {
+		s.noteAnnotation("canary-by-cookie", "it is no name of a cookie")
+	} else {
+		s.canary.cookie = cookie
+	}
+	return ""
+}
+
+// anywhere returns an expression that matches values with the pattern in them, as nginx does.
+func anywhere(pattern string) string { return ".*(" + pattern + ").*" }
+
+// addCanary gives the locations of a main Ingress their canaries.
+func (s *site) addCanary(settings *settings, name string, rule *networkingv1.IngressRule) {
+	h := &host{name: name}
+	for _, other := range s.hosts {
+		if other.name == name {
+			h = other
+		}
+	}
+	for _, l := range locations(settings, rule) {
+		i := slices.IndexFunc(h.locations, l.equals)
+		switch {
+		case i < 0:
+			l.note(l.name(), "%s%s: it is the canary of no other Ingress", h, l.path)
+		case h.locations[i].canary != nil:
+			l.note(l.name(), "%s%s: it has another canary already", h, l.path)
+		default:
+			h.locations[i].canary = l
+		}
+	}
+}
+
+// choice is a condition by which one of two backends is chosen, and whether that is the canary.
+type choice struct {
+	header appv1.HeaderMatch
+	canary bool
+}
+
+// choices returns the conditions in the order in which they count.
+func (c *canary) choices() []choice {
+	var all []choice
+	header := func(name, value string, kind appv1.ValueMatchType) appv1.HeaderMatch {
+		return appv1.HeaderMatch{Name: appv1.HeaderName(name), Value: value, Type: kind}
+	}
+	switch {
+	case c.header == "":
+	case c.value != "":
+		all = append(all, choice{header(c.header, c.value, ""), true})
+	case c.pattern != "":
+		all = append(all, choice{header(c.header, anywhere(c.pattern), appv1.ValueMatchRegularExpression), true})
+	default:
+		all = append(all, choice{header(c.header, "always", ""), true}, choice{header(c.header, "never", ""), false})
+	}
+	if c.cookie != "" {
+		cookie := func(value string) appv1.HeaderMatch {
+			return header("Cookie", "(.*; ?)?"+regexp.QuoteMeta(c.cookie)+"="+value+"(;.*)?", appv1.ValueMatchRegularExpression)
+		}
+		all = append(all, choice{cookie("always"), true}, choice{cookie("never"), false})
+	}
+	return all
+}
+
+// splitRule returns the rules for a location and its canary: one for each condition, then that by weight.
+func (s *site) splitRule(h *host, l *location, rule appv1.RouteRule, main *appv1.BackendRef) []appv1.RouteRule {
+	c := l.canary.settings.canary
+	other := s.ref(l.canary)
+	if other == nil || main == nil {
+		return []appv1.RouteRule{rule}
+	}
+	s.noteSharedCanary(h, l)
+	if len(c.choices()) > 0 && rule.Matches[0].Path.Type == appv1.PathMatchRegularExpression && len(h.locations) > 1 {
+		l.note(l.canary.name(), "%s%s: of expressions, those with a header are tried first here: nginx goes by the path first", h, l.path)
+	}
+	var rules []appv1.RouteRule
+	for _, choice := range c.choices() {
+		conditional := *rule.DeepCopy()
+		conditional.Matches[0].Headers = []appv1.HeaderMatch{choice.header}
+		conditional.BackendRefs = []appv1.BackendRef{*main}
+		if choice.canary {
+			conditional.BackendRefs = []appv1.BackendRef{*other}
+		}
+		rules = append(rules, conditional)
+	}
+	if c.weight > 0 {
+		main, other := *main, *other
+		main.Weight, other.Weight = new(c.total-c.weight), new(c.weight)
+		rule.BackendRefs = []appv1.BackendRef{main, other}
+	}
+	return append(rules, rule)
+}
+
+// noteSharedCanary lists the other paths that nginx has the canary for, because they have the same Service.
+func (s *site) noteSharedCanary(h *host, l *location) {
+	for _, other := range s.hosts {
+		for _, sharing := range other.locations {
+			service := sharing.backend.Service
+			if sharing != l && sharing.canary == nil && service != nil && *service == *l.backend.Service {
+				l.note(l.canary.name(), "%s%s: nginx has the canary also for %s%s, which has the same Service: here it has none", h, l.path, other, sharing.path)
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+)
+
+const long = `Make Gateways of Ingresses (networking.k8s.io/v1, as ingress-nginx reads them) and of the Gateway API's Gateways with their
+HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes and BackendTLSPolicies. No cluster is needed.
+
+The Gateways are printed, one for the Ingresses of a namespace and one for each Gateway. What is not carried over, or
+differently, is listed on standard error, a line each; the answer no (3) is that there is such a line. Services are asked for
+the numbers of their ports, so give them too. Other objects are passed over.
+
+Rules whose access control is not carried over (passwords, external authentication, address ranges) answer 503 instead of
+letting everybody in, unless --open is given.`
+
+const examples = `  kubectl gateway convert -f ingresses.yaml > gateways.yaml
+  kubectl get ingresses,services -A -o yaml | kubectl gateway convert -f - > gateways.yaml
+  kubectl gateway convert -f gateway-api/ | kubectl gateway render -f - --check`
+
+type command struct {
+	*cli.Options
+	files  cli.Files
+	name   string
+	output string
+	open   bool
+}
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	c := &command{Options: options}
+	cmd := &cobra.Command{
+		Use: "convert -f FILE", Short: "Make Gateways of Ingresses and of the Gateway API's objects", Long: long, Example: examples,
+		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error { return c.run() },
+	}
+	cli.AddFileFlags(cmd, &c.files, "file or directory with the objects, - for standard input")
+	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateways that take the Ingresses of a namespace")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "yaml", "json or yaml")
+	cmd.Flags().BoolVar(&c.open, "open", false, "let requests through whose access control is not carried over")
+	return cmd
+}
+
+func (c *command) run() error {
+	switch {
+	case len(c.files.Paths) == 0:
+		return cli.Usagef("name a file with -f")
+	case c.output != "json" && c.output != "yaml":
+		return cli.Usagef("unknown output %q: use json or yaml", c.output)
+	case !isGatewayName(c.name):
+		return cli.Usagef("%q is no name for a Gateway: use up to 55 lower-case letters, digits and '-', a letter first", c.name)
+	}
+	documents, err := c.files.Read(c.In)
+	if err != nil {
+		return err
+	}
+	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
+	namespace, err := c.Namespace()
+	if err != nil {
+		namespace = metav1.NamespaceDefault
+	}
+	result, err := Convert(Input{Documents: documents, Namespace: namespace, Name: c.name, Open: c.open})
+	if err != nil {
+		return err
+	}
+	return c.print(result)
+}
+
+func (c *command) print(result *Result) error {
+	for _, note := range result.Notes {
+		_, _ = fmt.Fprintln(c.ErrOut, note)
+	}
+	if len(result.Gateways) == 0 && len(result.Notes) == 0 {
+		return fmt.Errorf("there is neither an Ingress nor a Gateway of the Gateway API in %s", strings.Join(c.files.Paths, ", "))
+	}
+	content, err := encode(result.Gateways, c.output)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Out.Write(content); err != nil {
+		return err
+	}
+	summary := fmt.Sprintf("%s made of %s", count(len(result.Gateways), "Gateway"), counts(result.Converted))
+	if len(result.PassedOver) > 0 {
+		summary += "; passed over: " + counts(result.PassedOver)
+	}
+	if len(result.Notes) > 0 {
+		return cli.Nof("%s; not carried over as it was: %s, see above", summary, count(len(result.Notes), "thing"))
+	}
+	_, _ = fmt.Fprintln(c.ErrOut, summary)
+	return nil
+}
+
+func counts(kinds map[string]int) string {
+	var all []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, count(kinds[kind], kind))
+	}
+	if len(all) == 0 {
+		return "nothing"
+	}
+	return strings.Join(all, ", ")
+}
+
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "s"):
+		noun += "e"
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "way"):
+		noun = strings.TrimSuffix(noun, "y") + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,97 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routing"
+)
+
+// Input is what is converted.
+type Input struct {
+	Documents []cli.Document
+	// Namespace is that of objects which name none.
+	Namespace string
+	// Name is that of the Gateway which takes the Ingresses of a namespace.
+	Name string
+	// Open lets rules take requests whose access control is not carried over.
+	Open bool
+}
+
+// Result is what it was converted to.
+type Result struct {
+	Gateways []*appv1.Gateway
+	// Notes say what is not carried over, or differently.
+	Notes []Note
+	// Converted and PassedOver count objects by kind.
+	Converted, PassedOver map[string]int
+}
+
+// objects are what is converted, and what that refers to. All are in a namespace.
+type objects struct {
+	ingresses []*networkingv1.Ingress
+
+	// gateways and what is below are the Gateway API's, of any version that v1 has all fields of.
+	gateways   []*gatewayv1.Gateway
+	httpRoutes []*gatewayv1.HTTPRoute
+	grpcRoutes []*gatewayv1.GRPCRoute
+	tlsRoutes  []*gatewayv1.TLSRoute
+	tcpRoutes  []*gatewayv1.TCPRoute
+	policies   []*gatewayv1.BackendTLSPolicy
+
+	// services are not converted, but asked for their ports.
+	services map[types.NamespacedName]*corev1.Service
+}
+
+// Convert returns the Gateways in place of the Ingresses and of the Gateway API's Gateways and routes.
+func Convert(in Input) (*Result, error) {
+	r := newReader(in.Namespace)
+	for _, document := range in.Documents {
+		if err := r.read(document); err != nil {
+			return nil, err
+		}
+	}
+	gateways := append(fromIngresses(&r.objects, in, r.notes), fromGatewayAPI(&r.objects, r.notes)...)
+	seen := map[string]bool{}
+	for _, gateway := range gateways {
+		name := objectName(gateway)
+		if seen[name] {
+			return nil, cli.Usagef("two Gateways would be named %s: name that of the Ingresses with --name", name)
+		}
+		seen[name] = true
+		_, problems := routing.Compile(&gateway.Spec)
+		for _, problem := range problems {
+			r.note(name+" Gateway", "%s", problem.Message)
+		}
+	}
+	slices.SortStableFunc(r.all, func(a, b Note) int { return strings.Compare(a.Object, b.Object) })
+	return &Result{Gateways: gateways, Notes: r.all, Converted: r.converted, PassedOver: r.passedOver}, nil
+}
+
+// newGateway returns an empty Gateway.
+func newGateway(namespace, name string) *appv1.Gateway {
+	return &appv1.Gateway{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appv1.SchemeGroupVersion.String(), Kind: "Gateway"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
+}
+
+func objectName(object metav1.Object) string {
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// compareAge orders objects by when they were made.
+func compareAge(a, b metav1.Object) int {
+	return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
+}
+
+// compareNames orders objects by namespace and name.
+func compareNames(a, b metav1.Object) int { return strings.Compare(objectName(a), objectName(b)) }

@@ -1,0 +1,150 @@
+package convert
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+// TestGolden compares what becomes of testdata/NAME.in.yaml with NAME.out.yaml and NAME.notes.txt. That an API server admits it,
+// that HAProxy accepts it, and what it does is tested in packages clustertest and command.
+func TestGolden(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("there is no input: %v", err)
+	}
+	for _, input := range inputs {
+		name := strings.TrimSuffix(input, ".in.yaml")
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			result := convertFile(t, input)
+			content, err := encode(result.Gateways, "yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareGolden(t, name+".out.yaml", content)
+			var notes bytes.Buffer
+			for _, note := range result.Notes {
+				notes.WriteString(note.String() + "\n")
+			}
+			compareGolden(t, name+".notes.txt", notes.Bytes())
+		})
+	}
+}
+
+// convertFile converts the objects of a file.
+func convertFile(t *testing.T, path string) *Result {
+	t.Helper()
+	documents, err := cli.Files{Paths: []string{path}}.Read(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := Convert(Input{Documents: documents, Namespace: "default", Name: "ingress"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func compareGolden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // as the others
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // a golden file
+	if err != nil {
+		t.Fatalf("failed to read the golden file (-update writes it): %v", err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (if it should, run the test with -update); got:\n%s", path, got)
+	}
+}
+
+// TestNoAnnotationIsDropped gives an Ingress each of ingress-nginx's annotations (testdata/annotations.txt, from its documentation
+// and source) beside those that it is part of: there is an effect on the Gateway, or a note.
+func TestNoAnnotationIsDropped(t *testing.T) {
+	content, err := os.ReadFile("testdata/annotations.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	convert := func(annotations map[string]string) (string, int) {
+		result, err := Convert(Input{Documents: mainAndOther(annotations), Namespace: "default", Name: "ingress"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := encode(result.Gateways, "yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content), len(result.Notes)
+	}
+	values := []string{"true", "false", "7", "https://b.example.com", "/b", "b.example.com", "cookie", "round_robin"}
+	for name := range strings.FieldsSeq(string(content)) {
+		var without map[string]string
+		for beginning, annotations := range wholes {
+			if strings.HasPrefix(name, beginning) {
+				without = annotations
+			}
+		}
+		outWithout, notesWithout := convert(without)
+		if !slices.ContainsFunc(values, func(value string) bool {
+			with := map[string]string{name: value}
+			for other, value := range without {
+				if other != name {
+					with[other] = value
+				}
+			}
+			out, notes := convert(with)
+			return out != outWithout || notes > notesWithout
+		}) {
+			t.Errorf("%s beside %v changes nothing, and is not noted", name, without)
+		}
+	}
+}
+
+// wholes are the annotations that those with a beginning are part of.
+var wholes = map[string]map[string]string{
+	"cors-":                   {"enable-cors": "true", "cors-allow-origin": "https://a.example.com"},
+	"session-cookie-":         {"affinity": "cookie"},
+	"canary-":                 {"canary": "true", "canary-by-header": "X-Canary"},
+	"permanent-redirect-code": {"permanent-redirect": "https://a.example.com"},
+	"temporal-redirect-code":  {"temporal-redirect": "https://a.example.com"},
+	"x-forwarded-prefix":      {"rewrite-target": "/$1"},
+}
+
+// mainAndOther are an Ingress with certificates, and another of the same host that has ingress-nginx's annotations.
+func mainAndOther(annotations map[string]string) []cli.Document {
+	ingress := func(name, path string, annotations map[string]any) cli.Document {
+		return cli.Document{Source: name, Object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": name, "annotations": annotations},
+			"spec": map[string]any{
+				"tls": []any{map[string]any{"hosts": []any{"www.example.com"}, "secretName": "www"}},
+				"rules": []any{map[string]any{"host": "www.example.com", "http": map[string]any{"paths": []any{map[string]any{
+					"path": path, "pathType": "Prefix",
+					"backend": map[string]any{"service": map[string]any{"name": name, "port": map[string]any{"number": int64(80)}}},
+				}}}}},
+			},
+		}}}
+	}
+	prefixed := map[string]any{}
+	path := "/"
+	for name, value := range annotations {
+		prefixed[prefix+name] = value
+		if name == "canary" {
+			path = "/main"
+		}
+	}
+	return []cli.Document{ingress("main", "/main", nil), ingress("other", path, prefixed)}
+}

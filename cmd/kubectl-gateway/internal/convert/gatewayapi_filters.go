@@ -1,0 +1,210 @@
+package convert
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// ourFilters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
+// demands it; otherwise says what becomes of them.
+func ourFilters(at place, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RouteFilter, bool) {
+	var filters []appv1.RouteFilter
+	pass := true
+	for i := range sources {
+		at, source := at.at("filters[%d]", i), &sources[i]
+		filter, ok := ourFilter(at, source)
+		switch {
+		case !ok:
+			at.note("%s is not carried over: %s", source.Type, otherwise)
+			pass = false
+		case filter != nil:
+			filters = append(filters, *filter)
+		}
+	}
+	if !pass {
+		return nil, false
+	}
+	if slices.ContainsFunc(filters, func(filter appv1.RouteFilter) bool { return filter.RequestRedirect != nil }) {
+		filters = slices.DeleteFunc(filters, func(filter appv1.RouteFilter) bool {
+			beside := filter.RequestRedirect == nil && filter.CORS == nil
+			if beside {
+				at.note("%s is left out: only CORS can be beside RequestRedirect", filter.Type)
+			}
+			return beside
+		})
+	}
+	return filters, true
+}
+
+// ourFilter returns a filter, or none if nothing is left of it. False means that requests must not go on.
+func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RouteFilter, bool) {
+	filter, ok := appv1.RouteFilter{Type: appv1.RouteFilterType(source.Type)}, true
+	switch source.Type {
+	case gatewayv1.HTTPRouteFilterRequestHeaderModifier:
+		filter.RequestHeaderModifier = ourHeaders(at, or(source.RequestHeaderModifier, gatewayv1.HTTPHeaderFilter{}))
+	case gatewayv1.HTTPRouteFilterResponseHeaderModifier:
+		filter.ResponseHeaderModifier = ourHeaders(at, or(source.ResponseHeaderModifier, gatewayv1.HTTPHeaderFilter{}))
+	case gatewayv1.HTTPRouteFilterRequestRedirect:
+		filter.RequestRedirect, ok = ourRedirect(at, or(source.RequestRedirect, gatewayv1.HTTPRequestRedirectFilter{}))
+	case gatewayv1.HTTPRouteFilterURLRewrite:
+		filter.URLRewrite, ok = ourRewrite(at, or(source.URLRewrite, gatewayv1.HTTPURLRewriteFilter{}))
+	case gatewayv1.HTTPRouteFilterCORS:
+		filter.CORS = ourCORS(at, or(source.CORS, gatewayv1.HTTPCORSFilter{}))
+	case gatewayv1.HTTPRouteFilterRequestMirror:
+		at.note("RequestMirror is not carried over: requests go to the backendRefs alone")
+	default:
+		return nil, false
+	}
+	if filter == (appv1.RouteFilter{Type: filter.Type}) {
+		return nil, ok
+	}
+	return &filter, ok
+}
+
+// ourBackendFilters returns the filters of a backendRef. False means that no request must go there.
+func ourBackendFilters(at place, sources []gatewayv1.HTTPRouteFilter) ([]appv1.BackendRefFilter, bool) {
+	const otherwise = "the Service is left out, and its share goes to the others"
+	var filters []appv1.BackendRefFilter
+	all, ok := ourFilters(at, sources, otherwise)
+	for _, filter := range all {
+		if filter.RequestHeaderModifier == nil && filter.ResponseHeaderModifier == nil {
+			at.note("%s is not carried over for one Service: %s", filter.Type, otherwise)
+			return nil, false
+		}
+		filters = append(filters, appv1.BackendRefFilter{
+			Type:                  appv1.BackendRefFilterType(filter.Type),
+			RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
+		})
+	}
+	return filters, ok
+}
+
+func ourHeaders(at place, source gatewayv1.HTTPHeaderFilter) *appv1.HeaderFilter {
+	headers := func(what string, sources []gatewayv1.HTTPHeader) []appv1.Header {
+		var all []appv1.Header
+		for _, header := range sources {
+			if !isChangeableHeader(string(header.Name)) || !isHeaderText(header.Value) {
+				at.note("%s %s: %q is left out: the header cannot be changed so", what, header.Name, header.Value)
+				continue
+			}
+			all = append(all, appv1.Header{Name: appv1.ModifiedHeaderName(header.Name), Value: header.Value})
+		}
+		return all
+	}
+	filter := &appv1.HeaderFilter{Set: headers("set", source.Set), Add: headers("add", source.Add)}
+	for _, name := range source.Remove {
+		if !isChangeableHeader(name) {
+			at.note("remove %s is left out: the header cannot be changed", name)
+			continue
+		}
+		filter.Remove = append(filter.Remove, appv1.ModifiedHeaderName(name))
+	}
+	if filter.Set == nil && filter.Add == nil && filter.Remove == nil {
+		return nil
+	}
+	return filter
+}
+
+func ourRedirect(at place, source gatewayv1.HTTPRequestRedirectFilter) (*appv1.RequestRedirect, bool) {
+	path, ok := ourPath(at, source.Path)
+	return &appv1.RequestRedirect{
+		Scheme: or(source.Scheme, ""), Hostname: appv1.PreciseHostname(or(source.Hostname, "")), Path: path, Port: source.Port,
+		StatusCode: ptr(int32(or(source.StatusCode, 302))), //nolint:gosec // one of a few
+	}, ok
+}
+
+func ourRewrite(at place, source gatewayv1.HTTPURLRewriteFilter) (*appv1.URLRewrite, bool) {
+	if source == (gatewayv1.HTTPURLRewriteFilter{}) {
+		return nil, true
+	}
+	path, ok := ourPath(at, source.Path)
+	return &appv1.URLRewrite{Hostname: appv1.PreciseHostname(or(source.Hostname, "")), Path: path}, ok
+}
+
+func ourPath(at place, source *gatewayv1.HTTPPathModifier) (*appv1.PathModifier, bool) {
+	if source == nil {
+		return nil, true
+	}
+	path := &appv1.PathModifier{Type: appv1.PathModifierType(source.Type)}
+	value := cmp.Or(or(source.ReplaceFullPath, ""), or(source.ReplacePrefixMatch, ""), "/")
+	if path.Type == appv1.PathModifierReplaceFullPath {
+		path.ReplaceFullPath = appv1.URLPath(value)
+	} else {
+		path.ReplacePrefixMatch = appv1.URLPath(value)
+	}
+	if !isURLPath(value) {
+		at.note("path %q cannot be set", value)
+	}
+	return path, isURLPath(value)
+}
+
+// ourCORS returns the filter, or none if no origin is left, which is what browsers do without.
+func ourCORS(at place, source gatewayv1.HTTPCORSFilter) *appv1.CORS {
+	cors := &appv1.CORS{AllowCredentials: or(source.AllowCredentials, false)}
+	for _, origin := range source.AllowOrigins {
+		lower := strings.ToLower(string(origin))
+		switch {
+		case !isOrigin(lower):
+			at.note("allowOrigins: %s is left out: name hosts, with *. for those below one", origin)
+		case !slices.Contains(cors.AllowOrigins, appv1.CORSOrigin(lower)):
+			cors.AllowOrigins = append(cors.AllowOrigins, appv1.CORSOrigin(lower))
+		}
+	}
+	if len(cors.AllowOrigins) == 0 {
+		at.note("CORS is left out: it allows no origin")
+		return nil
+	}
+	if cors.AllowCredentials && slices.Contains(cors.AllowOrigins, "*") {
+		at.note("allowCredentials is left out, as every origin is allowed: name the origins to have both")
+		cors.AllowCredentials = false
+	}
+	for _, method := range source.AllowMethods {
+		switch {
+		case method == "*" && cors.AllowCredentials:
+			// Browsers take "*" for the name of a method here.
+			for _, each := range methods {
+				cors.AllowMethods = append(cors.AllowMethods, appv1.CORSMethod(each))
+			}
+		case method == "*" || slices.Contains(methods, string(method)):
+			cors.AllowMethods = append(cors.AllowMethods, appv1.CORSMethod(method))
+		default:
+			at.note("allowMethods: %s is left out", method)
+		}
+	}
+	cors.AllowHeaders = ourCORSHeaders(at.at("allowHeaders"), source.AllowHeaders, cors.AllowCredentials)
+	cors.ExposeHeaders = ourCORSHeaders(at.at("exposeHeaders"), source.ExposeHeaders, false)
+	if source.MaxAge > 0 {
+		cors.MaxAge = &source.MaxAge
+	}
+	return cors
+}
+
+func ourCORSHeaders(at place, sources []gatewayv1.HTTPHeaderName, credentials bool) []appv1.CORSHeaderName {
+	var all []appv1.CORSHeaderName
+	for _, name := range sources {
+		switch {
+		case name == "*" && credentials:
+			at.note("* is left out: name the headers, as it does not hold for requests with credentials")
+		case name != "*" && !isHeaderName(string(name)):
+			at.note("%s is left out: it cannot be a header's name", name)
+		case !slices.Contains(all, appv1.CORSHeaderName(name)):
+			all = append(all, appv1.CORSHeaderName(name))
+		}
+	}
+	return all
+}
+
+// notePreflight lists rules with CORS whose matches leave out preflight requests.
+func notePreflight(at place, rule *appv1.RouteRule) {
+	isCORS := func(filter appv1.RouteFilter) bool { return filter.CORS != nil }
+	other := func(match appv1.RouteMatch) bool { return match.Method != "" && match.Method != http.MethodOptions }
+	if slices.ContainsFunc(rule.Filters, isCORS) && slices.ContainsFunc(rule.Matches, other) {
+		at.note("CORS: preflight requests have the method OPTIONS, which a match leaves out: add one for it")
+	}
+}

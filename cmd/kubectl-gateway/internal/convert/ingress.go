@@ -1,0 +1,286 @@
+package convert
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// fromIngresses returns a Gateway for the Ingresses of each namespace, read as ingress-nginx reads them: the oldest first, which
+// wins where two say something else of the same path.
+func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
+	ingresses := slices.Clone(in.ingresses)
+	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int { return cmp.Or(compareAge(a, b), compareNames(b, a)) })
+	sites := map[string]*site{}
+	for _, canaries := range []bool{false, true} {
+		for _, ingress := range ingresses {
+			if isCanary(ingress) != canaries {
+				continue
+			}
+			s, ok := sites[ingress.Namespace]
+			if !ok {
+				s = newSite(in, ingress.Namespace, n)
+				sites[ingress.Namespace] = s
+			}
+			s.add(readSettings(ingress, options.Open, n))
+		}
+	}
+	var gateways []*appv1.Gateway
+	homes := map[string]string{}
+	for _, namespace := range slices.Sorted(maps.Keys(sites)) {
+		s := sites[namespace]
+		gateways = append(gateways, s.gateway(options.Name))
+		for _, h := range s.hosts {
+			if other, ok := homes[h.name]; ok {
+				n.note(namespace+"/"+options.Name+" Gateway", "%s is a host of namespace %s too: each namespace has a Gateway with an address of its own, and a host has one address: "+
+					"move these Ingresses into one namespace, with their Services", h, other)
+			}
+			homes[h.name] = namespace
+		}
+	}
+	return gateways
+}
+
+// site is what the Ingresses of a namespace say.
+type site struct {
+	*notes
+	in        *objects
+	namespace string
+	// hosts are in the order in which they were first named.
+	hosts    []*host
+	aliases  map[appv1.Hostname]bool
+	secrets  []string
+	backends []appv1.Backend
+}
+
+func newSite(in *objects, namespace string, n *notes) *site {
+	return &site{notes: n, in: in, namespace: namespace, aliases: map[appv1.Hostname]bool{}}
+}
+
+// host is what nginx calls a server.
+type host struct {
+	// name is "" for every host that is not named.
+	name      string
+	aliases   []appv1.Hostname
+	locations []*location
+	// root takes what no location takes, nil: that is answered with 404.
+	root *location
+	tls  bool
+	// www is the name with "www." before it, or without, if it is to be redirected to this one.
+	www string
+}
+
+func (h *host) String() string { return cmp.Or(h.name, "the host *") }
+
+// location is a path of a host.
+type location struct {
+	*settings
+	path     string
+	pathType networkingv1.PathType
+	backend  networkingv1.IngressBackend
+	canary   *location
+}
+
+func (l *location) equals(other *location) bool {
+	return l.path == other.path && l.pathType == other.pathType
+}
+
+// add adds what an Ingress says. Canaries come last.
+func (s *site) add(settings *settings) {
+	ingress := settings.ingress
+	if class := cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"], "nginx"); class != "nginx" {
+		settings.note(settings.name(), "it is of class %s: it is read as ingress-nginx reads Ingresses", class)
+	}
+	if len(ingress.Spec.Rules) == 0 && ingress.Spec.DefaultBackend != nil {
+		s.addDefault(settings)
+	}
+	for i := range ingress.Spec.Rules {
+		rule := &ingress.Spec.Rules[i]
+		name := strings.ToLower(rule.Host)
+		if name != "" && !isHostname(name) {
+			settings.note(settings.name(), "host %q: it is no hostname", rule.Host)
+			continue
+		}
+		if settings.canary != nil {
+			s.addCanary(settings, name, rule)
+			continue
+		}
+		s.addRule(settings, name, rule)
+	}
+	if settings.canary == nil {
+		s.addTLS(settings)
+	}
+}
+
+// addDefault makes the backend of an Ingress without rules that of all hosts without a name.
+func (s *site) addDefault(settings *settings) {
+	if settings.canary != nil {
+		settings.note(settings.name(), "defaultBackend: a canary has none")
+		return
+	}
+	// nginx leaves redirects and rewrites out here.
+	settings.redirect, settings.rewriteTarget, settings.appRoot = nil, "", ""
+	if h := s.host("", settings); h.root == nil {
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *settings.ingress.Spec.DefaultBackend}
+	}
+}
+
+// host returns the host of that name. What an Ingress says of whole hosts counts for those that it is the first to name.
+func (s *site) host(name string, settings *settings) *host {
+	for _, h := range s.hosts {
+		if h.name == name {
+			return h
+		}
+	}
+	h := &host{name: name}
+	if backend := settings.ingress.Spec.DefaultBackend; backend != nil && len(settings.ingress.Spec.Rules) > 0 {
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *backend}
+	}
+	if strings.HasPrefix(name, "*.") {
+		settings.note(settings.name(), "host %s: it stands for names with more labels too, like a.b%s", name, name[1:])
+	}
+	s.hosts = append(s.hosts, h)
+	return h
+}
+
+// addRule adds the paths of a host. The first to say something of a path wins.
+func (s *site) addRule(settings *settings, name string, rule *networkingv1.IngressRule) {
+	h := s.host(name, settings)
+	if len(h.aliases) == 0 {
+		h.aliases = settings.aliases
+	}
+	if other, found := strings.CutPrefix(name, "www."); settings.wwwRedirect && isPreciseHostname(name) {
+		h.www = either(found, other, "www."+name)
+	}
+	for _, l := range locations(settings, rule) {
+		if slices.ContainsFunc(h.locations, l.equals) {
+			l.note(l.name(), "%s%s: another Ingress was the first with this path, so nginx ignores it", h, l.path)
+			continue
+		}
+		h.locations = append(h.locations, l)
+	}
+}
+
+func locations(settings *settings, rule *networkingv1.IngressRule) []*location {
+	if rule.HTTP == nil {
+		return nil
+	}
+	var all []*location
+	for _, path := range rule.HTTP.Paths {
+		l := &location{settings: settings, path: cmp.Or(path.Path, "/"), pathType: networkingv1.PathTypeImplementationSpecific, backend: path.Backend}
+		if path.PathType != nil {
+			l.pathType = *path.PathType
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// addTLS takes in the certificates.
+func (s *site) addTLS(settings *settings) {
+	for _, entry := range settings.ingress.Spec.TLS {
+		hosts := entry.Hosts
+		if !isObjectName(entry.SecretName) {
+			settings.note(settings.name(), "tls for %s: it names no Secret, and what certificate nginx has by default is not known here: name one in secretName",
+				cmp.Or(strings.Join(hosts, ", "), "all hosts"))
+			continue
+		}
+		if len(hosts) == 0 {
+			for _, rule := range settings.ingress.Spec.Rules {
+				hosts = append(hosts, rule.Host)
+			}
+			settings.note(settings.name(), "tls with Secret %s: it names no hosts, so the certificate is taken to be for all hosts of the Ingress", entry.SecretName)
+		}
+		used := false
+		for _, h := range s.hosts {
+			if slices.ContainsFunc(hosts, func(name string) bool { return covers(name, h.name) }) && settings.names(h) {
+				h.tls, used = true, true
+			}
+		}
+		switch {
+		case !used:
+			settings.note(settings.name(), "tls with Secret %s: its hosts have no rule in the Ingress, so nginx ignores it", entry.SecretName)
+		case slices.Contains(s.secrets, entry.SecretName):
+		case len(s.secrets) == maxCertificates:
+			settings.note(settings.name(), "tls with Secret %s: a listener has up to %d certificates: make one with the hostname %s for it", entry.SecretName, maxCertificates, hosts[0])
+		default:
+			s.secrets = append(s.secrets, entry.SecretName)
+		}
+	}
+}
+
+// covers says whether a certificate for a name is good for a host: a wildcard stands for one label.
+func covers(name, host string) bool {
+	_, domain, ok := strings.Cut(host, ".")
+	return strings.EqualFold(name, host) || ok && strings.EqualFold(name, "*."+domain)
+}
+
+// maxCertificates is how many a listener may have.
+const maxCertificates = 16
+
+// names says whether the Ingress has a rule for a host.
+func (s *settings) names(h *host) bool {
+	return slices.ContainsFunc(s.ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, h.name) })
+}
+
+// ref returns the backend of a location, nil with a note if it has no place in a Gateway.
+func (s *site) ref(l *location) *appv1.BackendRef {
+	service := l.backend.Service
+	if service == nil {
+		l.note(l.name(), "path %s: it has no Service: requests are answered with 500 until backendRefs names one", l.path)
+		return nil
+	}
+	object := s.in.services[types.NamespacedName{Namespace: s.namespace, Name: service.Name}]
+	port := service.Port.Number
+	for i := 0; object != nil && i < len(object.Spec.Ports); i++ {
+		if service.Port.Name != "" && object.Spec.Ports[i].Name == service.Port.Name {
+			port = object.Spec.Ports[i].Port
+		}
+	}
+	switch {
+	case !isServiceName(service.Name):
+		l.note(l.name(), "Service %q: a Gateway cannot name it: requests are answered with 500 until backendRefs names one", service.Name)
+		return nil
+	case port == 0 && object == nil:
+		l.note(l.name(), "Service %s: the number of port %q is not known: give the Service too, or requests are answered with 500", service.Name, service.Port.Name)
+		return nil
+	case port == 0:
+		l.note(l.name(), "Service %s: it has no port %q: requests are answered with 500", service.Name, service.Port.Name)
+		return nil
+	case object != nil && object.Spec.Type == "ExternalName":
+		l.note(l.name(), "Service %s: it is of type ExternalName, which Gateways refuse: requests are answered with 500", service.Name)
+	}
+	s.addBackend(l, appv1.Backend{Name: service.Name, Port: port})
+	return &appv1.BackendRef{Name: service.Name, Port: port}
+}
+
+// addBackend takes in how to talk to the Service of a location.
+func (s *site) addBackend(l *location, backend appv1.Backend) {
+	backend.TLS, backend.LoadBalancing = l.settings.backend.TLS, l.settings.backend.LoadBalancing
+	if backend.TLS != nil {
+		hostname := l.values["proxy-ssl-name"]
+		if !isPreciseHostname(hostname) {
+			hostname = backend.Name + "." + s.namespace + ".svc"
+		}
+		backend.TLS = &appv1.BackendTLS{
+			CACertificateRefs: []appv1.ObjectReference{{Name: backend.Name + "-ca"}}, Hostname: appv1.PreciseHostname(hostname),
+		}
+	}
+	if backend.TLS == nil && backend.LoadBalancing == nil {
+		return
+	}
+	i := slices.IndexFunc(s.backends, func(b appv1.Backend) bool { return b.Name == backend.Name && b.Port == backend.Port })
+	switch {
+	case i < 0:
+		s.backends = append(s.backends, backend)
+	case !reflect.DeepEqual(s.backends[i], backend):
+		l.note(l.name(), "Service %s: another Ingress was the first to say how to talk to it: a Service has one way here", backend.Name)
+	}
+}
