@@ -29,7 +29,7 @@ const (
 	agentServices                = 10
 	endpointsPerService          = 5
 	// agentWindow is how long the API server's processor time is looked at, without changes and with.
-	agentWindow       = 10 * time.Second
+	agentWindow       = 5 * time.Second
 	endpointChanges   = 20 // a second
 	watchesOfAnAgent  = 3
 	settleAfterAgents = 2 * time.Second
@@ -174,8 +174,8 @@ func (s *server) measureAgents(ctx context.Context, results *column, n int) erro
 	change := after.minus(before)
 	results.set("watches of Gateways, Services, EndpointSlices", "%s", watches(change))
 	results.set("start: all caches full; CPU of the API server, per agent", "%.1f s; %.1f ms", took.Seconds(), ms(s.process.cpu()-used)/float64(n))
-	results.set("memory of the API server, per agent: live heap; stacks", "%.0f KiB; %.0f KiB",
-		change["go_memstats_heap_alloc_bytes"]/1024/float64(n), change["go_memstats_stack_inuse_bytes"]/1024/float64(n))
+	results.set("memory of the API server, more than before: live heap; stacks", "%.1f MiB; %.1f MiB",
+		change["go_memstats_heap_alloc_bytes"]/(1<<20), change["go_memstats_stack_inuse_bytes"]/(1<<20))
 	results.set("memory of the API server: resident", "%.0f MiB", s.process.memory("VmRSS")/(1<<20))
 	idle, err := s.cpuWhile(ctx, func(context.Context, int) error { return nil })
 	if err != nil {
