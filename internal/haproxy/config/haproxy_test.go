@@ -212,6 +212,25 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// TestForwardedOfIPv6: the addresses are in brackets where RFC 7239 wants it.
+func TestForwardedOfIPv6(t *testing.T) {
+	t.Parallel()
+	for name, trusted := range map[string][]appv1.CIDR{"nobody is trusted": nil, "others are trusted": {"10.0.0.0/8"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := parseWorld(t, shopWorld)
+			w.Spec.TrustedProxies = trusted
+			w.Spec.Listeners[1].ProxyProtocol = true
+			g := startGateway(t, w)
+			got := newClient(t, g.ports[81]).send("PROXY TCP6 2001:db8::1 ::1 1234 81\r\n" + get("inner", "/"))
+			want := "Forwarded: for=\"[2001:db8::1]\";host=\"inner\";proto=http\r\nX-Forwarded-For: 2001:db8::1\r\n"
+			if !strings.Contains(got.Body, want) {
+				t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
+			}
+		})
+	}
+}
+
 // TestLongRequests: nothing gets past a rule by its length. What HAProxy cannot hold is refused, not cut.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()

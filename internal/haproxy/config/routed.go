@@ -50,17 +50,19 @@ func writeHSTS(b *strings.Builder, in Input) {
 // writeForwarded says where a request comes from (RFC 7239). What clients say about it themselves is not believed; what
 // trusted proxies say is kept, and they are added to it.
 func writeForwarded(b *strings.Builder, trusted []string) {
-	if len(trusted) > 0 {
-		ranges := make([]string, len(trusted))
-		for i, cidr := range trusted {
-			ranges[i] = quote(cidr, inConfig)
-		}
-		// HAProxy takes 64 words in a line.
-		for chunk := range slices.Chunk(ranges, 32) {
-			fmt.Fprintf(b, "    http-request set-var(txn.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
-		}
+	if len(trusted) == 0 {
+		b.WriteString(forwardedRules)
+		return
 	}
-	b.WriteString(forwardedRules)
+	ranges := make([]string, len(trusted))
+	for i, cidr := range trusted {
+		ranges[i] = quote(cidr, inConfig)
+	}
+	// HAProxy takes 64 words in a line.
+	for chunk := range slices.Chunk(ranges, 32) {
+		fmt.Fprintf(b, "    http-request set-var(txn.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
+	}
+	b.WriteString(trustedRules)
 }
 
 // pathDepths returns how many segments the prefixes have that are replaced, sorted, each once.

@@ -13,6 +13,9 @@ import "strings"
 // The key of a certificate is beside it, in tls.key. HAProxy's own HTTP client, which nothing here uses, would load the
 // authorities of the system at every start, which takes as long as everything else together.
 //
+// tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of texts. To find
+// one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
+//
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
 // may be a billion.
 const globalSection = `global
@@ -21,6 +24,7 @@ const globalSection = `global
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after %sms
     fd-hard-limit 100000
+    tune.pattern.cache-size 0
     httpclient.ssl.verify none
     ssl-load-extra-del-ext
     ssl-load-extra-files key
@@ -128,8 +132,19 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
-// forwardedRules follow the rule that sets txn.trusted, if there is one.
-const forwardedRules = `    http-request del-header Forwarded unless { var(txn.trusted) -m found }
+// forwardedRules put what is so in the place of whatever the client says. Two conversions of an address to text would cost more than
+// the variable, hence the converter, which changes nothing else.
+const forwardedRules = `    http-request set-var(txn.client) src,lower
+    http-request set-header Forwarded "for=%[var(txn.client)];host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" unless { var(txn.client) -m sub : }
+    http-request set-header Forwarded "for=\"[%[var(txn.client)]]\";host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" if { var(txn.client) -m sub : }
+    http-request set-header X-Forwarded-For %[var(txn.client)]
+    http-request set-header X-Forwarded-Proto %[ssl_fc,iif(https,http)]
+    http-request set-header X-Forwarded-Host %[req.fhdr(host)]
+    http-request set-header X-Forwarded-Port %[fe_name]
+`
+
+// trustedRules do the same for clients other than the trusted proxies, txn.trusted, and add to what those say.
+const trustedRules = `    http-request del-header Forwarded unless { var(txn.trusted) -m found }
     http-request del-header X-Forwarded-For unless { var(txn.trusted) -m found }
     http-request del-header X-Forwarded-Proto unless { var(txn.trusted) -m found }
     http-request del-header X-Forwarded-Host unless { var(txn.trusted) -m found }
