@@ -110,7 +110,7 @@ func ingress(t *testing.T, name, host, path, service string, annotations map[str
 	content, err := json.Marshal(object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": object{"name": name, "annotations": prefixed},
 		"spec": object{
-			"tls":   []object{{"hosts": []string{host}, "secretName": name}, {"hosts": []string{host}, "secretName": path}},
+			"tls":   []object{{"hosts": []string{service}, "secretName": service}},
 			"rules": []object{{"host": host, "http": object{"paths": paths}}},
 		},
 	})

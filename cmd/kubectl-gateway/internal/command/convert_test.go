@@ -65,6 +65,7 @@ var requests = []struct {
 	{"rewrite", "http://prefix.example.com/api/x/y", []string{"Service api port 80", "request header x-forwarded-prefix: set [\"/api\"]", "path for the backend: / in place of the first segment"}},
 	{"rewrite", "http://prefix.example.com/v12/xyz", []string{"Service versions port 80"}},
 	{"rewrite", "http://prefix.example.com/", []string{"Service web port 80"}},
+	{"rewrite", "http://prefix.example.com/Admin/x", []string{"answer    503"}},
 	{"rewrite", "http://nested.example.com/outer/x", []string{"Service api port 80", "path for the backend: /inner/ in place of the first segment"}},
 	{"rewrite", "http://fixed.example.com/App/x", []string{"Service app port 80", "path for the backend: /\n"}},
 	{"rewrite", "http://fixed.example.com/apps", []string{"Service app port 80"}},
@@ -99,6 +100,8 @@ var requests = []struct {
 	{"listed", "http://listed.example.com/", []string{"Service web port 80"}},
 	{"listed", "http://listed.example.com/internal/x", []string{"answer    503"}},
 	{"listed", "http://listed.example.com/administration", []string{"answer    503"}},
+	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
+	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
 }
 
 // TestConvertedBehaves asks explain what becomes of requests.

@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
 )
 
 // matches returns the match of each location, in an order that is then that of the locations. A match without a path stands for
@@ -34,7 +35,11 @@ func (h *host) matches() []appv1.RouteMatch {
 		default:
 			path = l.expression()
 		}
-		if !isMatch(path) {
+		switch {
+		case l.closed && !isUsable(path):
+			path = l.start()
+			l.note(l.name(), "%s%s: it cannot be given: all paths that %s matches are answered with 503", h, l.path, path.Value)
+		case !isMatch(path):
 			l.note(l.name(), "%s%s: a path here is without empty, \".\" and \"..\" segments, %%2F and characters that have to be percent-encoded, and has up to 1024 of them: it is left out", h, l.path)
 			path.Value = ""
 		}
@@ -73,6 +78,24 @@ func (l *location) expression() appv1.PathMatch {
 	}
 	return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: "(?i)" + path}
 }
+
+// isUsable says whether there can be requests with the path.
+func isUsable(path appv1.PathMatch) bool {
+	_, err := routing.TranslateRegex(path.Value)
+	return isMatch(path) && (err == nil || path.Type != appv1.PathMatchRegularExpression)
+}
+
+// start returns a match for more than an expression matches: for all that begins as it does.
+func (l *location) start() appv1.PathMatch {
+	literal := "/"
+	if !strings.Contains(l.path, "|") {
+		literal = plain.FindString(l.path)
+	}
+	return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: "(?i)" + regexp.QuoteMeta(literal) + ".*"}
+}
+
+// plain is what an expression begins with and stands for itself, with a character after it that may be optional.
+var plain = regexp.MustCompile(`^[-A-Za-z0-9_~/]*/`)
 
 // tails are what expressions for a prefix end with, and the reference to what comes after the prefix and a slash.
 var tails = []struct{ tail, rest string }{
