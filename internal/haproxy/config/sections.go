@@ -132,8 +132,8 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
-// forwardedRules put what is so in the place of whatever the client says. Two conversions of an address to text would cost more than
-// the variable, hence the converter, which changes nothing else.
+// forwardedRules put what is so in the place of whatever the client says. A converter of texts, which changes nothing here, makes the
+// address a text once: HAProxy would do it anew for every use.
 const forwardedRules = `    http-request set-var(txn.client) src,lower
     http-request set-header Forwarded "for=%[var(txn.client)];host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" unless { var(txn.client) -m sub : }
     http-request set-header Forwarded "for=\"[%[var(txn.client)]]\";host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" if { var(txn.client) -m sub : }
@@ -143,7 +143,7 @@ const forwardedRules = `    http-request set-var(txn.client) src,lower
     http-request set-header X-Forwarded-Port %[fe_name]
 `
 
-// trustedRules do the same for clients other than the trusted proxies, txn.trusted, and add to what those say.
+// trustedRules do the same for clients that are no trusted proxies; what those say, for which txn.trusted is set, is added to.
 const trustedRules = `    http-request del-header Forwarded unless { var(txn.trusted) -m found }
     http-request del-header X-Forwarded-For unless { var(txn.trusted) -m found }
     http-request del-header X-Forwarded-Proto unless { var(txn.trusted) -m found }

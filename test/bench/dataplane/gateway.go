@@ -76,7 +76,7 @@ func gateway(name string, routes []appv1.Route, edit string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
 		return runGateway(site, dir, gatewayInput(routes, ports, site.servers), edit)
 	}
-	return proxy{name: name, run: run}
+	return proxy{name: name + edit, run: run}
 }
 
 // gatewayInput is what a Gateway with these routes is rendered from. The servers are those of each Service.

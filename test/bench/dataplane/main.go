@@ -30,7 +30,7 @@ func main() {
 	flag.IntVar(&o.warmup, "warmup", 500, "how many requests come before them")
 	flag.IntVar(&o.connections, "connections", 16, "how many connections the clients keep open to each proxy")
 	flag.StringVar(&o.only, "only", "", "measure only subjects whose names match this `regular expression`")
-	flag.Func("edit", "measure also the Gateway with 10 routes after this `sed` script went over its haproxy.cfg (may be given several times)", func(script string) error {
+	flag.Func("edit", "measure Gateways also after this `sed` script went over haproxy.cfg (may be given several times)", func(script string) error {
 		o.edits = append(o.edits, script)
 		return nil
 	})

@@ -30,31 +30,52 @@ const (
 
 // subjects returns what is compared.
 func subjects(edits []string) []*subject {
-	few := gateway("few", plainRoutes(10, 1, services), "")
-	few10 := requestsFor(10, 1)
+	few := requestsFor(10, 1)
 	handwritten, nginx, caddy := peer("haproxy.cfg"), peer("nginx.conf"), peer("Caddyfile")
-	all := []*subject{
-		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few10},
-		{name: ours, baseline: byHand, proxy: few, protocol: plain, requests: few10},
-		{name: "Gateway, 10,000 routes", baseline: ours, proxy: gateway("many", plainRoutes(2000, 5, services), ""), protocol: plain, requests: requestsFor(2000, 5)},
-		{name: "Gateway, rules with a header or a regular expression", baseline: ours, proxy: gateway("conditions", routes(conditionsRoute, 10), ""), protocol: plain, requests: conditionsRequests()},
-		{name: "Gateway, rules with filters", baseline: ours, proxy: gateway("filters", routes(filtersRoute, 10), ""), protocol: plain, requests: few10},
-		{name: "nginx", baseline: byHand, proxy: nginx, protocol: plain, requests: few10},
-		{name: "Caddy", baseline: byHand, proxy: caddy, protocol: plain, requests: few10},
-	}
+	all := []*subject{{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few}}
+	all = append(all, gateways("")...)
 	for _, edit := range edits {
-		all = append(all, &subject{name: ours + ", " + edit, baseline: ours, proxy: gateway("few, "+edit, plainRoutes(10, 1, services), edit), protocol: plain, requests: few10})
+		for _, s := range gateways(edit) {
+			s.baseline, s.name = s.name, s.name+", "+edit
+			all = append(all, s)
+		}
 	}
+	all = append(all,
+		&subject{name: "nginx", baseline: byHand, proxy: nginx, protocol: plain, requests: few},
+		&subject{name: "Caddy", baseline: byHand, proxy: caddy, protocol: plain, requests: few},
+	)
 	for _, protocol := range []protocol{https, h2} {
 		suffix := ", " + string(protocol)
 		for _, s := range []struct {
 			name  string
 			proxy proxy
-		}{{byHand, handwritten}, {ours, few}, {"nginx", nginx}, {"Caddy", caddy}} {
-			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few10})
+		}{{byHand, handwritten}, {ours, gateways("")[0].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
+			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few})
 		}
 	}
 	return all
+}
+
+// gateways returns the kinds of Gateways. A sed script, if there is one, goes over what is rendered for them.
+func gateways(edit string) []*subject {
+	return []*subject{
+		{
+			name: ours, baseline: byHand, protocol: plain,
+			proxy: gateway("few", plainRoutes(10, 1, services), edit), requests: requestsFor(10, 1),
+		},
+		{
+			name: "Gateway, 10,000 routes", baseline: ours, protocol: plain,
+			proxy: gateway("many", plainRoutes(2000, 5, services), edit), requests: requestsFor(2000, 5),
+		},
+		{
+			name: "Gateway, rules with a header or a regular expression", baseline: ours, protocol: plain,
+			proxy: gateway("conditions", routes(conditionsRoute, 10), edit), requests: conditionsRequests(),
+		},
+		{
+			name: "Gateway, rules with filters", baseline: ours, protocol: plain,
+			proxy: gateway("filters", routes(filtersRoute, 10), edit), requests: requestsFor(10, 1),
+		},
+	}
 }
 
 // start starts the proxy, unless it runs.
