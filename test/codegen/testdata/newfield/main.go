@@ -1,4 +1,4 @@
-// Program newfield is compiled in a copy of the tree whose API has a new field, spec.note: it uses the field through
+// Program newfield is compiled in a copy of the tree whose API has a new field, spec.keepAliveTimeout: it uses the field through
 // everything that is generated.
 package main
 
@@ -33,31 +33,28 @@ func main() {
 
 // use writes the field with the typed client and again with an apply configuration, and prints what comes back.
 func use(ctx context.Context, gateways typedappv1.GatewayInterface) error {
-	note := "typed"
 	created, err := gateways.Create(ctx, &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Name: "newfield", Namespace: "default"},
 		Spec: appv1.GatewaySpec{
-			Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
-			Note:      &note,
+			Listeners:        []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
+			KeepAliveTimeout: "2s",
 		},
 	}, metav1.CreateOptions{FieldManager: "typed"})
 	if err != nil {
 		return err
 	}
-	copied := created.DeepCopy()
-	*created.Spec.Note = "changed"
-	fmt.Println("created:", *copied.Spec.Note)
+	fmt.Println("created:", created.Spec.KeepAliveTimeout)
 
 	applied, err := gateways.Apply(ctx, applyappv1.Gateway("newfield", "default").
-		WithSpec(applyappv1.GatewaySpec().WithNote("applied")), metav1.ApplyOptions{FieldManager: "apply", Force: true})
+		WithSpec(applyappv1.GatewaySpec().WithKeepAliveTimeout("3s")), metav1.ApplyOptions{FieldManager: "apply", Force: true})
 	if err != nil {
 		return err
 	}
-	fmt.Println("applied:", *applied.Spec.Note)
+	fmt.Println("applied:", applied.Spec.KeepAliveTimeout)
 	extracted, err := applyappv1.ExtractGateway(applied, "apply")
 	if err != nil {
 		return err
 	}
-	fmt.Println("extracted:", *extracted.Spec.Note)
+	fmt.Println("extracted:", *extracted.Spec.KeepAliveTimeout)
 	return nil
 }

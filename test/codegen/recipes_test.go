@@ -1,0 +1,175 @@
+package codegen
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gateway/test/internal/testenv"
+)
+
+// recipes are the pages of docs/recipes, each with what has to be there and what is checked once it was followed.
+var recipes = map[string]struct {
+	prepare, check func(t *testing.T, r *recipe)
+}{
+	"new-field.md":   {check: checkNewField},
+	"new-kind.md":    {check: checkNewKind},
+	"new-version.md": {prepare: prepareWebhook, check: checkNewVersion},
+}
+
+// TestRecipes follows the pages of docs/recipes to the letter, each in a copy of the tree: files are made and changed as its
+// blocks say, its commands run.
+func TestRecipes(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(testenv.MustRoot(t), "docs", "recipes", "*.md"))
+	if err != nil || len(pages) != len(recipes) {
+		t.Fatalf("found %d pages (%v), want %d", len(pages), err, len(recipes))
+	}
+	for _, page := range pages {
+		name := filepath.Base(page)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRecipe(t)
+			defer r.leaveCluster(t)
+			if prepare := recipes[name].prepare; prepare != nil {
+				prepare(t, r)
+			}
+			for _, block := range blocks(string(text)) {
+				if err := r.follow(t, block); err != nil {
+					t.Fatalf("%v, in the block\n%s", err, block.text)
+				}
+			}
+			recipes[name].check(t, r)
+		})
+	}
+}
+
+// recipe is a page on its way.
+type recipe struct {
+	// tree is the copy it is followed in.
+	tree string
+	// env is for its commands.
+	env []string
+	// hasCluster says that the API server has the copy's CRDs.
+	hasCluster bool
+}
+
+// cluster is the API server, for one recipe at a time.
+var cluster sync.Mutex
+
+func newRecipe(t *testing.T) *recipe {
+	t.Helper()
+	assets, err := testenv.Assets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &recipe{tree: copyTree(t), env: append(slices.Clone(inCopy), "KUBECONFIG="+server.Kubeconfig, "PATH="+assets+":"+os.Getenv("PATH"))}
+}
+
+type block struct{ kind, text string }
+
+// blocks returns the fenced blocks of a page.
+func blocks(page string) []block {
+	var all []block
+	for _, match := range regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		all = append(all, block{match[1], match[2]})
+	}
+	return all
+}
+
+// follow does what a block says. From the first "make install" on, a recipe has the API server for itself.
+func (r *recipe) follow(t *testing.T, b block) error {
+	t.Helper()
+	switch b.kind {
+	case "sh":
+		if strings.Contains(b.text, "make install") {
+			r.enterCluster()
+		}
+		testenv.Run(t, r.tree, r.env, "bash", "-euo", "pipefail", "-c", b.text)
+		return nil
+	case "diff":
+		return r.change(b.text)
+	case "go", "yaml":
+		return r.create(b.text)
+	}
+	return fmt.Errorf("nobody knows what to do with a block of %q", b.kind)
+}
+
+// change applies a difference, which begins with the file's name. Its hunks have no line numbers: what a hunk leaves and what
+// it removes is in the file exactly once.
+func (r *recipe) change(difference string) error {
+	head, hunks, _ := strings.Cut(difference, "@@\n")
+	_, name, found := strings.Cut(head, "\n+++ b/")
+	if !found {
+		return errors.New("the block does not name its file")
+	}
+	path := filepath.Join(r.tree, strings.TrimSpace(name))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text := "\n" + string(content)
+	for hunk := range strings.SplitSeq(hunks, "@@\n") {
+		before, after := "\n", "\n"
+		for line := range strings.Lines(hunk) {
+			if line == "\n" {
+				line = " \n" // an editor has cut it
+			}
+			if line[0] != '+' {
+				before += line[1:]
+			}
+			if line[0] != '-' {
+				after += line[1:]
+			}
+		}
+		if n := strings.Count(text, before); n != 1 {
+			return fmt.Errorf("%s has this %d times, want once:%s", path, n, before)
+		}
+		text = strings.Replace(text, before, after, 1)
+	}
+	return os.WriteFile(path, []byte(text[1:]), 0o600)
+}
+
+// create makes a file, whose name the first line says in a comment.
+func (r *recipe) create(text string) error {
+	label, content, _ := strings.Cut(text, "\n")
+	words := strings.Fields(label)
+	if len(words) != 2 {
+		return errors.New("the block does not name its file")
+	}
+	path := filepath.Join(r.tree, words[1])
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s exists", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(content), 0o600)
+}
+
+// enterCluster waits until no other recipe uses the API server.
+func (r *recipe) enterCluster() {
+	if !r.hasCluster {
+		cluster.Lock()
+		r.hasCluster = true
+	}
+}
+
+// leaveCluster takes the copy's CRDs, with all objects, from the API server.
+func (r *recipe) leaveCluster(t *testing.T) {
+	t.Helper()
+	if r.hasCluster {
+		defer cluster.Unlock()
+		server.Kubectl(t, "delete", "--timeout=60s", "-f", filepath.Join(r.tree, "artifacts/crd"))
+	}
+}
