@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, control. They print tables in Markdown. What one of them starts is
-# gone when it ends; nothing needs the node.
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, control. They print tables in Markdown. What one of
+# them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -9,8 +9,9 @@ source hack/lib.sh
 # Each step is a function; a new one is added to this list.
 steps=(go dataplane propagation control)
 
+# The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
-    go test -run='^$' -bench=. -benchmem ./...
+    go test -run='^$' -bench=. -benchtime=0.3s -benchmem . ./internal/... | grep -v -e 'no test files' -e '^ok' -e '^PASS'
     # The kubectl plugin: its start, and a Gateway of 1,000 routes.
     (cd cmd/kubectl-gateway && go test -run='^$' -bench=. ./internal/command)
 }
@@ -22,11 +23,16 @@ step_dataplane() {
     (cd test && go run ./bench/dataplane)
 }
 
-# From a change to the first request that is answered by it.
+# From a change to the first request that is answered by it, and what of it is the API server's. ROUTES:CHANGES
+propagations=(10:100 1000:20 3000:8)
+
 step_propagation() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
-    (cd test && go test ./bench/propagation -run='^$' -bench=. -benchtime=30x -timeout=20m)
+    local run
+    for run in "${propagations[@]}"; do
+        (cd test && go test ./bench/propagation -run='^$' -bench="/routes=${run%:*}$" -benchtime="${run#*:}x" -timeout=20m) | rows
+    done
 }
 
 # The control plane: the operator and a plain controller on a real API server.
@@ -36,9 +42,28 @@ step_control() {
     (cd test && go run ./bench/control)
 }
 
+# rows makes rows of a table of what go test prints, as it comes.
+rows() {
+    awk '/^Benchmark/ {
+            sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
+            row = "| " $1 " | " $2 " |"
+            for (i = 3; i < NF; i += 2) row = row (i > 3 ? ", " : " ") $i " " $(i + 1)
+            print row " |"; fflush()
+        }
+        /FAIL|panic/ { print; failed = 1 }
+        END { exit failed }'
+}
+
+machine() {
+    printf '%s cores: %s; %s; Linux %s\n' "$(nproc)" "$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -1)" \
+        "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" "$(uname -r)"
+    printf '%s; %s\n' "$(haproxy -v | head -1)" "$(go version)"
+}
+
 need_go
 need haproxy haproxy
 (($# == 0)) || steps=("$@")
+machine
 for name in "${steps[@]}"; do
     declare -F "step_$name" >/dev/null || fail "there is no benchmark $name"
     say "Benchmark: $name"
