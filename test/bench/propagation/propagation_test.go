@@ -63,6 +63,7 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	b.ReportMetric(milliseconds(afterWrite, 50), "p50-after-answer-ms")
 	b.ReportMetric(milliseconds(afterWrite, 99), "p99-after-answer-ms")
 	b.ReportMetric(w.reloads(b)-reloads, "reloads")
+	b.ReportMetric(w.agentMemory(b), "agent-MiB")
 	b.ReportMetric(0, "ns/op") // it has the undoing in it
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	// port is the Gateway's, health the address of the agent's metrics.
 	port   int32
 	health string
+	agent  *testenv.Program
 	client *http.Client
 	// ports are those of the backends on this machine's address.
 	address string
@@ -149,12 +150,12 @@ func (w *world) putEndpoints(b *testing.B, service string, backend int) {
 func (w *world) startProxy(b *testing.B) {
 	b.Helper()
 	paths := haproxytest.NewPaths(b)
-	agent := testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace}, server.Build(b, "./cmd/gateway-agent"),
+	w.agent = testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace}, server.Build(b, "./cmd/gateway-agent"),
 		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+server.Kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+w.health)
 	testenv.Eventually(b, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
-		return errors.Join(err, agent.Running())
+		return errors.Join(err, w.agent.Running())
 	})
 	haproxytest.Start(b, paths, nil)
 	testenv.Eventually(b, soon, "an answer", func(ctx context.Context) error {
@@ -164,6 +165,18 @@ func (w *world) startProxy(b *testing.B) {
 		}
 		return err
 	})
+}
+
+// agentMemory is the agent's resident memory in MiB.
+func (w *world) agentMemory(b *testing.B) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.agent.PID()))
+	must(b, err)
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	var kibibytes float64
+	_, err = fmt.Sscan(rest, &kibibytes)
+	must(b, err)
+	return kibibytes / 1024
 }
 
 // reloads is how often the agent has made HAProxy reload so far.

@@ -146,6 +146,9 @@ func (p *Program) Exit(t testing.TB, within time.Duration) int {
 // Done is closed when the program has ended.
 func (p *Program) Done() <-chan struct{} { return p.done }
 
+// PID is the program's process id.
+func (p *Program) PID() int { return p.command.Process.Pid }
+
 // Running is an error if the program has ended.
 func (p *Program) Running() error {
 	select {
