@@ -8,15 +8,25 @@ import (
 	"testing"
 )
 
+// documents are the paths of those in docs.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no documents found as %s (%v)", pattern, err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
 // TestDocumentsNameTests: where a document links to a test, the test exists.
 func TestDocumentsNameTests(t *testing.T) {
 	link := regexp.MustCompile(`\[((?:Test|Fuzz)[A-Za-z0-9]+)\]\(([^)]+)\)`)
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil || len(documents) == 0 {
-		t.Fatalf("no documents found (%v)", err)
-	}
 	links := 0
-	for _, document := range documents {
+	for _, document := range documents(t) {
 		content, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatalf("failed to read a document: %v", err)
@@ -39,12 +49,8 @@ func TestDocumentsNameTests(t *testing.T) {
 // TestDocumentsLinkToFiles: what documents link to in this project exists.
 func TestDocumentsLinkToFiles(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
-	documents, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	links := 0
-	for _, document := range append(documents, "README.md") {
+	for _, document := range append(documents(t), "README.md") {
 		if document == "docs/api.md" {
 			continue // it is generated, and full of regular expressions
 		}
