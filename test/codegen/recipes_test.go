@@ -132,8 +132,8 @@ func (r *recipe) change(difference string) error {
 				after += line[1:]
 			}
 		}
-		if n := strings.Count(text, before); n != 1 {
-			return fmt.Errorf("%s has this %d times, want once:%s", path, n, before)
+		if first := strings.Index(text, before); first < 0 || first != strings.LastIndex(text, before) {
+			return fmt.Errorf("%s has this not at all or more than once:%s", path, before)
 		}
 		text = strings.Replace(text, before, after, 1)
 	}
@@ -144,7 +144,7 @@ func (r *recipe) change(difference string) error {
 func (r *recipe) create(text string) error {
 	label, content, _ := strings.Cut(text, "\n")
 	words := strings.Fields(label)
-	if len(words) != 2 {
+	if len(words) != 2 || words[0] != "//" && words[0] != "#" {
 		return errors.New("the block does not name its file")
 	}
 	path := filepath.Join(r.tree, words[1])
