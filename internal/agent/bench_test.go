@@ -78,7 +78,9 @@ func newBenchRig(b *testing.B, routes int) *benchRig {
 	return r
 }
 
-func (r *benchRig) put(informer cache.SharedIndexInformer, object any) { r.must(informer.GetStore().Add(object)) }
+func (r *benchRig) put(informer cache.SharedIndexInformer, object any) {
+	r.must(informer.GetStore().Add(object))
+}
 
 // measure makes changes, each of which one pass has to bring to HAProxy.
 func (r *benchRig) measure(b *testing.B, change func()) {
