@@ -11,7 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 )
 
 // The Gateways that are edited have nothing to do with all the others.
@@ -35,32 +36,29 @@ type editor struct {
 
 func newEditor(ctx context.Context, s *server) (*editor, error) {
 	e := &editor{server: s, ports: map[string]int32{}, replicas: map[string]int32{}, news: make(chan struct{})}
-	services, err := s.Kube.CoreV1().Services(editedNamespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to watch Services: %w", err)
+	watches := informers.NewSharedInformerFactoryWithOptions(s.Kube, 0, informers.WithNamespace(editedNamespace))
+	see := cache.ResourceEventHandlerFuncs{AddFunc: e.see, UpdateFunc: func(_, updated any) { e.see(updated) }}
+	for _, informer := range []cache.SharedIndexInformer{watches.Core().V1().Services().Informer(), watches.Apps().V1().Deployments().Informer()} {
+		if _, err := informer.AddEventHandler(see); err != nil {
+			return nil, fmt.Errorf("failed to watch: %w", err)
+		}
 	}
-	deployments, err := s.Kube.AppsV1().Deployments(editedNamespace).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to watch Deployments: %w", err)
-	}
-	go e.see(services)
-	go e.see(deployments)
+	watches.StartWithContext(ctx)
 	return e, nil
 }
 
-func (e *editor) see(watcher watch.Interface) {
-	for event := range watcher.ResultChan() {
-		e.mu.Lock()
-		switch object := event.Object.(type) {
-		case *corev1.Service:
-			e.ports[object.Name] = object.Spec.Ports[0].Port
-		case *k8sappsv1.Deployment:
-			e.replicas[object.Name] = *object.Spec.Replicas
-		}
-		close(e.news)
-		e.news = make(chan struct{})
-		e.mu.Unlock()
+// see notes what a child has.
+func (e *editor) see(child any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch object := child.(type) {
+	case *corev1.Service:
+		e.ports[object.Name] = object.Spec.Ports[0].Port
+	case *k8sappsv1.Deployment:
+		e.replicas[object.Name] = *object.Spec.Replicas
 	}
+	close(e.news)
+	e.news = make(chan struct{})
 }
 
 // edit changes the port and the replicas of one of the Gateways and returns how long it took until its Service and its

@@ -24,7 +24,7 @@ func main() {
 	sizes := flag.String("gateways", "200", "`numbers` of Gateways to measure the operator with, separated by commas")
 	flag.IntVar(&b.plain, "plain", 200, "`number` of Gateways to measure the plain controller with; 0 leaves it out")
 	agents := flag.String("agents", "10,100,300", "`numbers` of agents to measure the watches of")
-	flag.DurationVar(&b.resync, "resync", 15*time.Second, "how often the controllers look at every Gateway")
+	flag.DurationVar(&b.resync, "resync", 30*time.Second, "how often the controllers look at every Gateway")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var errs [3]error
