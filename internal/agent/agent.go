@@ -284,16 +284,20 @@ func (a *Agent) tell() {
 	liveGeneration.Set(float64(a.state.live))
 	message := a.message(time.Now())
 	a.exhibit.observe(&a.state, a.compiled.generation, message)
-	if a.compiled.table == nil || a.searching || a.state.live == 0 && message == "" {
+	live := a.state.live
+	if a.state.good.uid != a.compiled.uid {
+		live = 0 // what runs is another Gateway's of this name
+	}
+	if a.compiled.table == nil || a.searching || live == 0 && message == "" {
 		return
 	}
 	// Who waits for a generation waits for all of it.
 	if a.state.unmounted == "" {
-		a.reported = a.state.live
+		a.reported = live
 	} else if message == "" {
-		message = fmt.Sprintf("generation %d: %s is not mounted: %s", a.state.live, a.state.unmounted, resources.AwaitingReplacement)
+		message = fmt.Sprintf("generation %d: %s is not mounted: %s", live, a.state.unmounted, resources.AwaitingReplacement)
 	}
-	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: a.state.live, message: message, problems: a.problems()})
+	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.problems()})
 }
 
 // problems are what the newest generation's certificates leave to wish for.

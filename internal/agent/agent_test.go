@@ -17,6 +17,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	k8stesting "k8s.io/client-go/testing"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/proxyconfig"
 )
@@ -225,4 +226,32 @@ func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 	down.Store(false)
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
+}
+
+// What is live of one Gateway is not said of the next one of its name.
+func TestANewGatewayOfTheNameIsNotLive(t *testing.T) {
+	r, _ := serving(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	r.must(err)
+	defer taken.Close() //nolint:errcheck // the test is over
+	r.deleteGateway()
+	bad := r.spec("api")
+	bad.Listeners = append(bad.Listeners, appv1.Listener{Name: "taken", Port: int32(taken.Addr().(*net.TCPAddr).Port), Protocol: appv1.ProtocolHTTP})
+	r.createGateway(bad, "uid-2")
+	r.eventually("a report", func() error {
+		if proxies := r.gateway().Status.Proxies; len(proxies) != 1 || proxies[0].Message == "" {
+			return fmt.Errorf("%+v", proxies)
+		}
+		return nil
+	})
+	if proxy := r.gateway().Status.Proxies[0]; proxy.ObservedGeneration != 0 {
+		t.Errorf("the report is %+v", proxy)
+	}
+}
+
+func TestANewGatewayOfTheNameThatIsAsTheOldOneIsLive(t *testing.T) {
+	r, _ := serving(t)
+	r.deleteGateway()
+	r.createGateway(r.spec("api"), "uid-2")
+	r.expectReport(1, "")
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -156,13 +158,26 @@ func (r *rig) retrying(services ...string) appv1.GatewaySpec {
 	return spec
 }
 
-func (r *rig) createGateway(spec appv1.GatewaySpec) {
+func (r *rig) createGateway(spec appv1.GatewaySpec, uid ...types.UID) {
 	r.t.Helper()
+	uid = append(uid, "uid-1")
 	gateway := &appv1.Gateway{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: "uid-1", Generation: 1}, Spec: spec,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: uid[0], Generation: 1}, Spec: spec,
 	}
 	_, err := r.gateways.AppV1().Gateways(namespace).Create(r.t.Context(), gateway, metav1.CreateOptions{})
 	r.must(err)
+}
+
+// deleteGateway returns when the agent has seen it, too.
+func (r *rig) deleteGateway() {
+	r.t.Helper()
+	r.must(r.gateways.AppV1().Gateways(namespace).Delete(r.t.Context(), gatewayN, metav1.DeleteOptions{}))
+	r.eventually("the Gateway is gone", func() error {
+		if r.agent.watch.gateway() != nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
 }
 
 // edit changes the Gateway's spec; the API server would count the generation.

@@ -60,7 +60,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		}
 	}
 	before, beforeKnown := a.state.disk, a.state.known
-	if a.state.up && next.isServers() {
+	if a.state.mayPostpone(&next, now) {
 		a.postpone(want, next, now)
 	} else if err := a.write(want, next); err != nil {
 		return false, err

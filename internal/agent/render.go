@@ -39,6 +39,9 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		// What HAProxy starts on has only what it has loaded before: it would not start on one bad certificate.
 		trial = nil
 	}
+	if !slices.Equal(trial, a.trial) {
+		a.plain = nil
+	}
 	a.trial = trial
 	certificates := setOf(proven, trial)
 	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
@@ -104,6 +107,7 @@ func (a *Agent) render(
 	generation int64, table routing.Table, found material, certificates map[certificateID]bool, backends map[routing.Backend]config.BackendState,
 ) load {
 	return load{
+		uid:          a.compiled.uid,
 		generation:   generation,
 		table:        table,
 		certificates: certificates,
@@ -177,7 +181,9 @@ func (a *Agent) withoutTrial() *load {
 // again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
 // reload.
 func (a *Agent) again(good load) load {
-	return a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()))
+	again := a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()))
+	again.uid = good.uid
+	return again
 }
 
 // refusal is why the newest generation is not loaded; certificates on trial do not count.

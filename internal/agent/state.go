@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
@@ -33,7 +35,8 @@ const (
 type load struct {
 	// id is the load id; "" until the configuration is written.
 	id string
-	// generation and table are of the Gateway it was rendered from.
+	// uid, generation and table are of the Gateway it was rendered from.
+	uid        types.UID
 	generation int64
 	table      routing.Table
 	config     config.Config
@@ -154,6 +157,7 @@ func (s *state) runsAlready(wanted load) {
 	if !s.up || s.unknown != "" || s.disk.generation != wanted.generation {
 		return
 	}
+	s.disk.uid = wanted.uid
 	s.disk.certificates, s.disk.partial, s.disk.unmounted = wanted.certificates, wanted.partial, wanted.unmounted
 	s.loaded(s.worker)
 }
@@ -169,9 +173,11 @@ type step struct {
 	plan config.Plan
 }
 
-// isServers says whether the step does nothing but add and remove servers.
-func (s *step) isServers() bool {
-	return s.write && s.reload == "" && len(s.plan.Maps) == 0 && len(s.plan.Add)+len(s.plan.Remove) > 0
+// mayPostpone says whether HAProxy can be told a step before it is on the disk: one that does nothing but add and remove servers. A
+// worker that starts anew within the second of its start is not seen to be another, but by what it has loaded.
+func (s *state) mayPostpone(next *step, now time.Time) bool {
+	return s.up && next.reload == "" && len(next.plan.Maps) == 0 && len(next.plan.Add)+len(next.plan.Remove) > 0 &&
+		now.Unix()-s.worker.Started > 1
 }
 
 // next says how to get from the present state to a wanted configuration.

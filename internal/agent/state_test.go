@@ -115,6 +115,31 @@ func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
 	}
 }
 
+// TestServersMayBePostponed, and nothing else; nor while a worker that starts anew could be taken for the one before.
+func TestServersMayBePostponed(t *testing.T) {
+	s, late, early := newState(), time.Unix(102, 0), time.Unix(101, 0)
+	maps := newConfig("a", 1, 2)
+	maps.Maps = map[string][]config.MapEntry{config.MapFile: {{Key: "version", Value: "2"}}}
+	for name, test := range map[string]struct {
+		state state
+		want  config.Config
+		now   time.Time
+		may   bool
+	}{
+		"a server":                     {s, newConfig("a", 1, 2), late, true},
+		"a server, just after a start": {s, newConfig("a", 1, 2), early, false},
+		"a server, HAProxy is down":    {newState(down), newConfig("a", 1, 2), late, false},
+		"a server and a map":           {s, maps, late, false},
+		"a backend":                    {s, newConfig("b", 1), late, false},
+		"nothing":                      {s, newConfig("a", 1), late, false},
+	} {
+		next := test.state.next(test.want)
+		if got := test.state.mayPostpone(&next, test.now); got != test.may {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
 func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newState()

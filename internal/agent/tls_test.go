@@ -321,3 +321,21 @@ func TestTheAgentHoldsNoKey(t *testing.T) {
 		}))
 	}
 }
+
+// A key that was broken behind a certificate that was loaded before does not keep a new, good certificate away.
+func TestABrokenKeyKeepsNoNewCertificateAway(t *testing.T) {
+	r := newTLSRig(t, "old", "new")
+	old, fresh := r.authority.Issue(t, []string{"old.example.com"}), r.authority.Issue(t, []string{"new.example.com"})
+	r.put("old", old)
+	r.put("new", fresh)
+	r.start(r.tlsSpec(r.https("old", "old.example.com", "old")))
+	r.expectShown("old.example.com", old)
+	r.keys.put(map[string][]byte{"old/tls.key": fresh.Key, "old/tls.crt": old.Certificate, "new/tls.key": fresh.Key, "new/tls.crt": fresh.Certificate})
+	r.createService("more")
+	r.createSlice("more", "one", newEndpoint(t, "more"))
+	spec := r.tlsSpec(r.https("old", "old.example.com", "old"), r.https("new", "new.example.com", "new"))
+	spec.Routes = append(spec.Routes, r.retrying("api", "more").Routes[1])
+	r.edit(spec)
+	r.expectBody("/more", "more")
+	r.expectShown("new.example.com", fresh)
+}
