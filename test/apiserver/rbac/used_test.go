@@ -15,7 +15,10 @@ import (
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -26,14 +29,16 @@ import (
 
 // recorder stands between a program and the API server, and notes which permissions it used.
 type recorder struct {
-	mu   sync.Mutex
-	used map[string]bool
+	// before is called with each request.
+	before func(*http.Request)
+	mu     sync.Mutex
+	used   map[string]bool
 }
 
 // record returns a recorder and a kubeconfig with which the ServiceAccount goes through it.
 func record(t *testing.T, namespace, account string) (r *recorder, kubeconfig string) {
 	t.Helper()
-	r = &recorder{used: map[string]bool{}}
+	r = &recorder{used: map[string]bool{}, before: func(*http.Request) {}}
 	target, err := url.Parse(server.Admin.Host)
 	must(t, err)
 	config := rest.AnonymousClientConfig(server.Admin)
@@ -42,7 +47,10 @@ func record(t *testing.T, namespace, account string) (r *recorder, kubeconfig st
 	transport, err := rest.TransportFor(config)
 	must(t, err)
 	proxy := &httputil.ReverseProxy{
-		Rewrite:        func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Rewrite: func(request *httputil.ProxyRequest) {
+			r.before(request.In)
+			request.SetURL(target)
+		},
 		Transport:      transport,
 		FlushInterval:  -1,
 		ModifyResponse: r.note,
@@ -147,8 +155,24 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	const namespace = "operator-uses"
 	newNamespace(t, namespace)
 	r, kubeconfig := record(t, operatorNamespace, operatorName)
+	takeNames(t, namespace, "taken-gateway")
+	// It sees all Services that there are. So one has to come when it has looked.
+	var taken sync.Once
+	r.before = func(request *http.Request) {
+		if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, "/services/taken-gateway") {
+			taken.Do(func() {
+				_, err := server.Kube.CoreV1().Services(namespace).Create(request.Context(), &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: "taken-gateway"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
 	operator := testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."), "-kubeconfig="+kubeconfig, "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name="+namespace)
+	newGateway(t, namespace, "taken", 80)
 	newGateway(t, namespace, gatewayName, 80)
 	testenv.Eventually(t, soon, "the children", func(ctx context.Context) error {
 		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
@@ -159,6 +183,30 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 		breakService(t, namespace)
 	}
 	r.expectAllUsed(t, "operator")
+}
+
+// takeNames makes an object of every kind that children are of, but Services. Where one is in the way, the operator looks whose it is.
+func takeNames(t *testing.T, namespace, name string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	labels := map[string]string{"app": "other"}
+	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
+		},
+	}}, metav1.CreateOptions{})
+	must(t, err)
 }
 
 // breakService changes each child of which something belongs to the operator alone, and waits until that is repaired.

@@ -10,7 +10,7 @@ import (
 
 const (
 	prefix     = "shop-gateway-"
-	accessLine = `2026-11-21T12:00:00.123456789Z {"client":"192.0.2.1","port":"80","method":"GET","host":"shop.example.com","path":"/a\u001b[31m\u202e","status":404,"bytesOut":9,"msTotal":3,"route":"shop","rule":"1","backend":"404","server":"<NOSRV>","termination":"PR"}`
+	accessLine = `2026-11-21T12:00:00.123456789Z {"client":"192.0.2.1","port":"80","method":"GET","host":"shop.example.com","path":"/a\u001b[31m\u202e","status":404,"bytesOut":9,"msTotal":3,"route":"shop","rule":"1","backend":"-","server":"<NOSRV>","termination":"PR"}`
 	alert      = "2026-11-21T12:00:01Z [ALERT] (1) : \x1b[31mno\u009b"
 )
 
