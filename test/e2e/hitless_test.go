@@ -251,7 +251,9 @@ func (h *hitless) drains(t *testing.T) {
 	h.waitTalking(t, sent)
 	h.newService(t, "drained", "v2", nil)
 	begin := time.Now()
-	setRoutes(t, h.namespace, append(h.routes(backend("v1", 1)), route("drained", rule("/drained", backend("drained", 1))))...)
+	reloading := rule("/drained", backend("drained", 1))
+	reloading.Retry = &appv1.RouteRetry{}
+	setRoutes(t, h.namespace, append(h.routes(backend("v1", 1)), route("drained", reloading))...)
 	waitProgrammed(t, h.namespace)
 	time.Sleep(hitlessDrain + 5*time.Second)
 	result := sent.Stop()
