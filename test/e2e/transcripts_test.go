@@ -44,9 +44,7 @@ func normal(output string) string {
 // testTranscripts runs what docs/kubectl-gateway.md shows of a cluster.
 func testTranscripts(t *testing.T, bin string) {
 	t.Helper()
-	if !onNode() {
-		t.Skip("the requests go to the addresses of Services: this machine has to be the node")
-	}
+	needNode(t) // the requests go to the addresses of Services
 	root := testenv.MustRoot(t)
 	s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
 	s.copyExamples(t, root)
