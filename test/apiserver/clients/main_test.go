@@ -118,6 +118,19 @@ func wantLines(t *testing.T, program *testenv.Program, lines ...string) {
 	})
 }
 
+// wantAnyLine waits until the program has printed one of the lines.
+func wantAnyLine(t *testing.T, program *testenv.Program, lines ...string) {
+	t.Helper()
+	testenv.Eventually(t, 20*time.Second, "the program prints one of "+strings.Join(lines, ", "), func(context.Context) error {
+		for _, line := range lines {
+			if strings.Contains("\n"+program.Output(), "\n"+line) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %q", lines)
+	})
+}
+
 // wantStop checks that the signal ends the program in order.
 func wantStop(t *testing.T, program *testenv.Program, signal syscall.Signal) {
 	t.Helper()
