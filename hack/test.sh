@@ -5,20 +5,24 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-failed=()
+suites=0 failed=0 results=()
 left_out=
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 
-# suite NAME COMMAND...: runs a suite and remembers how it ended, so that one failure does not hide another.
+# suite NAME COMMAND...: runs a suite and remembers how it ended and which tests failed, so that one failure does not hide another.
 suite() {
     local name=$1 begin=$SECONDS
     shift
     say "$name"
-    if "$@"; then
+    if "$@" 2>&1 | tee "$output"; then
         results+=("passed  $name ($((SECONDS - begin)) s)")
     else
         results+=("FAILED  $name ($((SECONDS - begin)) s)")
-        failed+=("$name")
+        mapfile -t -O "${#results[@]}" results < <(sed -n 's/^\( *\)--- FAIL: /            \1/p' "$output")
+        failed=$((failed + 1))
     fi
+    suites=$((suites + 1))
 }
 
 # end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster. Most of the
@@ -58,7 +62,6 @@ faults() {
 only=${1:-}
 need_go
 need haproxy haproxy
-results=()
 if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
     left_out="the end-to-end tests were left out: $reason"
     say "Note: $left_out"
@@ -78,5 +81,5 @@ if [[ -n $left_out ]]; then
     echo "  $left_out"
     [[ ${CI:-} != true && $only != e2e ]] || exit 1
 fi
-echo "$((${#results[@]} - ${#failed[@]})) passed, ${#failed[@]} failed"
-((${#failed[@]} == 0))
+echo "$((suites - failed)) passed, $failed failed"
+((failed == 0))
