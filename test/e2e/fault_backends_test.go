@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
@@ -69,7 +68,7 @@ func TestFaultOfAReloadThatIsRefused(t *testing.T) {
 	})
 	putSecret(t, s.namespace, "web-tls", good)
 	putSecret(t, s.namespace, "bad-tls", first)
-	s.syncMounts(t)
+	wakeKubelet(t, s.namespace)
 	s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionTrue, "")
 	s.waitShown(t, authority, host, good)
 	s.waitShown(t, authority, badHost, first)
@@ -79,14 +78,12 @@ func TestFaultOfAReloadThatIsRefused(t *testing.T) {
 		bad := second
 		bad.Key = first.Key
 		putSecret(t, s.namespace, "bad-tls", bad)
-		s.syncMounts(t)
 		s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionFalse, "bad-tls")
 		s.edit(t)
 		s.waitEdit(t)
 		s.waitCondition(t, appv1.ConditionAccepted, metav1.ConditionTrue, "")
 		s.waitShown(t, authority, host, good)
 		putSecret(t, s.namespace, "bad-tls", second)
-		s.syncMounts(t)
 		s.waitShown(t, authority, badHost, second)
 		s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionTrue, "")
 		if sent, losses := stop(); sent == 0 || len(losses) > 0 {
@@ -102,17 +99,6 @@ func (s *site) waitShown(t *testing.T, authority *certtest.Authority, name strin
 	for _, pod := range s.proxies(t) {
 		direct := &client{address: net.JoinHostPort(pod.Status.PodIP, "443"), tls: config}
 		eventually(t, "the certificate is shown by Pod "+pod.Name, func(context.Context) error { return expectShown(direct, pair) })
-	}
-}
-
-// syncMounts makes kubelet write changed Secrets into the proxy pods now, which it does when a pod changes; else it takes a
-// minute or so.
-func (s *site) syncMounts(t *testing.T) {
-	t.Helper()
-	for _, pod := range s.proxies(t) {
-		_, err := kube.CoreV1().Pods(s.namespace).Patch(t.Context(), pod.Name, types.MergePatchType,
-			fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, time.Now()), metav1.PatchOptions{})
-		must(t, err)
 	}
 }
 

@@ -73,10 +73,10 @@ func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 
 func (h *hitless) renewCertificates(t *testing.T) {
 	t.Helper()
-	for i := range 3 {
+	wakeKubelet(t, h.namespace)
+	for range 3 {
 		renewed := h.authority.Issue(t, []string{host})
 		putSecret(t, h.namespace, "web-tls", renewed)
-		h.wakeKubelet(t, i)
 		eventually(t, "every proxy shows the renewed certificate", func(ctx context.Context) error {
 			for _, pod := range livingPods(t, h.namespace) {
 				if err := expectShownBy(ctx, pod.Status.PodIP, h.options.TLS, renewed); err != nil {
@@ -85,16 +85,6 @@ func (h *hitless) renewCertificates(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-// wakeKubelet changes the pods, so that the kubelet looks at their Secrets now and not within the next minute.
-func (h *hitless) wakeKubelet(t *testing.T, n int) {
-	t.Helper()
-	body := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/woken":"%d"}}}`, n)
-	for _, pod := range livingPods(t, h.namespace) {
-		_, err := kube.CoreV1().Pods(h.namespace).Patch(t.Context(), pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
-		must(t, err)
 	}
 }
 

@@ -27,8 +27,10 @@ import (
 const (
 	// editHeader has the number of the edit that a proxy answered by.
 	editHeader = "X-Edit"
-	// racing is how long edits and probes race.
+	// racing is how long edits and probes race at least.
 	racing = 30 * time.Second
+	// wantSeen is how often status has to say Programmed meanwhile.
+	wantSeen = 20
 )
 
 // TestProgrammedIsNeverEarly: when status says Programmed at a generation, every request that is sent after that to any ready
@@ -45,16 +47,17 @@ func TestProgrammedIsNeverEarly(t *testing.T) {
 	create(t, r.namespace, gateway)
 	waitReplicas(t, r.namespace, childName, 2)
 
-	ctx, cancel := context.WithTimeout(t.Context(), racing)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	var group sync.WaitGroup
 	group.Go(func() { r.scale(ctx, t) })
 	group.Go(func() { r.watch(ctx, t) })
 	r.edit(ctx, t)
+	cancel()
 	group.Wait()
 	record("Programmed seen at a generation / probes of ready proxies then / answered by an earlier one",
 		fmt.Sprintf("%d / %d / %d", r.seen, r.probes, r.early))
-	if r.seen < 20 || r.probes < r.seen {
+	if !r.proves() {
 		t.Errorf("status said Programmed %d times and %d probes were answered: that proves little", r.seen, r.probes)
 	}
 }
@@ -66,6 +69,13 @@ type race struct {
 	// edits are the numbers of the edits by generation.
 	edits               map[int64]int
 	seen, probes, early int
+}
+
+// proves: status said Programmed often enough, and proxies were asked each time.
+func (r *race) proves() bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.seen >= wantSeen && r.probes >= r.seen
 }
 
 // numberedRoutes answers with the number of the edit in a header. Every tenth edit tests a header that none tested before, which
@@ -80,10 +90,11 @@ func numberedRoutes(n int) []appv1.Route {
 	return []appv1.Route{route("web", all, some)}
 }
 
-// edit edits the route, each time with another number, for as long as ctx lasts.
+// edit edits the route, each time with another number, until the race proves something or ctx ends.
 func (r *race) edit(ctx context.Context, t *testing.T) {
 	t.Helper()
-	for n := 1; ctx.Err() == nil; n++ {
+	begin := time.Now()
+	for n := 1; ctx.Err() == nil && (time.Since(begin) < racing || !r.proves()); n++ {
 		setRoutes(t, r.namespace, numberedRoutes(n)...)
 		// Some edits come before the one before is live.
 		select {
@@ -124,6 +135,9 @@ func (r *race) watch(ctx context.Context, t *testing.T) {
 	var probes sync.WaitGroup
 	defer probes.Wait()
 	for event := range watcher.ResultChan() {
+		if ctx.Err() != nil {
+			return
+		}
 		gateway, ok := event.Object.(*appv1.Gateway)
 		if !ok || event.Type == watch.Deleted {
 			t.Errorf("the watch has %s %v", event.Type, event.Object)

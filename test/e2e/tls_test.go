@@ -86,6 +86,23 @@ func setListeners(t *testing.T, namespace string, listeners ...appv1.Listener) {
 	must(t, err)
 }
 
+// wakeKubelet changes the proxies again and again until the test ends: kubelet writes changed Secrets into a pod that changes, and
+// else within a minute or so. Once would not do, since it may hear of the pod before it hears of the Secret.
+func wakeKubelet(t *testing.T, namespace string) {
+	t.Helper()
+	ctx, pods := t.Context(), kube.CoreV1().Pods(namespace)
+	go wait.UntilWithContext(ctx, func(ctx context.Context) {
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: proxySelector})
+		if err != nil {
+			return // it is only about time
+		}
+		body := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/woken":%q}}}`, time.Now())
+		for _, pod := range list.Items {
+			_, _ = pods.Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		}
+	}, 3*time.Second)
+}
+
 // expectHitlessRenewal changes the Secret and waits until clients get the new certificate; no request fails meanwhile.
 func expectHitlessRenewal(t *testing.T, namespace string, traffic *client, authority *certtest.Authority) {
 	t.Helper()
