@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/golang/glog"
@@ -21,8 +20,6 @@ const (
 	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
 	liveTimeout = 10 * time.Second
 	livePoll    = 2 * time.Millisecond
-	// masterGrace is how long the master may not listen though the worker does.
-	masterGrace = 2 * time.Second
 	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
 	stuckGrace = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
@@ -257,11 +254,11 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 
 // load makes HAProxy load what is on the disk and returns the worker that runs it.
 func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
-	tick := time.NewTicker(livePoll)
-	defer tick.Stop()
-	if err := a.askMaster(ctx, tick); err != nil {
+	if err := a.master.Reload(ctx); err != nil {
 		return runtime.Process{}, err
 	}
+	tick := time.NewTicker(livePoll)
+	defer tick.Stop()
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	for {
@@ -275,22 +272,6 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 				err = fmt.Errorf("it still runs %s", process.LoadID)
 			}
 			return runtime.Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", err)
-		case <-tick.C:
-		}
-	}
-}
-
-// askMaster asks for a reload. When HAProxy starts, its worker answers a little before its master.
-func (a *Agent) askMaster(ctx context.Context, tick *time.Ticker) error {
-	deadline := time.Now().Add(masterGrace)
-	for {
-		err := a.master.Reload(ctx)
-		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT) || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
 		case <-tick.C:
 		}
 	}

@@ -1,14 +1,19 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
@@ -202,10 +207,44 @@ func TestReload(t *testing.T) {
 	p.WriteFiles(p.files("four", ""))
 	must(t, p.master.Reload(t.Context()))
 	p.Stop()
-	if err := p.master.Reload(t.Context()); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := p.master.Reload(ctx); err == nil {
 		t.Error("a master that is gone reloaded")
 	}
 	if _, err := p.worker.Process(t.Context()); err == nil {
 		t.Error("a worker that is gone answered")
 	}
+}
+
+// A reload that was asked for by somebody else, and is not carried out yet, must not swallow the next one.
+func TestReloadAfterAnother(t *testing.T) {
+	p := startProxy(t)
+	must(t, syscall.Kill(p.PID, syscall.SIGSTOP))
+	another, err := net.Dial("unix", p.MasterSocket)
+	must(t, err)
+	defer another.Close() //nolint:errcheck // nothing depends on it
+	_, err = io.WriteString(another, "reload\n")
+	must(t, err)
+
+	p.WriteFiles(p.files("two", ""))
+	reloaded := make(chan error, 1)
+	go func() { reloaded <- p.master.Reload(t.Context()) }()
+	for connections(t, p.MasterSocket) < 2 {
+		goruntime.Gosched()
+	}
+	must(t, syscall.Kill(p.PID, syscall.SIGCONT))
+	must(t, <-reloaded)
+	if loads := strings.Fields(p.Master("show proc"))[7]; loads != "2" {
+		t.Errorf("HAProxy's master was reloaded %s times, want 2", loads)
+	}
+}
+
+// connections returns how many connections a socket has that were not accepted yet, or not closed.
+func connections(t *testing.T, socket string) int {
+	t.Helper()
+	// The listener itself is in it too.
+	sockets, err := os.ReadFile("/proc/net/unix")
+	must(t, err)
+	return strings.Count(string(sockets), socket) - 1
 }
