@@ -81,6 +81,10 @@ type Agent struct {
 	plain  *load
 	// searching says that the last load was refused, perhaps because of a certificate, and that there is more to try.
 	searching bool
+	// tested is when HAProxy was last made to load again what it ran already, to see whether that is refused too; broken says
+	// that it was: a key was broken since.
+	tested time.Time
+	broken bool
 	// verified is the worker whose certificates were compared with the files, reread when it is to load them again.
 	verified runtime.Process
 	reread   failure
@@ -305,10 +309,16 @@ func (a *Agent) problems() []appv1.ProxyProblem {
 	problems := slices.Clone(a.material.problems)
 	for listener, certificates := range a.material.certificates {
 		for _, certificate := range certificates {
-			if a.trials.settled(certificateID{certificate.Secret, certificate.Hash}) {
-				problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret,
-					"HAProxy refuses the certificate of %s: is tls.key missing or for another certificate?"))
+			id, format := certificateID{certificate.Secret, certificate.Hash}, ""
+			switch {
+			case a.trials.settled(id):
+				format = "HAProxy refuses the certificate of %s: is tls.key missing or for another certificate?"
+			case a.broken && a.state.disk.certificates[id]:
+				format = "HAProxy runs the certificate of %s, but would not load again all that it runs: is tls.key missing or for another certificate?"
+			default:
+				continue
 			}
+			problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret, format))
 		}
 	}
 	slices.SortFunc(problems, compareProblems)
@@ -325,6 +335,9 @@ func (a *Agent) message(now time.Time) string {
 	}
 	if a.problem != "" {
 		return fmt.Sprintf("generation %d: %s", a.want.generation, a.problem)
+	}
+	if a.broken && a.want.generation != a.state.live {
+		return fmt.Sprintf("generation %d: new certificates wait until HAProxy would load again what it runs", a.want.generation)
 	}
 	return ""
 }

@@ -39,10 +39,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		return false, a.writeBare()
 	}
 	others := a.others()
-	want, index, next := a.state.choose(a.want, others, now)
-	if a.state.crowded = index >= 0 && next.reload != "" && a.isCrowded(ctx, now); a.state.crowded {
-		want, index, next = a.state.choose(a.want, others, now)
-	}
+	want, index, next := a.choose(ctx, others, now)
 	if index < 0 {
 		return false, nil
 	}
@@ -95,6 +92,23 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
+// choose is state.choose, but puts off a reload that has to wait, and has what runs loaded again where that tells which
+// certificates are to blame.
+func (a *Agent) choose(ctx context.Context, others []func() load, now time.Time) (want load, index int, next step) {
+	want, index, next = a.state.choose(a.want, others, now)
+	tests := index == 1 && !next.write && a.isDoubtful() && a.tested.Before(a.state.failures[a.want.key()].since())
+	if tests {
+		next = step{write: true, after: next.after, reload: reasonDoubtful}
+	}
+	if a.state.crowded = index >= 0 && next.reload != "" && a.isCrowded(ctx, now); a.state.crowded {
+		return a.state.choose(a.want, others, now)
+	}
+	if tests {
+		a.tested = now
+	}
+	return want, index, next
+}
+
 // isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.
 func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	if !a.state.up || a.state.unknown != "" {
@@ -128,8 +142,12 @@ func (a *Agent) unloadable(err error, want load, more bool) error {
 func (a *Agent) failed(err error, before load, known, more bool) error {
 	loadFailures.Inc()
 	rejected, longest := errors.As(err, new(*runtime.RejectedError)), lastSoonRetry
-	if rejected {
+	switch key := a.state.disk.key(); {
+	case rejected && len(a.trial) > 0 && key == a.want.key():
+		longest = lastTrial
+	case rejected:
 		longest = lastRetry
+		a.broken = known && key == before.key()
 	}
 	a.state.fail(&a.state.disk, err.Error(), rejected, longest, time.Now())
 	err = fmt.Errorf("failed to load %s: %w", a.state.disk.id, err)
@@ -147,12 +165,23 @@ func (a *Agent) failed(err error, before load, known, more bool) error {
 // judge draws the conclusion from what was loaded, or runs already: if that is what is left of a.want without the
 // certificates on trial, and a.want was refused, then these are to blame.
 func (a *Agent) judge(index int, now time.Time) {
-	if index != 1 || len(a.trial) == 0 || !a.state.failures[a.want.key()].rejected {
+	if index != 1 || !a.isAccused() || a.isDoubtful() {
 		return
 	}
 	glog.Warningf("HAProxy refuses the certificates of %s, or one of them", secretNames(a.trial))
 	a.trials.blame(a.trial, now)
 	a.rouse()
+}
+
+// isAccused says whether a.want was refused, perhaps because of the certificates on trial.
+func (a *Agent) isAccused() bool {
+	return len(a.trial) > 0 && a.state.failures[a.want.key()].rejected
+}
+
+// isDoubtful says whether that may as well be because of those beside them: a key may have been removed or replaced since
+// HAProxy has loaded it, which is not seen here.
+func (a *Agent) isDoubtful() bool {
+	return a.isAccused() && a.trials.isFresh(a.trial) && len(a.proven()) > 0 && a.reloaded.Before(a.state.failures[a.want.key()].since())
 }
 
 func secretNames(ids []certificateID) string {
@@ -240,7 +269,7 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	a.reloaded = time.Now()
+	a.reloaded, a.broken = time.Now(), false
 	a.state.leftovers = nil
 	a.state.loaded(process)
 	part := ""

@@ -339,3 +339,24 @@ func TestABrokenKeyKeepsNoNewCertificateAway(t *testing.T) {
 	r.expectBody("/more", "more")
 	r.expectShown("new.example.com", fresh)
 }
+
+// A key that was broken behind a certificate that HAProxy goes on with is not blamed on a new one that is good.
+func TestANewCertificateIsNotBlamedForABrokenKey(t *testing.T) {
+	r := newTLSRig(t, "old", "new")
+	old, fresh := r.authority.Issue(t, []string{"old.example.com"}), r.authority.Issue(t, []string{"new.example.com"})
+	r.put("old", old)
+	r.put("new", fresh)
+	r.start(r.tlsSpec(r.https("old", "old.example.com", "old")))
+	r.expectShown("old.example.com", old)
+	stop := r.keepsShowing("old.example.com")
+	r.keys.put(map[string][]byte{"old/tls.key": fresh.Key})
+	generation := r.edit(r.tlsSpec(r.https("old", "old.example.com", "old"), r.https("new", "new.example.com", "new")))
+	r.expectProblems("old Secret/old would not load again")
+	r.expectReport(1, fmt.Sprintf("generation %d: new certificates wait", generation))
+	stop()
+	r.keys.put(map[string][]byte{"old/tls.key": old.Key})
+	r.expectShown("new.example.com", fresh)
+	r.expectShown("old.example.com", old)
+	r.expectProblems()
+	r.expectReport(generation, "")
+}

@@ -96,6 +96,14 @@ func (t *trials) blame(trial []certificateID, now time.Time) {
 	}
 }
 
+// isFresh says whether certificates on trial were never refused before.
+func (t *trials) isFresh(trial []certificateID) bool {
+	return !slices.ContainsFunc(trial, func(id certificateID) bool {
+		_, refused := t.refused[id]
+		return refused || slices.ContainsFunc(t.groups, func(group []certificateID) bool { return slices.Contains(group, id) })
+	})
+}
+
 // settled says whether it is known that HAProxy refuses a certificate. Once may be because kubelet writes the files of
 // HAProxy's container a little later than the agent's.
 func (t *trials) settled(id certificateID) bool { return t.refused[id].delay > firstRetry }
