@@ -189,6 +189,28 @@ func TestUpgradeToHTTP2(t *testing.T) {
 	}
 }
 
+// TestConnectionNamesNoHeader: a proxy behind this one would remove what it names.
+func TestConnectionNamesNoHeader(t *testing.T) {
+	t.Parallel()
+	seen := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, strings.Join(r.Header["Connection"], ";"))
+	}
+	g := startBackends(t, "", "", "", serve(t, seen, nil))
+	for sent, want := range map[string]string{
+		"X-Forwarded-For, Forwarded":                          "",
+		"close, X-Forwarded-For":                              "",
+		"keep-alive,x-user ,\tcookie":                         "",
+		"keep-alive\r\nConnection: Upgrade-Not, upgrad, te-x": "",
+		"X-User, TE": "TE",
+		"X-Forwarded-For, Upgrade, x-user\r\nUpgrade: other":       "Upgrade",
+		"Cookie\r\nConnection: upgrade\r\nUpgrade: something-else": "upgrade",
+	} {
+		if got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\nConnection: " + sent + "\r\n\r\n"); got.Status != 200 || got.Body != want {
+			t.Errorf("of %q the backend gets %d %q, want %q", sent, got.Status, got.Body, want)
+		}
+	}
+}
+
 // recorder is a backend that answers each request it reads, and notes how many there were and what it could not read.
 type recorder struct {
 	requests chan string

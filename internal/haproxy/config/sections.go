@@ -103,6 +103,8 @@ defaults routing from common
 // Some backends take "_" in the name of a header for "-".
 //
 // An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules.
+//
+// What Connection names, a proxy behind this one would remove: headers that were set here among them.
 var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request set-var(txn.method) method
     http-request set-var(txn.path) path
@@ -126,6 +128,7 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
     http-request del-header upgrade if { req.hdr(upgrade) -i -m sub h2c }
     http-request del-header http2-settings
+    http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive
     http-request del-header client-cert
     http-request del-header x-ssl-client- -m beg
     http-request del-header '^(?=.*_)(x[-_]forwarded[-_](for|host|port|proto)|client[-_]cert|x[-_]ssl[-_]client[-_].*)$' -m reg
