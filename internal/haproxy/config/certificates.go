@@ -180,7 +180,8 @@ func authority(in Input, names []string) []byte {
 	return content
 }
 
-// usedAuthorities returns the files that listeners and backends name.
+// usedAuthorities returns the files that HAProxy reads for listeners and backends. One that it did not read could not be used for a
+// server that is added at run time.
 func usedAuthorities(in Input) map[string][]byte {
 	files := map[string][]byte{}
 	note := func(names []string) {
@@ -189,8 +190,8 @@ func usedAuthorities(in Input) map[string][]byte {
 		}
 	}
 	for i := range in.Table.Listeners {
-		if tls := in.Table.Listeners[i].TLS; tls != nil {
-			note(tls.ClientCAs)
+		if listener := &in.Table.Listeners[i]; servesTLS(in, listener) {
+			note(listener.TLS.ClientCAs)
 		}
 	}
 	for _, backend := range in.Table.Backends() {

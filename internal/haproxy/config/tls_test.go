@@ -253,4 +253,8 @@ func TestCertificateChangesReload(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(config.Render(last).Static)); slices.Contains(names, "certificates-444.list") {
 		t.Errorf("a port without certificates has a list: %v", names)
 	}
+	clear(last.Certificates)
+	if names := slices.Collect(maps.Keys(config.Render(last).Static)); len(names) != 0 {
+		t.Errorf("without certificates, HAProxy would not read these: %v", names)
+	}
 }
