@@ -96,7 +96,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 // certificates are to blame.
 func (a *Agent) choose(ctx context.Context, others []func() load, now time.Time) (want load, index int, next step) {
 	want, index, next = a.state.choose(a.want, others, now)
-	tests := index == 1 && !next.write && a.isDoubtful() && a.tested.Before(a.state.failures[a.want.key()].since())
+	tests := index >= 0 && !next.write && a.isToBeTested(index, now)
 	if tests {
 		next = step{write: true, after: next.after, reload: reasonDoubtful}
 	}
@@ -107,6 +107,15 @@ func (a *Agent) choose(ctx context.Context, others []func() load, now time.Time)
 		a.tested = now
 	}
 	return want, index, next
+}
+
+// isToBeTested says whether what runs is to be loaded again: once when new certificates are refused, and now and then while it is
+// refused itself, as a key that was put right is not seen.
+func (a *Agent) isToBeTested(index int, now time.Time) bool {
+	if a.broken {
+		return a.state.up && now.Sub(a.tested) >= lastTrial
+	}
+	return index == 1 && a.isDoubtful() && a.tested.Before(a.state.failures[a.want.key()].since())
 }
 
 // isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.

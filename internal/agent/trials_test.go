@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"gateway/internal/haproxy/runtime"
 )
 
 func ids(names ...string) []certificateID {
@@ -104,5 +106,23 @@ func TestAnotherContentIsAnotherCertificate(t *testing.T) {
 	tr.blame(ids("a", "b"), now)
 	if _, trial := tr.next(ids("a", "b", "new"), nil, now); fmt.Sprint(trial) != fmt.Sprint(ids("new")) {
 		t.Errorf("tried first: %v", trial)
+	}
+}
+
+// The key of a certificate that HAProxy runs is put right, and nothing else is to be loaded.
+func TestABrokenKeyIsTestedAgain(t *testing.T) {
+	now := time.Unix(1000, 0)
+	a := &Agent{state: newState(), want: load{config: newConfig("a", 1)}, master: runtime.NewMaster("/nowhere"), broken: true, tested: now}
+	for _, test := range []struct {
+		after  time.Duration
+		reload string
+	}{{lastTrial - 1, ""}, {lastTrial, reasonDoubtful}, {lastTrial + 1, ""}, {2 * lastTrial, reasonDoubtful}} {
+		if _, _, next := a.choose(t.Context(), nil, now.Add(test.after)); next.reload != test.reload || next.write != (test.reload != "") {
+			t.Errorf("after %s: got write=%t reload=%q, want reload=%q", test.after, next.write, next.reload, test.reload)
+		}
+	}
+	a.broken = false
+	if _, _, next := a.choose(t.Context(), nil, now.Add(time.Hour)); next.reload != "" {
+		t.Errorf("what is not broken is loaded again: %s", next.reload)
 	}
 }
