@@ -1,10 +1,9 @@
 package config
 
 import (
-	"bytes"
-	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,49 +23,57 @@ func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 // Files returns the content of every file, by name. HAProxy shows the load ID in the description that "show info" prints, as
 // "load=ID", by which one can tell that a new worker runs these files.
 func (c Config) Files(loadID string) map[string][]byte {
-	var cfg bytes.Buffer
-	var servers []Server
-	var options string
-	// The servers of a section come after its default-server line.
-	endSection := func() {
-		taken := map[uint32]bool{}
-		for _, server := range servers {
-			id := ServerID(server)
-			for taken[id] {
-				id++
-			}
-			taken[id] = true
-			fmt.Fprintf(&cfg, "    server %s %s id %d", ServerName(server), ServerAddress(server), id)
-			if options != "" {
-				cfg.WriteString(" " + options)
-			}
-			cfg.WriteByte('\n')
-		}
-		servers = nil
-	}
-	for line := range strings.Lines(c.Skeleton) {
-		if strings.HasPrefix(line, descriptionPrefix) {
-			line = strings.Replace(line, loadPlace, " load="+quote(loadID, inConfig)+`"`, 1)
-		}
-		if line == "\n" {
-			endSection()
-		}
-		cfg.WriteString(line)
-		if name, ok := backendSection(line); ok {
-			servers, options = c.serversOf(name)
-		}
-	}
-	endSection()
-	files := map[string][]byte{ConfigFile: cfg.Bytes()}
+	files := map[string][]byte{ConfigFile: c.configFile(loadID)}
 	for name, entries := range c.Maps {
-		var content bytes.Buffer
+		size := 0
 		for _, entry := range entries {
-			content.WriteString(entry.Key + " " + entry.Value + "\n")
+			size += len(entry.Key) + len(entry.Value) + len(" \n")
 		}
-		files[name] = content.Bytes()
+		content := make([]byte, 0, size)
+		for _, entry := range entries {
+			content = append(content, entry.Key...)
+			content = append(content, ' ')
+			content = append(content, entry.Value...)
+			content = append(content, '\n')
+		}
+		files[name] = content
 	}
 	maps.Copy(files, c.Static)
 	return files
+}
+
+// configFile returns the skeleton with the load ID, and with the servers of each backend section at its end.
+func (c Config) configFile(loadID string) []byte {
+	global, rest, _ := strings.Cut(c.Skeleton, "\n\n")
+	cfg := make([]byte, 0, len(c.Skeleton)*3/2)
+	cfg = append(cfg, strings.Replace(global, loadPlace, " load="+quote(loadID, inConfig)+`"`, 1)...)
+	for section := range strings.SplitSeq(rest, "\n\n") {
+		cfg = append(cfg, "\n\n"...)
+		cfg = append(cfg, strings.TrimSuffix(section, "\n")...)
+		if name, ok := backendSection(section); ok {
+			servers, options := c.serversOf(name)
+			cfg = appendServers(cfg, servers, options)
+		}
+	}
+	return append(cfg, '\n')
+}
+
+// appendServers appends a line for each server.
+func appendServers(cfg []byte, servers []Server, options string) []byte {
+	var ids []uint32
+	for _, server := range servers {
+		id := ServerID(server)
+		for slices.Contains(ids, id) {
+			id++
+		}
+		ids = append(ids, id)
+		cfg = append(cfg, "\n    server "+ServerName(server)+" "+ServerAddress(server)+" id "...)
+		cfg = strconv.AppendUint(cfg, uint64(id), 10)
+		if options != "" {
+			cfg = append(cfg, " "+options...)
+		}
+	}
+	return cfg
 }
 
 // ServerName returns the name of a server in its backend section, from which its address and port can be read:
