@@ -1,7 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +19,38 @@ type section struct {
 	backend  routing.Backend
 	body     string
 	usable   bool
-	servers  []Server
 	settings ServerSettings
+	// madeOf is what it was made of, beside its key and what is the same for all.
+	madeOf sectionSource
+}
+
+// sectionSource is what of a Service port is in its section.
+type sectionSource struct {
+	exists      bool
+	appProtocol string
+	policy      routing.BackendPolicy
+}
+
+// sectionKey tells sections apart.
+type sectionKey struct {
+	backend routing.Backend
+	// suffix is what the name has after that of the Service port.
+	suffix string
+}
+
+// sectionSet are the sections of everything that a table refers to. It never changes, so that configurations can share one.
+type sectionSet struct {
+	byKey map[sectionKey]*section
+	// sorted are the same, by name.
+	sorted []*section
+	// text is what the skeleton has of them, and settings what Config has.
+	text     string
+	settings map[string]ServerSettings
+	// names are those of the sections that can be used.
+	names map[routing.Backend][]string
+	// authorities and paths are those that it was made with.
+	authorities map[string][]byte
+	paths       Paths
 }
 
 // BackendName returns the name of the backend section of a Service port, for rules that ask for nothing else.
@@ -25,17 +58,16 @@ func BackendName(b routing.Backend) string {
 	return quoteName(b.Service) + "_" + itoa(b.Port)
 }
 
-// sectionName returns the name of the section that gets a rule's requests for a backend.
-func sectionName(backend routing.Backend, rule *routing.Rule) string {
-	name := BackendName(backend)
-	if own := ruleLines(rule, name); own != "" {
-		name += "." + hashText(own)[:8]
+// keyOf returns the key of the section that gets what a rule has for a backend, be it requests or connections.
+func keyOf(backend routing.Backend, rule *routing.Rule, connections bool) sectionKey {
+	key := sectionKey{backend: backend}
+	if connections {
+		key.suffix = ".tcp"
+	} else if rule.Retry != nil || rule.Affinity != nil {
+		key.suffix = "." + hashText(ruleLines(rule, BackendName(backend)))[:8]
 	}
-	return name
+	return key
 }
-
-// connectionSection returns the name of the section that gets the connections of TCP and TLS listeners for a backend.
-func connectionSection(backend routing.Backend) string { return BackendName(backend) + ".tcp" }
 
 // usable says whether requests can be sent to a backend: its Service exists, its protocol is one that can be spoken, and
 // with TLS, there is something to verify it by.
@@ -60,49 +92,98 @@ func usable(in Input, backend routing.Backend) bool {
 	return false
 }
 
-// renderSections returns the sections of everything the table refers to, sorted by name. One whose Service does not exist
-// has no servers.
-func renderSections(in Input) []section {
-	all := map[string]section{}
+// renderSections returns the sections of everything the table refers to: those of an earlier set that are right still, and others.
+func renderSections(in Input, before *sectionSet) *sectionSet {
+	if before == nil || in.Paths != before.paths || !maps.EqualFunc(in.Authorities, before.authorities, bytes.Equal) {
+		before = &sectionSet{}
+	}
+	all, same := make(map[sectionKey]*section, len(before.byKey)), true
 	in.Table.Rules(func(listener *routing.Listener, rule *routing.Rule) {
-		for _, target := range rule.Targets {
-			name := targetSection(listener, rule, target.Backend)
-			if _, ok := all[name]; !ok {
-				all[name] = renderSection(in, name, listener, rule, target.Backend)
+		for i := range rule.Targets {
+			backend, connections := rule.Targets[i].Backend, isConnection(listener)
+			key := keyOf(backend, rule, connections)
+			if all[key] != nil {
+				continue
+			}
+			state, policy := in.Backends[backend], in.Table.Policies[backend]
+			source := sectionSource{exists: state.Exists, appProtocol: state.AppProtocol, policy: policy}
+			all[key] = before.byKey[key]
+			if all[key] == nil || !all[key].madeOf.equal(source) {
+				all[key], same = renderSection(in, key, rule, connections, source), false
 			}
 		}
 	})
-	sections := make([]section, 0, len(all))
-	for _, s := range all {
-		sections = append(sections, s)
+	if same && len(all) == len(before.byKey) && before.byKey != nil {
+		return before
 	}
-	slices.SortFunc(sections, func(a, b section) int { return strings.Compare(a.name, b.name) })
-	return sections
+	return newSectionSet(in, all)
 }
 
-// targetSection returns the name of the section for a rule of a listener.
-func targetSection(listener *routing.Listener, rule *routing.Rule, backend routing.Backend) string {
-	if isConnection(listener) {
-		return connectionSection(backend)
+func (s sectionSource) equal(other sectionSource) bool {
+	return s.exists == other.exists && s.appProtocol == other.appProtocol && (s.policy == other.policy || reflect.DeepEqual(s.policy, other.policy))
+}
+
+func newSectionSet(in Input, all map[sectionKey]*section) *sectionSet {
+	set := &sectionSet{
+		byKey: all, sorted: slices.SortedFunc(maps.Values(all), func(a, b *section) int { return strings.Compare(a.name, b.name) }),
+		settings: map[string]ServerSettings{}, names: map[routing.Backend][]string{}, authorities: in.Authorities, paths: in.Paths,
 	}
-	return sectionName(backend, rule)
+	var text strings.Builder
+	for _, s := range set.sorted {
+		text.WriteString("\n" + s.body)
+		if s.usable {
+			set.names[s.backend] = append(set.names[s.backend], s.name)
+		}
+		if s.settings != (ServerSettings{}) {
+			set.settings[s.name] = s.settings
+		}
+	}
+	set.text = text.String()
+	return set
+}
+
+// servers returns the servers of every section; one that cannot be used has none. Where an earlier configuration has the same sections,
+// it shares theirs.
+func (s *sectionSet) servers(in Input, before Config) ServerSets {
+	of := func(section *section) []Server {
+		if !section.usable {
+			return nil
+		}
+		return sortServers(in.Backends[section.backend].Servers)
+	}
+	if s == before.sections {
+		servers := before.Servers
+		for _, section := range s.sorted {
+			if have, _ := servers.Of(section.name); !slices.Equal(have, of(section)) {
+				servers = servers.with(section.name, of(section))
+			}
+		}
+		return servers
+	}
+	servers := make(map[string][]Server, len(s.sorted))
+	for _, section := range s.sorted {
+		servers[section.name] = of(section)
+	}
+	return NewServerSets(servers)
 }
 
 func isConnection(listener *routing.Listener) bool {
 	return listener.Protocol == "TCP" || listener.Protocol == "TLS"
 }
 
-func renderSection(in Input, name string, listener *routing.Listener, rule *routing.Rule, backend routing.Backend) section {
-	state, policy := in.Backends[backend], in.Table.Policies[backend]
-	s := section{name: name, backend: backend, settings: ServerSettings{Check: policy.Check != nil}}
+func renderSection(in Input, key sectionKey, rule *routing.Rule, connections bool, source sectionSource) *section {
+	backend, policy := key.backend, source.policy
+	s := &section{
+		name: BackendName(backend) + key.suffix, backend: backend, usable: usable(in, backend),
+		settings: ServerSettings{Options: serverOptions(in, source.appProtocol, policy, connections), Check: policy.Check != nil},
+		madeOf:   source,
+	}
 	var b strings.Builder
-	if isConnection(listener) {
-		b.WriteString(backendPrefix + name + " from connections\n" + balanceLine(policy, true))
-		s.settings.Options = serverOptions(in, state, policy, true)
+	if connections {
+		b.WriteString(backendPrefix + s.name + " from connections\n" + balanceLine(policy, true))
 	} else {
-		b.WriteString(backendPrefix + name + fromRouted + balanceLine(policy, false))
+		b.WriteString(backendPrefix + s.name + fromRouted + balanceLine(policy, false))
 		b.WriteString(ruleLines(rule, BackendName(backend)))
-		s.settings.Options = serverOptions(in, state, policy, false)
 		if rule.Affinity != nil {
 			s.settings.CookieKey = BackendName(backend)
 		}
@@ -115,9 +196,6 @@ func renderSection(in Input, name string, listener *routing.Listener, rule *rout
 		b.WriteString(defaultServer + s.settings.Options + "\n")
 	}
 	s.body = b.String()
-	if s.usable = usable(in, backend); s.usable {
-		s.servers = sortServers(state.Servers)
-	}
 	return s
 }
 
@@ -177,10 +255,10 @@ func checkLines(check *routing.HealthCheck) string {
 
 // serverOptions returns the options of every server of a section. They have to be the same for a server from haproxy.cfg
 // and for one that is added at run time, which does not inherit those of a default-server line.
-func serverOptions(in Input, state BackendState, policy routing.BackendPolicy, connections bool) string {
+func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, connections bool) string {
 	var options []string
 	add := func(format string, args ...any) { options = append(options, fmt.Sprintf(format, args...)) }
-	h2c := state.AppProtocol == "kubernetes.io/h2c" && policy.TLS == nil && !connections
+	h2c := appProtocol == "kubernetes.io/h2c" && policy.TLS == nil && !connections
 	if h2c {
 		add("proto h2")
 	}
@@ -190,7 +268,7 @@ func serverOptions(in Input, state BackendState, policy routing.BackendPolicy, c
 			// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
 			add("ssl verify required ca-file %s sni str(%s)", authority, name)
 			if !connections {
-				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(state.AppProtocol))
+				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(appProtocol))
 			}
 			if policy.Check != nil {
 				add("check-sni %s", name)

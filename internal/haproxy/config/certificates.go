@@ -182,7 +182,7 @@ func authority(in Input, names []string) []byte {
 
 // usedAuthorities returns the files that HAProxy reads for listeners and backends. One that it did not read could not be used for a
 // server that is added at run time.
-func usedAuthorities(in Input) map[string][]byte {
+func usedAuthorities(in Input, sections *sectionSet) map[string][]byte {
 	files := map[string][]byte{}
 	note := func(names []string) {
 		if content := authority(in, names); len(content) > 0 {
@@ -194,8 +194,8 @@ func usedAuthorities(in Input) map[string][]byte {
 			note(listener.TLS.ClientCAs)
 		}
 	}
-	for _, backend := range in.Table.Backends() {
-		if tls := in.Table.Policies[backend].TLS; tls != nil {
+	for _, section := range sections.sorted {
+		if tls := section.madeOf.policy.TLS; tls != nil {
 			note(tls.CAs)
 		}
 	}

@@ -38,7 +38,7 @@ func quote(s, special string) string {
 }
 
 func needsQuote(c byte, special string) bool {
-	return c <= ' ' || c >= 0x7f || strings.IndexByte(special, c) >= 0
+	return c <= ' ' || c >= 0x7f || special != "" && strings.IndexByte(special, c) >= 0
 }
 
 // quoteName returns s as the name of a header, cookie or the like in haproxy.cfg, where even more is special: in the

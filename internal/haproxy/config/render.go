@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,33 +23,24 @@ const (
 const noProgram = "."
 
 // Render makes the configuration of one Gateway.
-func Render(in Input) Config {
-	b := newMapBuilder(in)
-	maps := b.build()
-	sections := renderSections(in)
-	config := Config{
-		Maps:     maps,
+func Render(in Input) Config { return Config{}.Next(in) }
+
+// Next makes the same as Render, and shares with an earlier configuration of the Gateway what is as it was.
+func (c Config) Next(in Input) Config {
+	sections := renderSections(in, c.sections)
+	next := Config{
+		Maps:     newMapBuilder(in, sections).build(),
 		Static:   renderCertificateLists(in),
-		Settings: map[string]ServerSettings{},
-		sections: map[routing.Backend][]string{},
+		Settings: sections.settings,
+		Servers:  sections.servers(in, c),
+		sections: sections,
 	}
-	servers := make(map[string][]Server, len(sections))
-	for name, authority := range usedAuthorities(in) {
-		config.Static[name] = authority
+	maps.Copy(next.Static, usedAuthorities(in, sections))
+	head := renderSkeleton(in)
+	if next.Skeleton = c.Skeleton; !strings.HasPrefix(c.Skeleton, head) || c.Skeleton[len(head):] != sections.text {
+		next.Skeleton = head + sections.text
 	}
-	for i := range sections {
-		section := &sections[i]
-		servers[section.name] = section.servers
-		if section.usable {
-			config.sections[section.backend] = append(config.sections[section.backend], section.name)
-		}
-		if section.settings != (ServerSettings{}) {
-			config.Settings[section.name] = section.settings
-		}
-	}
-	config.Servers = NewServerSets(servers)
-	config.Skeleton = renderSkeleton(in, sections)
-	return config
+	return next
 }
 
 func compareServers(a, b Server) int {
@@ -59,6 +51,7 @@ func compareServers(a, b Server) int {
 // already there.
 type mapBuilder struct {
 	in         Input
+	sections   *sectionSet
 	entries    []MapEntry
 	seen       map[string]bool
 	conditions conditionLists
@@ -68,9 +61,9 @@ type mapBuilder struct {
 	connections bool
 }
 
-func newMapBuilder(in Input) *mapBuilder {
+func newMapBuilder(in Input, sections *sectionSet) *mapBuilder {
 	return &mapBuilder{
-		in: in, seen: map[string]bool{}, hits: map[*routing.Rule]string{},
+		in: in, sections: sections, seen: map[string]bool{}, hits: map[*routing.Rule]string{},
 		conditions: conditionLists{lists: map[string][]MapEntry{}},
 	}
 }
@@ -88,9 +81,9 @@ func (b *mapBuilder) build() map[string][]MapEntry {
 	slices.SortFunc(b.entries, compareEntries)
 	version := MapEntry{Key: "version", Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
 	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)
-	maps := b.conditions.files()
-	maps[MapFile], maps[SparesFile] = slices.Insert(b.entries, i, version), nil
-	return maps
+	files := b.conditions.files()
+	files[MapFile], files[SparesFile] = slices.Insert(b.entries, i, version), nil
+	return files
 }
 
 func (b *mapBuilder) addListener(listener *routing.Listener) {
@@ -152,7 +145,7 @@ func (b *mapBuilder) addPrefixes(place string, entries []routing.Entry, conditio
 		for i+n < len(entries) && samePath(&entries[i], &entries[i+n]) {
 			n++
 		}
-		group := slices.Clone(entries[i : i+n])
+		group := entries[i : i+n : i+n]
 		for j := i + n; j < len(entries) && group[len(group)-1].Conditional(); j++ {
 			if strings.HasPrefix(entries[i].Path, entries[j].Path) {
 				group = append(group, entries[j])
@@ -273,13 +266,11 @@ func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) 
 
 // section returns the backend section that gets a rule's requests for a backend, or targetNone if there can be none.
 func (b *mapBuilder) section(rule *routing.Rule, backend routing.Backend) string {
-	if !usable(b.in, backend) {
+	section := b.sections.byKey[keyOf(backend, rule, b.connections)]
+	if !section.usable {
 		return targetNone
 	}
-	if b.connections {
-		return connectionSection(backend)
-	}
-	return sectionName(backend, rule)
+	return section.name
 }
 
 // once says whether it is called with this key for the first time.

@@ -81,14 +81,30 @@ func mayDiffer(one, other ServerSets) []string {
 // WithServers returns the configuration with other endpoints of a Service port, in any order, of which everything else is as it was:
 // what Render would make of it.
 func (c Config) WithServers(backend routing.Backend, servers []Server) Config {
-	for _, section := range c.sections[backend] {
+	if c.sections == nil {
+		return c
+	}
+	for _, section := range c.sections.names[backend] {
 		c.Servers = c.Servers.with(section, sortServers(servers))
 	}
 	return c
 }
 
+// sortServers returns the servers sorted, each once: the same slice, if it is that already.
 func sortServers(servers []Server) []Server {
+	if isSorted(servers) {
+		return servers
+	}
 	sorted := slices.Clone(servers)
 	slices.SortFunc(sorted, compareServers)
 	return slices.Compact(sorted)
+}
+
+func isSorted(servers []Server) bool {
+	for i := 1; i < len(servers); i++ {
+		if compareServers(servers[i-1], servers[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -14,10 +14,10 @@ const (
 	loadPlace         = ` load="`
 )
 
-// renderSkeleton returns haproxy.cfg without its server lines. Beside the ports and the backend sections it depends on what
-// kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order
+// renderSkeleton returns haproxy.cfg without its server lines and the sections of Service ports, which come last. Beside the ports it
+// depends on what kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order
 // whatever others there are, which do nothing for a table without it. Diff relies on that.
-func renderSkeleton(in Input, sections []section) string {
+func renderSkeleton(in Input) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout))
 	if verifiesClients(in, 0) {
@@ -40,9 +40,6 @@ func renderSkeleton(in Input, sections []section) string {
 	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort, ""))
 	if isRouting {
 		writeSpares(&b)
-	}
-	for i := range sections {
-		b.WriteString("\n" + sections[i].body)
 	}
 	return b.String()
 }

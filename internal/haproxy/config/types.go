@@ -92,8 +92,8 @@ type Config struct {
 	// Settings say how to add a server to a backend section, where that takes more than its address.
 	Settings map[string]ServerSettings
 
-	// sections are the sections for each Service port that can be used.
-	sections map[routing.Backend][]string
+	// sections are those for Service ports.
+	sections *sectionSet
 	// covers is a skeleton that Skeleton does the work of, if there is one beside itself.
 	covers string
 }

@@ -1,0 +1,97 @@
+package config_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
+)
+
+// TestNext: after any edits, of routes, endpoints, Services, policies and authorities, a configuration that shares what it can with the one
+// before is what Render makes of the same.
+func TestNext(t *testing.T) {
+	g := routingtest.New(t)
+	world := propertyWorld()
+	in := world.input(t)
+	in.Authorities = map[string][]byte{}
+	all := in.Backends
+	got := config.Render(in)
+	for i := range 400 {
+		switch g.IntN(6) {
+		case 0:
+			in.Authorities = map[string][]byte{"ca": fmt.Append(nil, "content ", g.IntN(2))}
+		case 1:
+			in.Backends = someExist(g, all)
+		case 2:
+			world.Spec.Backends = somePolicies(g)
+		case 3:
+			backend := routing.Backend{Service: routingtest.Services[g.IntN(len(routingtest.Services))], Port: 80}
+			if state := in.Backends[backend]; state.Exists {
+				state.Servers = someServers(g)
+				in.Backends[backend] = state
+				got = got.WithServers(backend, state.Servers)
+			}
+		case 4:
+			world.Spec = g.Spec([2]int32{80, 81})
+			someSections(g, &world.Spec)
+		case 5:
+			in.Generation++
+		}
+		in.Table, _ = routing.Compile(&world.Spec)
+		got = got.Next(in)
+		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
+			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
+		}
+		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {
+			t.Fatalf("seed %d, edit %d: without an edit, something differs", g.Seed, i)
+		}
+	}
+}
+
+// content is all that is in a configuration.
+func content(c config.Config) []any {
+	return []any{c.Skeleton, c.Static, c.Maps, c.Servers.All(), c.Settings}
+}
+
+func someServers(g *routingtest.Generator) []config.Server {
+	servers := []config.Server{}
+	for range g.IntN(4) {
+		servers = append(servers, config.Server{Address: fmt.Sprint("10.0.0.", g.IntN(5)), Port: 80})
+	}
+	return servers
+}
+
+func somePolicies(g *routingtest.Generator) []appv1.Backend {
+	var policies []appv1.Backend
+	for _, service := range routingtest.Services {
+		policy := appv1.Backend{Name: service, Port: 80}
+		switch g.IntN(4) {
+		case 0:
+			policy.TLS = &appv1.BackendTLS{Hostname: "inner", CACertificateRefs: []appv1.ObjectReference{{Name: "ca"}}}
+		case 1:
+			policy.HealthCheck = &appv1.HealthCheck{Path: "/healthz"}
+		case 2:
+			policy.ProxyProtocol = "V2"
+		default:
+			continue
+		}
+		policies = append(policies, policy)
+	}
+	return policies
+}
+
+// someSections gives some rules sections of their own.
+func someSections(g *routingtest.Generator, spec *appv1.GatewaySpec) {
+	for i := range spec.Routes {
+		for j := range spec.Routes[i].Rules {
+			if g.IntN(4) == 0 {
+				attempts := int32(g.IntN(3))
+				spec.Routes[i].Rules[j].Retry = &appv1.RouteRetry{Attempts: &attempts}
+			}
+		}
+	}
+}
