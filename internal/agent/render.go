@@ -47,7 +47,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
 		return true
 	}
-	a.backends = endpoints.States(a.compiled.backends, a.watch.cluster())
+	a.backends = a.states(touched)
 	newGeneration := a.want.generation != a.compiled.generation
 	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends)
 	a.plain = nil
@@ -59,6 +59,21 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		a.state.forget(kept...)
 	}
 	return true
+}
+
+// states says what the Service ports of the table are. Only those are looked at that are new to it, or of Services that were touched.
+func (a *Agent) states(touched map[string]bool) map[routing.Backend]config.BackendState {
+	states := make(map[routing.Backend]config.BackendState, len(a.compiled.backends))
+	var unsure []routing.Backend
+	for _, backend := range a.compiled.backends {
+		if state, ok := a.backends[backend]; ok && !touched[backend.Service] {
+			states[backend] = state
+		} else {
+			unsure = append(unsure, backend)
+		}
+	}
+	maps.Copy(states, endpoints.States(unsure, a.watch.cluster()))
+	return states
 }
 
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
@@ -114,7 +129,7 @@ func (a *Agent) render(
 		partial:      a.isPartial(found, certificates),
 		unmounted:    found.unmounted,
 		found:        found,
-		config: config.Render(config.Input{
+		config: a.want.config.Next(config.Input{
 			Namespace:    a.options.Namespace,
 			Name:         a.options.Gateway,
 			Generation:   generation,
