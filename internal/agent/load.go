@@ -325,7 +325,7 @@ func (a *Agent) command(ctx context.Context, plan config.Plan) error {
 		delete(a.state.leftovers, leftover{change.Backend, change.Server})
 	}
 	for _, change := range plan.Maps {
-		if err := a.worker.ReplaceMap(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Entries); err != nil {
+		if err := a.changeMap(ctx, change); err != nil {
 			return err
 		}
 	}
@@ -335,6 +335,14 @@ func (a *Agent) command(ctx context.Context, plan config.Plan) error {
 		}
 	}
 	return nil
+}
+
+func (a *Agent) changeMap(ctx context.Context, change config.MapChange) error {
+	file := filepath.Join(a.options.Paths.ConfigDir, change.File)
+	if len(change.Edits) > 0 {
+		return a.worker.EditMap(ctx, file, change.Edits)
+	}
+	return a.worker.ReplaceMap(ctx, file, change.Entries)
 }
 
 // remove takes a server out of use, for good or until it has no connections.

@@ -14,7 +14,7 @@ type Plan struct {
 	Reload string
 	// Add are servers to add, before anything else: no request may be routed to a server that is not there yet.
 	Add []ServerChange
-	// Maps are the maps to replace, one after the other.
+	// Maps are the maps to change, one after the other.
 	Maps []MapChange
 	// Remove are servers to remove, last.
 	Remove []ServerChange
@@ -39,6 +39,8 @@ type ServerChange struct {
 type MapChange struct {
 	File    string
 	Entries []MapEntry
+	// Edits, in this order, make the running content the new one, at less expense than a swap. None: it has to be swapped.
+	Edits []MapEdit
 }
 
 // Why a reload is needed. These are values of a metric label.
@@ -117,7 +119,8 @@ func mapChanges(desired, running map[string][]MapEntry) []MapChange {
 	}
 	changes := before
 	if !slices.Equal(desired[MapFile], running[MapFile]) {
-		changes = append(changes, MapChange{File: MapFile, Entries: desired[MapFile]})
+		edits := mapEdits(desired[MapFile], running[MapFile])
+		changes = append(changes, MapChange{File: MapFile, Entries: desired[MapFile], Edits: edits})
 	}
 	return append(changes, after...)
 }

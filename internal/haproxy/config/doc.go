@@ -6,7 +6,7 @@
 //
 // The routes are data. haproxy.cfg, the skeleton, holds the ports, a section for each Service port, and rules that look
 // everything else up in maps. HAProxy keeps a map in trees, so a request costs the same with ten routes as with ten
-// thousand, and replaces it as a whole at run time. A request goes through these rules:
+// thousand, and replaces it at run time, as a whole or, where that is safe, entry by entry: edits.go. A request goes through these rules:
 //
 //	section routing   normalises the request, and finds its listener and its HIT: lookups.go
 //	                  requests that may have to meet conditions go a longer way: conditions.go

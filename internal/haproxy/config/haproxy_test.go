@@ -11,6 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
 )
 
@@ -54,12 +55,28 @@ func startGatewayWith(t testing.TB, w world, change func(in *config.Input)) *gat
 	return g
 }
 
-// replaceMaps carries out the changes of maps in a plan.
-func (g *gateway) replaceMaps(t testing.TB, changes []config.MapChange) {
+// changeMaps carries out the changes of maps in a plan, and calls between after each edit.
+func (g *gateway) changeMaps(t testing.TB, changes []config.MapChange, between func()) {
 	t.Helper()
 	for _, change := range changes {
-		g.replaceMap(t, g.in.Paths.ConfigDir+"/"+change.File, change.Entries)
+		path := g.in.Paths.ConfigDir + "/" + change.File
+		if len(change.Edits) == 0 {
+			g.replaceMap(t, path, change.Entries)
+			continue
+		}
+		for _, edit := range change.Edits {
+			if err := runtime.NewWorker(g.WorkerSocket).EditMap(t.Context(), path, []config.MapEdit{edit}); err != nil {
+				t.Fatal(err)
+			}
+			between()
+		}
 	}
+}
+
+// replaceMaps does so at once.
+func (g *gateway) replaceMaps(t testing.TB, changes []config.MapChange) {
+	t.Helper()
+	g.changeMaps(t, changes, func() {})
 }
 
 func (g *gateway) replaceMap(t testing.TB, path string, entries []config.MapEntry) {

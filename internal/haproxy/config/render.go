@@ -22,6 +22,9 @@ const (
 // noProgram is in place of the name of a program.
 const noProgram = "."
 
+// versionKey is the key of the entry that tells one content of the map from another.
+const versionKey = "version"
+
 // Render makes the configuration of one Gateway.
 func Render(in Input) Config { return Config{}.Next(in) }
 
@@ -79,7 +82,7 @@ func (b *mapBuilder) build() map[string][]MapEntry {
 		}
 	}
 	slices.SortFunc(b.entries, compareEntries)
-	version := MapEntry{Key: "version", Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
+	version := MapEntry{Key: versionKey, Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
 	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)
 	files := b.conditions.files()
 	files[MapFile], files[SparesFile] = slices.Insert(b.entries, i, version), nil

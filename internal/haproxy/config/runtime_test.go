@@ -109,30 +109,11 @@ backends:
 	in.Table, _ = routing.Compile(&after.Spec)
 	maps := [][]config.MapEntry{config.Render(in).Maps[config.MapFile], config.Render(g.in).Maps[config.MapFile]}
 
-	var clients sync.WaitGroup
-	done := make(chan struct{})
-	for range 4 {
-		c := newClient(t, g.ports[80])
-		clients.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				got, err := c.try(get("example.com", "/api"))
-				if err != nil || got.Status != 200 {
-					t.Errorf("got %d by %q: %v", got.Status, got.Header.Get("Matched"), err)
-					return
-				}
-			}
-		})
-	}
+	stop := g.load(t, get("example.com", "/api"), func(answer) bool { return true })
 	for i := range 1000 {
 		g.replaceMap(t, g.in.Paths.MapPath(), maps[i%2])
 	}
-	close(done)
-	clients.Wait()
+	stop()
 }
 
 // TestConditionsReplacedUnderLoad does the same with conditions and filters: which of them a request meets is in several maps,
@@ -164,6 +145,29 @@ backends:
 	in.Table, _ = routing.Compile(&after.Spec)
 	configs := []config.Config{config.Render(in), config.Render(g.in)}
 
+	stop := g.load(t, "GET /api?q=one HTTP/1.1\r\nHost: x\r\nX-A: one\r\n\r\n", isOfOneWorld)
+	running := configs[1]
+	for i := range 300 {
+		plan := config.Diff(configs[i%2], running)
+		if plan.Reload != "" {
+			t.Fatalf("a reload is wanted: %s", plan.Reload)
+		}
+		g.replaceMaps(t, plan.Maps)
+		running = plan.After
+	}
+	stop()
+}
+
+// isOfOneWorld says whether what arrived at the backend is of the configuration that chose it.
+func isOfOneWorld(got answer) bool {
+	name, _, _ := strings.Cut(got.Header.Get("Matched"), " ")
+	return strings.Contains(got.Body, "X-World: "+name+"\r\n")
+}
+
+// load sends requests, one after the other from each of some clients, until the function is called that it returns. All have to be
+// answered with 200, as isRight wants it.
+func (g *gateway) load(t *testing.T, request string, isRight func(answer) bool) (stop func()) {
+	t.Helper()
 	var clients sync.WaitGroup
 	done := make(chan struct{})
 	for range 4 {
@@ -175,26 +179,61 @@ backends:
 					return
 				default:
 				}
-				got, err := c.try("GET /api?q=one HTTP/1.1\r\nHost: x\r\nX-A: one\r\n\r\n")
-				name, _, _ := strings.Cut(got.Header.Get("Matched"), " ")
-				if err != nil || got.Status != 200 || !strings.Contains(got.Body, "X-World: "+name+"\r\n") {
+				got, err := c.try(request)
+				if err != nil || got.Status != 200 || !isRight(got) {
 					t.Errorf("got %d by %q: %v\n%s", got.Status, got.Header.Get("Matched"), err, got.Body)
 					return
 				}
 			}
 		})
 	}
-	running := configs[1]
+	return func() {
+		close(done)
+		clients.Wait()
+	}
+}
+
+// TestMapEditedUnderLoad does the same with edits of few entries: a prefix takes the place of another one, of another split and other
+// filters, and what is below both may at no time meet the rule for all the rest.
+func TestMapEditedUnderLoad(t *testing.T) {
+	t.Parallel()
+	newWorld := func(path, name string) world {
+		return parseWorld(t, fmt.Sprintf(`
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: rest
+      rules: [{backendRefs: [{name: one, port: 80}]}]
+    - name: api
+      rules:
+        - matches: [{path: {value: %[1]s}}]
+          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-World, value: http}, {name: X-Rule, value: %[2]s}]}}]
+          backendRefs: [{name: one, port: 80, weight: 2}, {name: two, port: 80, weight: 2}]
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: two, port: 80, servers: ["127.0.0.1:1"]}
+`, path, name))
+	}
+	g := startGateway(t, newWorld("/api", "short"))
+	configs := []config.Config{config.Render(g.in)}
+	for i, next := range []world{newWorld("/api/v1", "long"), newWorld("/api/v1", "third")} {
+		next.Spec.Listeners[0].Port = g.ports[80]
+		in := g.in
+		in.Generation += int64(i) + 1
+		in.Table, _ = routing.Compile(&next.Spec)
+		configs = append(configs, config.Render(in))
+	}
+	stop := g.load(t, get("x", "/api/v1/x"), isOfOneWorld)
+	running := configs[0]
 	for i := range 300 {
-		plan := config.Diff(configs[i%2], running)
-		if plan.Reload != "" {
-			t.Fatalf("a reload is wanted: %s", plan.Reload)
+		plan := config.Diff(configs[(i+1)%len(configs)], running)
+		if plan.Reload != "" || len(plan.Maps) != 1 || len(plan.Maps[0].Edits) == 0 {
+			t.Fatalf("the map is not edited: %+v", plan.Maps)
 		}
 		g.replaceMaps(t, plan.Maps)
 		running = plan.After
 	}
-	close(done)
-	clients.Wait()
+	stop()
 }
 
 // TestServersAtRunTime adds a server to a section that has none and to one that has, with the text that Files uses too.

@@ -3,7 +3,6 @@ package config_test
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -131,11 +130,7 @@ backends:
 			t.Fatal(err)
 		}
 	}
-	for _, change := range plan.Maps {
-		if err := worker.ReplaceMap(t.Context(), filepath.Join(g.in.Paths.ConfigDir, change.File), change.Entries); err != nil {
-			t.Fatal(err)
-		}
-	}
+	g.replaceMaps(t, plan.Maps)
 	check := func() {
 		t.Helper()
 		for path, want := range map[string]string{"/": "one", "/two": "two", "/both": "three"} {

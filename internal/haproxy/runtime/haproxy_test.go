@@ -178,6 +178,33 @@ func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
 	}
 }
 
+func TestEntriesOfAMapAreEdited(t *testing.T) {
+	p := startProxy(t)
+	odd := `a;b "c" \ # 'd'`
+	for _, step := range []struct{ edit, path, want string }{
+		{"/map/b||" + odd, "/map/b", odd},
+		{"/map/a|first|second", "/map/a", "second"},
+		{"/map/b|" + odd + "|plain", "/map/b", "plain"},
+		{"/map/b|plain|", "/map/b", "none"},
+		{"/map/c;d||odd", "/map/c;d", "odd"},
+	} {
+		fields := strings.Split(step.edit, "|")
+		must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), []config.MapEdit{{Key: fields[0], Old: fields[1], New: fields[2]}}))
+		if _, body := p.get(t, step.path); body != step.want {
+			t.Errorf("after %q, %s is %q, want %q", step.edit, step.path, body, step.want)
+		}
+	}
+	for _, bad := range []config.MapEdit{{Key: "/map/none", Old: "a"}, {Key: "/map/none", Old: "a", New: "b"}, {Key: "/map/c;d", Old: "odd", New: "b"},
+		{Key: "/map/a", Old: "second", New: "a; shutdown"}, {Key: "/map/e", New: "a\n\nshutdown"}} {
+		if err := p.worker.EditMap(t.Context(), p.Paths.MapPath(), []config.MapEdit{bad}); err == nil {
+			t.Errorf("%+v was carried out", bad)
+		}
+	}
+	if _, body := p.get(t, "/map/a"); body != "second" {
+		t.Errorf("after edits that were refused, the map has %q", body)
+	}
+}
+
 func TestReload(t *testing.T) {
 	p := startProxy(t)
 	before, err := p.worker.Process(t.Context())

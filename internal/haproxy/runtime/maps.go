@@ -38,6 +38,47 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.M
 	return nil
 }
 
+// EditMap changes entries of the map one after the other. On an error, some may have been changed.
+//
+// The guide: "set map" modifies "the value corresponding to each key <key>", and "del map" deletes "all the map entries corresponding to
+// the key <key>".
+func (w *Worker) EditMap(ctx context.Context, file string, edits []config.MapEdit) error {
+	if !isWord(file) {
+		return fmt.Errorf("failed to edit map: %q is not a path HAProxy can be told", file)
+	}
+	for _, edit := range edits {
+		command, err := editMap(file, edit)
+		if err == nil {
+			err = w.expectSilence(ctx, command)
+		}
+		if err != nil {
+			return fmt.Errorf("failed to edit map %s at %q: %w", file, edit.Key, err)
+		}
+	}
+	return nil
+}
+
+// editMap is the command for an edit. What is added comes as a payload, of which nothing is special.
+func editMap(file string, edit config.MapEdit) (string, error) {
+	command := ""
+	switch {
+	case edit.Old == "":
+		added, err := payloads([]config.MapEntry{{Key: edit.Key, Value: edit.New}}, maxCommand-len(addMap("", file, "")))
+		if err != nil {
+			return "", err
+		}
+		return "add map " + file + " <<\n" + added[0] + "\n", nil
+	case edit.New == "":
+		command = "del map " + file + " " + edit.Key
+	case isWord(edit.New):
+		command = "set map " + file + " " + edit.Key + " " + edit.New
+	}
+	if command == "" || !isWord(edit.Key) || len(command) >= maxCommand {
+		return "", fmt.Errorf("HAProxy cannot be told the entry %q %q", edit.Key, edit.New)
+	}
+	return command + "\n", nil
+}
+
 // prepareMap returns the version of the map that entries can be added to. The answer is "New version created: 7".
 func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
 	reply, err := exchange(ctx, w.socket, "prepare map "+file+"\n")

@@ -173,7 +173,10 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 		},
 		"RemoveServer": func(ctx context.Context) error { return worker.RemoveServer(ctx, "b", server) },
 		"ReplaceMap":   func(ctx context.Context) error { return worker.ReplaceMap(ctx, "/m", nil) },
-		"Reload":       master.Reload,
+		"EditMap": func(ctx context.Context) error {
+			return worker.EditMap(ctx, "/m", []config.MapEdit{{Key: "k", Old: "v"}})
+		},
+		"Reload": master.Reload,
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A change of few entries of MapFile is made entry by entry, which takes HAProxy and the agent a fraction of the time of a swap.
+// That is no swap, so it has to be right at every moment, and for every request:
+//
+//   - What a request is told of by a name that says what is in it (programs, splits) is there before it, and longer than it.
+//   - What requests look for (paths) changes in two steps at most, and after each of them the version does. So a request that
+//     met more than one step sees that, and looks again; after its third try, if need be.
+//   - Between two steps, every request is answered as before both or as after both. With entries that have no conditions,
+//     the order does it: more specific ones are added first and deleted last, and nothing is deleted before all else is done. Where
+//     there are conditions, on which it depends whether an entry counts, there is one step only.
+//
+// Everything else is swapped.
+
+// MapEdit is a change of one entry of a map: Old is "" for one that is added, New for one that is deleted.
+type MapEdit struct {
+	Key, Old, New string
+}
+
+const (
+	// maxEdits is up to how many entries are changed one by one: HAProxy looks for each among all.
+	maxEdits = 32
+	// maxSteps is how often the version may change under a request, which tries three times.
+	maxSteps = tries - 1
+)
+
+// mapEdits returns the edits that lead from one content of MapFile to another, or nothing if it has to be swapped.
+func mapEdits(desired, running []MapEntry) []MapEdit {
+	var before, steps, after []MapEdit
+	var version MapEdit
+	for _, edit := range differences(desired, running) {
+		isChange := edit.Old != "" && edit.New != ""
+		switch kind := edit.Key[0]; {
+		case edit.Key == versionKey:
+			version = edit
+		case strings.IndexByte("erp", kind) >= 0:
+			steps = append(steps, edit)
+		case strings.IndexByte("ftw", kind) < 0 || isChange:
+			return nil
+		case edit.Old == "":
+			before = append(before, edit)
+		default:
+			after = append(after, edit)
+		}
+	}
+	isConditional := func(edit MapEdit) bool { return strings.HasPrefix(edit.Old, "?") || strings.HasPrefix(edit.New, "?") }
+	if version.Old == "" || version.New == "" || len(steps) > maxSteps || len(steps) > 1 && slices.ContainsFunc(steps, isConditional) {
+		return nil
+	}
+	slices.SortFunc(steps, compareSteps)
+	edits := before
+	for i, step := range steps {
+		next := version.New
+		if i < len(steps)-1 {
+			next = fmt.Sprintf("%s.%d", version.New, i)
+		}
+		edits = append(edits, step, MapEdit{Key: versionKey, Old: version.Old, New: next})
+		version.Old = next
+	}
+	if len(steps) == 0 {
+		edits = append(edits, version)
+	}
+	return append(edits, after...)
+}
+
+// differences returns what differs between two maps, which are sorted by key. It is nothing if that is too much, or cannot be told
+// HAProxy entry by entry.
+func differences(desired, running []MapEntry) []MapEdit {
+	var edits []MapEdit
+	for len(desired) > 0 || len(running) > 0 {
+		order := 0
+		switch {
+		case len(running) == 0:
+			order = -1
+		case len(desired) == 0:
+			order = 1
+		default:
+			order = strings.Compare(desired[0].Key, running[0].Key)
+		}
+		var edit MapEdit
+		if order <= 0 {
+			edit.Key, edit.New, desired = desired[0].Key, desired[0].Value, desired[1:]
+		}
+		if order >= 0 {
+			edit.Key, edit.Old, running = running[0].Key, running[0].Value, running[1:]
+		}
+		if edit.Old == edit.New {
+			continue
+		}
+		edits = append(edits, edit)
+		if len(edits) > maxEdits || edit.Old != "" && strings.ContainsAny(edit.Key+edit.New, wordEnds) {
+			return nil
+		}
+	}
+	return edits
+}
+
+// wordEnds are the characters by which HAProxy's command line splits, or that it takes for its own.
+const wordEnds = " ;\\\"'#"
+
+// compareSteps orders additions, most specific first, before changes, before deletions, most specific last.
+func compareSteps(a, b MapEdit) int {
+	kind := func(edit MapEdit) int {
+		switch {
+		case edit.Old == "":
+			return 0
+		case edit.New == "":
+			return 2
+		}
+		return 1
+	}
+	order := compareSpecificity(a.Key, b.Key)
+	if kind(a) == 2 {
+		order = -order
+	}
+	return cmp.Or(cmp.Compare(kind(a), kind(b)), order)
+}
+
+// compareSpecificity orders keys as every request looks for them that may meet both: by host, exact paths before prefixes, and these
+// the longest first.
+func compareSpecificity(a, b string) int {
+	x, y := strings.SplitN(a, "/", 4), strings.SplitN(b, "/", 4)
+	return cmp.Or(
+		compareHosts(x[2], y[2]), strings.Compare(x[0], y[0]), cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+}
+
+// compareHosts orders exact hostnames before wildcards, and these the longest first; "*" is the shortest.
+func compareHosts(a, b string) int {
+	isWildcard := func(host string) int { return strings.Count(host[:1], "*") }
+	return cmp.Or(cmp.Compare(isWildcard(a), isWildcard(b)), cmp.Compare(len(b), len(a)))
+}
