@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,6 +88,8 @@ type Controller struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// lanes are the order of the queue.
 	lanes *lanes
+	// failures are those of the children that may last.
+	failures *failures
 	// recorder writes events.
 	recorder record.EventRecorder
 	// now is the clock that condition transitions are dated by.
@@ -122,6 +123,7 @@ func NewController(
 	lanes := newLanes()
 	c := &Controller{
 		lanes:          lanes,
+		failures:       newFailures(),
 		gatewayClient:  gatewayClient,
 		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
 		gateways:       children.Overlay(gateways.GetIndexer()),
@@ -226,6 +228,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		c.queue.Forget(name)
+		c.failures.forget(name)
 		glog.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
 	case ctx.Err() != nil:
 		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
@@ -270,24 +273,18 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if err != nil {
 		return errors.Join(childErr, err)
 	}
-	observed.Failure = failureOf(childErr)
+	observed.Failure = c.failures.told(name, childErr, c.now())
 
 	computed := status.Compute(gateway, observed, c.now())
 	updated, statusErr := c.updateStatus(ctx, gateway, computed)
-	c.recordEvents(gateway, computed, made, childErr, statusErr)
+	if apierrors.IsInternalError(statusErr) {
+		c.failures.forget(name) // it is not about the children
+	}
+	c.recordEvents(gateway, computed, made, observed.Failure, childErr, statusErr)
 	if statusErr == nil {
 		statusErr = c.pruneProxies(ctx, updated, observed)
 	}
 	return errors.Join(childErr, statusErr)
-}
-
-// onlyOutdated says whether nothing is wrong but that something was changed after it was last seen.
-func onlyOutdated(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !onlyOutdated(one) })
-	}
-	return errors.Is(err, children.ErrOutdated)
 }
 
 // get returns a Gateway, to be only read, or nil if there is none.
@@ -328,31 +325,6 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 		observed.Slices = append(observed.Slices, slice.(*discoveryv1.EndpointSlice))
 	}
 	return observed, nil
-}
-
-// failureOf returns what the status should say about an error from the children, or nil: an object in the way and a
-// refusal of the API server last until someone does something, everything else is over with one of the next tries.
-func failureOf(err error) *status.ChildFailure {
-	var notOwned *children.NotOwnedError
-	var refusal apierrors.APIStatus
-	switch {
-	case errors.As(err, &notOwned):
-		return &status.ChildFailure{Reason: status.ReasonChildNotOwned, Message: oneLine(err)}
-	case errors.As(err, &refusal):
-		switch code := refusal.Status().Code; code {
-		case http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests:
-		default:
-			if code >= http.StatusBadRequest && code < http.StatusInternalServerError {
-				return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: oneLine(err)}
-			}
-		}
-	}
-	return nil
-}
-
-// oneLine is the message of an error that may be several joined ones.
-func oneLine(err error) string {
-	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // updateStatus writes the operator's part of the status if it is not what it should be, and returns the Gateway as it is then.
@@ -397,7 +369,7 @@ func (c *Controller) applyStatus(
 
 // recordEvents tells what a sync did that the status did not tell before. A sync that found nothing to do says nothing.
 func (c *Controller) recordEvents(
-	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, childErr, statusErr error,
+	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, failure *status.ChildFailure, childErr, statusErr error,
 ) {
 	if errors.Is(statusErr, children.ErrOutdated) {
 		if childErr == nil && len(made.Written) > 0 {
@@ -421,7 +393,7 @@ func (c *Controller) recordEvents(
 			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
 				"generation %d: nothing to apply but the status", gateway.Generation)
 		}
-	case failureOf(childErr) == nil && !errors.Is(childErr, children.ErrLeftOver) && !errors.Is(childErr, children.ErrOutdated):
+	case failure == nil && !errors.Is(childErr, children.ErrLeftOver) && !errors.Is(childErr, children.ErrOutdated):
 		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(childErr))
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -193,6 +194,52 @@ func TestPassingFailureIsNotInTheStatus(t *testing.T) {
 	}
 	f.expectEvents("Warning ApplyFailed failed to apply Deployment web/shop-gateway: try later")
 	f.expectCondition("Programmed=True Programmed: 1 of 1 ready proxies run generation 2")
+}
+
+// TestInternalErrorsThatLast: an API server that has no node port left calls that an internal error. When it starts, or has lost etcd,
+// it answers so, too, and that is not told.
+func TestInternalErrorsThatLast(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	var failure, statusFailure error
+	f.kube.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return failure != nil, nil, failure
+	})
+	f.gateways.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return statusFailure != nil, nil, statusFailure
+	})
+	const (
+		message   = "failed to apply Service web/shop-gateway: Internal error occurred: failed to allocate a nodePort: range is full"
+		untold    = "Programmed=False NoReadyProxies: 0 of 2 proxies are ready"
+		told      = "Programmed=False ApplyFailed: " + message
+		tried     = "Warning ApplyFailed " + message
+		other     = "Warning ApplyFailed failed to apply Service web/shop-gateway: not now"
+		unwritten = "Warning StatusFailed failed to apply the status of Gateway web/shop: Internal error occurred: etcd"
+	)
+	full, etcd := apierrors.NewInternalError(errors.New("failed to allocate a nodePort: range is full")), apierrors.NewInternalError(errors.New("etcd"))
+	for _, try := range []struct {
+		after                  time.Duration
+		failure, statusFailure error
+		condition              string
+		events                 []string
+	}{
+		{0, full, nil, untold, []string{tried}},
+		{lastingFailure - 1, full, nil, untold, []string{tried}},
+		// Something else comes between.
+		{1, apierrors.NewServiceUnavailable("not now"), nil, untold, []string{other}},
+		{1, full, nil, untold, []string{tried}},
+		// The status should say it, but cannot be written either.
+		{lastingFailure, full, etcd, untold, []string{unwritten}},
+		{1, full, nil, untold, []string{tried}},
+		{lastingFailure, full, nil, told, []string{tried}},
+		{lastingFailure, full, nil, told, nil},
+		{1, nil, nil, untold, []string{"Normal Synced generation 1: applied Service"}},
+	} {
+		f.now, failure, statusFailure = f.now.Add(try.after), try.failure, try.statusFailure
+		f.catchUp()
+		_, _ = f.sync() // the error is that of the event
+		f.expectCondition(try.condition)
+		f.expectEvents(try.events...)
+	}
 }
 
 func TestStatusThatCannotBeWritten(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,6 +117,40 @@ func TestProgrammed(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestInternalErrorThatLasts: a webhook that does not answer is, like a range of node ports or cluster IPs without a free one, an
+// internal error of the API server. The condition says what fails and why.
+func TestInternalErrorThatLasts(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "internal-error", "refused"
+	startOperator(t, namespace)
+	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := webhooks.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:              "nobody.example.com",
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+			}},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	const text = "failed to apply Service internal-error/refused-gateway: Internal error occurred: failed calling webhook"
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", text)
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", text)
+	if err := webhooks.Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
 // TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being live.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+
+	"gateway/internal/children"
+	"gateway/internal/status"
+)
+
+// lastingFailure is for how long the API server has to answer with internal errors until the status tells of them: it does so for a
+// moment when it starts, or has lost etcd.
+const lastingFailure = 10 * time.Second
+
+// failures remember since when the API server has answered with internal errors to what makes a Gateway's children.
+type failures struct {
+	mu    sync.Mutex
+	since map[cache.ObjectName]time.Time
+}
+
+func newFailures() *failures { return &failures{since: map[cache.ObjectName]time.Time{}} }
+
+// told returns what the status of a Gateway should say about an error from its children, or nil. An object in the way and a refusal
+// of the API server last until someone does something. So does an internal error that comes again and again: no node port or
+// cluster IP is left, or a webhook does not answer. Everything else is over with one of the next tries.
+func (f *failures) told(gateway cache.ObjectName, err error, now time.Time) *status.ChildFailure {
+	lasts := f.lasts(gateway, err, now)
+	switch {
+	case errors.As(err, new(*children.NotOwnedError)):
+		return &status.ChildFailure{Reason: status.ReasonChildNotOwned, Message: oneLine(err)}
+	case lasts || anyOf(err, isRefusal):
+		return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: oneLine(err)}
+	}
+	return nil
+}
+
+// lasts says whether the error is an internal one, and there was nothing else for lastingFailure.
+func (f *failures) lasts(gateway cache.ObjectName, err error, now time.Time) bool {
+	if !anyOf(err, apierrors.IsInternalError) {
+		f.forget(gateway)
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	since, known := f.since[gateway]
+	if !known {
+		f.since[gateway] = now
+	}
+	return known && now.Sub(since) >= lastingFailure
+}
+
+// forget says that there was something else than an internal error.
+func (f *failures) forget(gateway cache.ObjectName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.since, gateway)
+}
+
+// isRefusal says whether the API server has refused a request for what is in it.
+func isRefusal(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusConflict, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
+}
+
+// onlyOutdated says whether nothing is wrong but that something was changed after it was last seen.
+func onlyOutdated(err error) bool {
+	return !anyOf(err, func(one error) bool { return !errors.Is(one, children.ErrOutdated) })
+}
+
+// anyOf says whether an error, or one of those that are joined in it, is such.
+func anyOf(err error, such func(error) bool) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return anyOf(one, such) })
+	}
+	return such(err)
+}
+
+// oneLine is the message of an error that may be several joined ones.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}
