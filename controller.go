@@ -82,6 +82,8 @@ type Controller struct {
 	// endpointSlices holds the EndpointSlices of the Gateways' own Services, with
 	// children.IndexOwner.
 	endpointSlices cache.Indexer
+	// informers fill the caches.
+	informers []cache.SharedIndexInformer
 	// synced say that the caches above, and those of the children, have been filled.
 	synced []cache.InformerSynced
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
@@ -106,8 +108,8 @@ type Inputs struct {
 	Services informers.SharedInformerFactory
 }
 
-// NewController returns a Controller that is fed by inputs and writes through the two clients. Start the informers
-// afterwards, then call Run.
+// NewController returns a Controller that is fed by inputs and writes through the two clients. Call Fill
+// afterwards, and Run.
 func NewController(
 	kubeClient kubernetes.Interface, gatewayClient clientset.Interface, inputs Inputs,
 	recorder record.EventRecorder, options resources.Options, now func() time.Time,
@@ -152,6 +154,8 @@ func (c *Controller) watch(inputs Inputs) error {
 		informer cache.SharedIndexInformer
 		handler  cache.ResourceEventHandler
 	}{
+		// The larger the objects are before they are stripped, the earlier: see Fill.
+		{labelled.Apps().V1().Deployments().Informer(), onChange(c.enqueueOwner)},
 		{inputs.Gateways.Informer(), cache.ResourceEventHandlerDetailedFuncs{
 			AddFunc: func(obj any, initial bool) { c.enqueueGateway(obj, !initial) },
 			// Resyncs, too: those are not live.
@@ -162,20 +166,32 @@ func (c *Controller) watch(inputs Inputs) error {
 			c.enqueueOwner(obj, live)
 			c.enqueueUsers(obj)
 		})},
-		{labelled.Discovery().V1().EndpointSlices().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Apps().V1().Deployments().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Core().V1().ServiceAccounts().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Policy().V1().PodDisruptionBudgets().Informer(), onChange(c.enqueueOwner)},
 		{labelled.Rbac().V1().Roles().Informer(), onChange(c.enqueueOwner)},
 		{labelled.Rbac().V1().RoleBindings().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Policy().V1().PodDisruptionBudgets().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Core().V1().ServiceAccounts().Informer(), onChange(c.enqueueOwner)},
+		{labelled.Discovery().V1().EndpointSlices().Informer(), onChange(c.enqueueOwner)},
 	} {
 		registration, err := source.informer.AddEventHandler(source.handler)
 		if err != nil {
 			return fmt.Errorf("failed to watch for changes: %w", err)
 		}
+		c.informers = append(c.informers, source.informer)
 		c.synced = append(c.synced, registration.HasSynced)
 	}
 	return nil
+}
+
+// Fill starts the informers, each once the one before has its objects, and returns when all have, or ctx is cancelled, which stops
+// them. Where objects come in a list, all of a kind are in memory with everything in them before they are stripped: that
+// is a multiple of what is kept, and too much for all kinds at once.
+func (c *Controller) Fill(ctx context.Context) {
+	for _, informer := range c.informers {
+		go informer.RunWithContext(ctx)
+		if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
+			return
+		}
+	}
 }
 
 // Run waits for the caches and then works with the given number of workers until ctx is cancelled. It returns only after

@@ -60,7 +60,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 			fake.PrependReactor(verb, "*", f.stamp(fake.ObjectTracker))
 		}
 	}
-	_, f.inputs = caches(f.kube, f.gateways, options{})
+	f.inputs = caches(f.kube, f.gateways, options{})
 	var err error
 	f.controller, err = NewController(f.kube, f.gateways, f.inputs, f.recorder, testOptions, func() time.Time { return f.now })
 	if err != nil {

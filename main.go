@@ -244,8 +244,7 @@ func operate(
 		return err
 	}
 	defer stopEvents()
-	gateways, inputs := caches(kubeClient, gatewayClient, options)
-	controller, err := NewController(kubeClient, gatewayClient, inputs, recorder, options.images, time.Now)
+	controller, err := NewController(kubeClient, gatewayClient, caches(kubeClient, gatewayClient, options), recorder, options.images, time.Now)
 	if err != nil {
 		return err
 	}
@@ -253,9 +252,7 @@ func operate(
 
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
 	watching, stopWatching := context.WithCancel(ctx)
-	gateways.StartWithContext(watching)
-	inputs.Labelled.StartWithContext(watching)
-	inputs.Services.StartWithContext(watching)
+	go controller.Fill(watching)
 	err = lead(ctx, plainKube, options, watchdog, fence, func(ctx context.Context) { controller.Run(ctx, options.workers) })
 	stopWatching()
 	return err
@@ -306,12 +303,10 @@ func clients(config *rest.Config, qps float64) (kubernetes.Interface, clientset.
 }
 
 // caches returns the informers that feed the controller, not started; they hold no more than it reads.
-func caches(
-	kubeClient kubernetes.Interface, gatewayClient clientset.Interface, options options,
-) (gatewayfactory.SharedInformerFactory, Inputs) {
+func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, options options) Inputs {
 	gateways := gatewayfactory.NewSharedInformerFactoryWithOptions(gatewayClient, options.resync,
 		gatewayfactory.WithNamespace(options.namespace), gatewayfactory.WithTransform(children.KeepGateways))
-	return gateways, Inputs{
+	return Inputs{
 		Gateways: gateways.App().V1().Gateways(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepChildren),

@@ -65,15 +65,12 @@ func TestOnChange(t *testing.T) {
 func startController(ctx context.Context, t *testing.T, kube *kubefake.Clientset, objects ...runtime.Object) <-chan struct{} {
 	t.Helper()
 	_, gatewayClient := newClients(objects...)
-	factory, inputs := caches(kube, gatewayClient, options{})
-	controller, err := NewController(kube, gatewayClient, inputs, record.NewFakeRecorder(100), testOptions, time.Now)
+	controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
 	must(t, err)
 	if controller.Ready(nil) == nil {
 		t.Error("it is ready before its caches are filled")
 	}
-	factory.StartWithContext(ctx)
-	inputs.Labelled.StartWithContext(ctx)
-	inputs.Services.StartWithContext(ctx)
+	go controller.Fill(ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -121,6 +118,35 @@ func TestRunReturnsOnlyAfterItsWorkers(t *testing.T) {
 		synctest.Wait()
 		if !isClosed(stopped) {
 			t.Error("Run has not returned after its last worker")
+		}
+	})
+}
+
+// TestCachesAreFilledOneAfterTheOther: the operator's memory at its start rests on that nothing else is listed meanwhile.
+func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
+		release := make(chan struct{})
+		gatewayClient.PrependReactor("list", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-release
+			return false, nil, nil
+		})
+		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+		must(t, err)
+		defer controller.queue.ShutDown()
+		go controller.Fill(ctx)
+		synctest.Wait()
+		for _, action := range kube.Actions() {
+			if resource := action.GetResource().Resource; resource != "deployments" { // they come before the Gateways
+				t.Errorf("%s %s before the Gateways are there", action.GetVerb(), resource)
+			}
+		}
+		close(release)
+		synctest.Wait()
+		if err := controller.Ready(nil); err != nil {
+			t.Error(err)
 		}
 	})
 }
