@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // those of the request's own host and path. They are lists of regular expressions, in files of maps. What they are compared
 // with are lines of text:
 //
-//	?FILE:LIST       which list, and which file it is in
+//	?FILE:LIST|HITS  which list, and which file it is in; HITS is not looked at
 //	METHOD
 //	PATH
 //	h:NAME           two lines for each header that some condition is on, and that the request has
@@ -22,67 +23,131 @@ import (
 //	q:NAME           and for each query parameter
 //	VALUE
 //
-// A list is named by what is in it. So a request that was told of one finds it or nothing, but never another.
+// A list is named by what is in it. So a request that was told of one finds it or nothing, but never another, and places with
+// the same conditions share one. What is found is the number of an expression in its list.
+//
+// HAProxy compares one expression of a file after the other. So those of the same number in many lists are alternatives of one
+// expression, which a request that was told of none of these lists is done with after the beginning of their names.
 
 // conditionFiles is how many files the lists are in: with more of them, fewer expressions of other lists are in the way.
-const conditionFiles = 8
+const conditionFiles = 4
 
 // matchLimit bounds the work of one comparison, to some milliseconds. An expression that takes more does not match.
 const matchLimit = "(*LIMIT_MATCH=1000000)"
 
+// maxGroup bounds the sizes of the alternatives of lists together: PCRE takes 64 KiB, and a line of a map is 12 KiB at most.
+const maxGroup = 48 << 10
+
 // conditionFile returns the name of a file of lists.
 func conditionFile(i int) string { return "conditions-" + strconv.Itoa(i) + ".map" }
 
-// conditionLists collects the lists.
-type conditionLists struct {
-	lists map[string][]MapEntry
+// conditionLists collects the lists, by name.
+type conditionLists map[string]conditionList
+
+// conditionList is a list of expressions for the lines after the first.
+type conditionList struct {
+	// name is "?FILE:LIST".
+	name string
+	// sum is LIST, as a number.
+	sum         uint64
+	expressions []string
+	// size is that of the longest alternative, for maxGroup.
+	size int
 }
 
-// conditionItem is an expression for the lines after the first, with what it stands for.
-type conditionItem struct {
-	expression, value string
-}
-
-// add adds a list and returns its first line, "?FILE:LIST".
-func (c *conditionLists) add(items []conditionItem) string {
+// add adds a list and returns its name.
+func (c conditionLists) add(expressions []string) string {
 	content := fnv.New64a()
-	for _, item := range items {
-		// Writing to a hash never fails.
-		_, _ = fmt.Fprintf(content, "%s %s\n", item.expression, item.value)
-	}
+	// Writing to a hash never fails.
+	_, _ = content.Write([]byte(strings.Join(expressions, "\n")))
 	sum := content.Sum64()
 	name := fmt.Sprintf("?%d:%016x", sum%conditionFiles, sum)
-	if c.lists[name] == nil {
-		for _, item := range items {
-			key := matchLimit + "^" + routing.QuoteRegex(name) + `\x0A` + item.expression + "$"
-			c.lists[name] = append(c.lists[name], MapEntry{Key: key, Value: quote(item.value, inMap)})
-		}
+	size := 0
+	for _, expression := range expressions {
+		size = max(size, alternativeSize(name+anyLine+expression))
 	}
+	c[name] = conditionList{name: name, sum: sum, expressions: expressions, size: size}
 	return name
 }
 
+// alternativeSize returns what PCRE needs for an alternative at most: four bytes for each, and 33 for a class.
+func alternativeSize(expression string) int {
+	if strings.Contains(expression, "{") {
+		// Repetitions are written out, so there is no telling.
+		return maxGroup
+	}
+	return 4*len(expression) + 33*(strings.Count(expression, "[")-strings.Count(expression, anyByte))
+}
+
 // files returns the entries of every file.
-func (c *conditionLists) files() map[string][]MapEntry {
+func (c conditionLists) files() map[string][]MapEntry {
+	var lists [conditionFiles][]conditionList
+	for _, list := range c {
+		file := list.sum % conditionFiles
+		lists[file] = append(lists[file], list)
+	}
 	files := map[string][]MapEntry{}
-	for i := range conditionFiles {
-		files[conditionFile(i)] = nil
-	}
-	names := make([]string, 0, len(c.lists))
-	for name := range c.lists {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		file := "conditions-" + name[1:2] + ".map"
-		files[file] = append(files[file], c.lists[name]...)
+	for i := range lists {
+		slices.SortFunc(lists[i], func(a, b conditionList) int { return cmp.Compare(a.sum, b.sum) })
+		files[conditionFile(i)] = groups(lists[i], 1<<63)
 	}
 	return files
 }
 
-// Any line, and two of them.
+// groups returns the entries of lists, which are sorted by their sums and differ in this bit or lower ones. Where the groups
+// end depends on the sums, so an edit changes few of them.
+func groups(lists []conditionList, bit uint64) []MapEntry {
+	size := 0
+	for i := range lists {
+		size += lists[i].size
+	}
+	if len(lists) <= 1 || size <= maxGroup {
+		return group(lists)
+	}
+	half := slices.IndexFunc(lists, func(l conditionList) bool { return l.sum&bit != 0 })
+	if half < 0 {
+		return groups(lists, bit>>1)
+	}
+	return append(groups(lists[:half], bit>>1), groups(lists[half:], bit>>1)...)
+}
+
+// group returns an entry for the first expressions of all lists, one for the second, and so on.
+func group(lists []conditionList) []MapEntry {
+	var entries []MapEntry
+	prefix := commonPrefix(lists)
+	for i := 0; ; i++ {
+		var alternatives []string
+		for j := range lists {
+			if list := &lists[j]; i < len(list.expressions) {
+				alternatives = append(alternatives, list.name[len(prefix):]+anyLine+list.expressions[i])
+			}
+		}
+		if len(alternatives) == 0 {
+			return entries
+		}
+		key := matchLimit + "^" + routing.QuoteRegex(prefix) + "(?:" + strings.Join(alternatives, "|") + ")" + anyPairs + "$"
+		entries = append(entries, MapEntry{Key: key, Value: strconv.Itoa(i)})
+	}
+}
+
+// commonPrefix returns what the names of lists, which are sorted, begin with.
+func commonPrefix(lists []conditionList) string {
+	if len(lists) == 0 {
+		return ""
+	}
+	first, last := lists[0].name, lists[len(lists)-1].name
+	n := 0
+	for n < len(first) && first[n] == last[n] {
+		n++
+	}
+	return first[:n]
+}
+
+// Any byte of a line, any line, and any number of pairs of lines.
 const (
-	anyLine  = `[^\x0A]*\x0A`
-	anyPairs = `(?:[^\x0A]*\x0A[^\x0A]*\x0A)*?`
+	anyByte  = `[^\n]`
+	anyLine  = anyByte + `*\n`
+	anyPairs = "(?:" + anyLine + anyLine + ")*?"
 )
 
 // conditionExpression returns the expression for the lines of a request that meets an entry of the request's host and path.
@@ -96,13 +161,12 @@ func conditionExpression(entry *routing.Entry) string {
 	b.WriteString(line(path, true))
 	writeConditions(&b, "h:", entry.Headers)
 	writeConditions(&b, "q:", entry.Query)
-	b.WriteString(anyPairs)
 	return b.String()
 }
 
 func writeConditions(b *strings.Builder, prefix string, conditions []routing.Condition) {
 	for _, condition := range conditions {
-		b.WriteString(anyPairs + routing.QuoteRegex(prefix+label(condition.Name)) + `\x0A` + line(condition.Value, condition.Regex))
+		b.WriteString(anyPairs + routing.QuoteRegex(prefix+label(condition.Name)) + `\n` + line(condition.Value, condition.Regex))
 	}
 }
 
@@ -112,26 +176,26 @@ func line(text string, regex bool) string {
 		return anyLine
 	}
 	if !regex {
-		return routing.QuoteRegex(text) + `\x0A`
+		return routing.QuoteRegex(text) + `\n`
 	}
 	translated, err := routing.TranslateRegex(text)
 	if err != nil {
 		// Compile leaves such entries out.
 		translated = "(?!)"
 	}
-	return "(?:" + translated + `)\x0A`
+	return "(?:" + translated + `)\n`
 }
 
 // originsPerItem keeps an expression within a line of a map.
 const originsPerItem = 5
 
-// originItems returns the list that finds an allowed origin, which is the one line after the first.
-func originItems(origins []string) []conditionItem {
-	var items []conditionItem
+// originExpressions returns the list that finds an allowed origin, which is the one line after the first.
+func originExpressions(origins []string) []string {
+	var expressions []string
 	for chunk := range slices.Chunk(origins, originsPerItem) {
-		items = append(items, conditionItem{expression: originExpression(chunk), value: "1"})
+		expressions = append(expressions, originExpression(chunk))
 	}
-	return items
+	return expressions
 }
 
 func originExpression(origins []string) string {
@@ -144,7 +208,7 @@ func originExpression(origins []string) string {
 			expressions[i] = routing.QuoteRegex(origin)
 		}
 	}
-	return "(?:" + strings.Join(expressions, "|") + `)\x0A`
+	return "(?:" + strings.Join(expressions, "|") + `)\n`
 }
 
 // conditionNames returns the names of headers and query parameters that some condition is on, sorted.

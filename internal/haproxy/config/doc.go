@@ -22,6 +22,7 @@
 //	e/LISTENER/HOST/PATH HIT or LIST       an exact path
 //	r/LISTENER/HOST      LIST              regular expressions
 //	p/LISTENER/HOST/PATH HIT or LIST       a prefix; PATH ends in a slash
+//	c/LIST/NUMBER        HIT               what the expression of that number in a list stands for, see conditions.go
 //	f/NAME               PROGRAM           what happens to a request of a rule, see program.go
 //	t/TARGETS/INDEX      SECTION|NAME      a backend of a weighted split, with the name of its program
 //	w/WEIGHTS/HEX        INDEX             a share of a weighted split, see split.go
@@ -30,7 +31,7 @@
 //	m/LISTENER           required          that clients must have a certificate
 //
 // HIT is "ROUTE|RULE|NAME|TARGET", where NAME is that of the program, or ".". TARGET is a backend section, or 500 (no backend,
-// or one that cannot be used), or answer (the program answers), or "%|WEIGHTS|TARGETS". LIST is "?FILE:NAME", see
+// or one that cannot be used), or answer (the program answers), or "%|WEIGHTS|TARGETS". LIST is "?FILE:NAME|HITS", see
 // conditions.go.
 //
 // The package is pure: the same Input, in whatever order its parts are, gives the same bytes.

@@ -134,13 +134,15 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 		for _, host := range l.hosts() {
 			place := ",concat(,txn.listener,/),concat(" + host + ")"
 			for _, value := range []string{
-				"str(e/)" + place + ",concat(," + l.path + "),map_str(" + l.mapPath + ",.)",
-				"str(r/)" + place + ",map_str(" + l.mapPath + ",.)",
-				"str(p/)" + place + ",concat(," + l.path + ",/),map_beg(" + l.mapPath + ",.)",
+				"str(e/)" + place + ",concat(," + l.path + "),map_str(" + l.mapPath + ")",
+				"str(r/)" + place + ",map_str(" + l.mapPath + ")",
+				"str(p/)" + place + ",concat(," + l.path + ",/),map_beg(" + l.mapPath + ")",
 			} {
+				fmt.Fprintf(l.b, "    %[1]s unset-var(txn.node)\n    %[1]s unset-var(txn.item)\n", l.directive)
 				l.set("node", value, open)
-				l.set("hit", "var(txn.node)", open+"!{ var(txn.node) -m str . } !{ var(txn.node) -m beg ? }")
-				l.writeList(paths, "hit", "facts", open)
+				l.writeList(paths, "item", "facts", "")
+				l.set("hit", "str(c/),concat(,txn.node,/),concat(,txn.item),map_str("+l.mapPath+")", "{ var(txn.item) -m found }")
+				l.set("hit", "var(txn.node)", "{ var(txn.node) -m found } !{ var(txn.node) -m beg ? }")
 			}
 		}
 		l.writeTarget(pass)

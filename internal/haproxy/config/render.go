@@ -67,7 +67,7 @@ type mapBuilder struct {
 func newMapBuilder(in Input, sections *sectionSet) *mapBuilder {
 	return &mapBuilder{
 		in: in, sections: sections, seen: map[string]bool{}, hits: map[*routing.Rule]string{},
-		conditions: conditionLists{lists: map[string][]MapEntry{}},
+		conditions: conditionLists{},
 	}
 }
 
@@ -174,12 +174,19 @@ func (b *mapBuilder) value(entries []routing.Entry) string {
 	return b.list(entries)
 }
 
+// list returns the name of a list, with that of its hits, and adds both.
 func (b *mapBuilder) list(entries []routing.Entry) string {
-	items := make([]conditionItem, len(entries))
+	expressions, hits := make([]string, len(entries)), make([]string, len(entries))
 	for i := range entries {
-		items[i] = conditionItem{expression: conditionExpression(&entries[i]), value: b.hit(entries[i].Rule)}
+		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule)
 	}
-	return b.conditions.add(items)
+	name := b.conditions.add(expressions) + "|" + hashText(strings.Join(hits, "\n"))
+	if b.once("c/" + name) {
+		for i, hit := range hits {
+			b.add("c/"+name+"/"+strconv.Itoa(i), hit)
+		}
+	}
+	return name
 }
 
 func (b *mapBuilder) add(key, value string) {
@@ -256,7 +263,7 @@ func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) 
 	if rule.CORS != nil {
 		origins = "*"
 		if !slices.Contains(rule.CORS.Origins, "*") {
-			origins = b.conditions.add(originItems(rule.CORS.Origins))
+			origins = b.conditions.add(originExpressions(rule.CORS.Origins))
 		}
 	}
 	text := program(rule, headers, origins)

@@ -1,0 +1,141 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/routing"
+)
+
+// conditionsWorld is a world of hosts with conditions of their own, which the value in this text, with the number of the host
+// in place of N, is a part of.
+func conditionsWorld(t testing.TB, hosts int, value string) world {
+	t.Helper()
+	w := parseWorld(t, `
+spec: {listeners: [{name: http, port: 80, protocol: HTTP}]}
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+`)
+	for i := range hosts {
+		route := strings.ReplaceAll(fmt.Sprintf(`
+spec:
+  routes:
+    - name: route-N
+      hostnames: [host-N.example.com]
+      rules:
+        - matches: [{headers: [{name: X-A, value: N}]}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [{path: {type: RegularExpression, value: "/a/%[1]s/.*"}}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [{headers: [{name: X-A, type: RegularExpression, value: "%[1]s"}]}]
+          backendRefs: [{name: one, port: 80}]
+        - backendRefs: [{name: one, port: 80}]
+`, value), "N", fmt.Sprint(i))
+		w.Spec.Routes = append(w.Spec.Routes, parseWorld(t, route).Spec.Routes...)
+	}
+	return w
+}
+
+// TestConditionsOfManyHosts has 1,000 hosts with conditions of their own: each request meets those of its host, and HAProxy
+// has few expressions to compare it with.
+func TestConditionsOfManyHosts(t *testing.T) {
+	t.Parallel()
+	const hosts = 1000
+	g := startGateway(t, conditionsWorld(t, hosts, "N-[0-9]+"))
+	c := newClient(t, g.ports[80])
+	for i := 0; i < hosts; i += 37 {
+		host := fmt.Sprintf("host-%d.example.com", i)
+		for rule, request := range []string{
+			fmt.Sprintf("GET / HTTP/1.1\r\nHost: %s\r\nX-A: %d\r\n\r\n", host, i),
+			get(host, fmt.Sprintf("/a/%d-7/b", i)),
+			fmt.Sprintf("GET / HTTP/1.1\r\nHost: %s\r\nX-A: %d-7\r\n\r\n", host, i),
+			fmt.Sprintf("GET /a/%[2]d-7/b HTTP/1.1\r\nHost: %[1]s\r\nX-A: %[2]d-7\r\n\r\n", host, i+1),
+		} {
+			if got, want := c.send(request).Header.Get("Matched"), fmt.Sprintf("http route-%d %d", i, rule); got != want {
+				t.Errorf("%q is matched by %q, want %q", request, got, want)
+			}
+		}
+	}
+	if n := len(conditions(config.Render(g.in).Maps)); n == 0 || n > hosts/10 {
+		t.Errorf("%d hosts have %d expressions", hosts, n)
+	}
+}
+
+// TestEditOfConditions changes a condition of one host of many, and adds another host: few expressions are new.
+func TestEditOfConditions(t *testing.T) {
+	t.Parallel()
+	const hosts = 3000
+	w := conditionsWorld(t, hosts+1, "N-[0-9]+")
+	all := w.Spec.Routes
+	w.Spec.Routes = all[:hosts]
+	before := config.Render(w.input(t)).Maps
+	w.Spec.Routes = all
+	all[500].Rules[0].Matches[0].Headers[0].Value = "other"
+	after := config.Render(w.input(t)).Maps
+	had, fresh := map[config.MapEntry]bool{}, 0
+	for _, entry := range conditions(before) {
+		had[entry] = true
+	}
+	for _, entry := range conditions(after) {
+		if !had[entry] {
+			fresh++
+		}
+	}
+	// Those of a group for each of four lists, with three rules at most; or of two, if it was split.
+	if fresh == 0 || fresh > 4*3*2 {
+		t.Errorf("%d of %d entries are new", fresh, len(conditions(after)))
+	}
+}
+
+// TestLargeConditions lets HAProxy check lists of what takes PCRE most for its length.
+func TestLargeConditions(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"classes":     "N" + strings.Repeat("[ac]", 60),
+		"groups":      "N" + strings.Repeat("(a|b|)", 60),
+		"repetitions": "N([ac][ac]){32}([ac][ac]){32}",
+		"literals":    "N" + strings.Repeat("a", 600),
+		"folded":      "(?i)N" + strings.Repeat("a", 300),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := conditionsWorld(t, 150, value)
+			if _, problems := routing.Compile(&w.Spec); len(problems) > 0 {
+				t.Fatalf("not all of it has an effect: %v", problems[0])
+			}
+			in := w.input(t)
+			in.Paths = haproxytest.NewPaths(t)
+			rendered := config.Render(in)
+			for _, entry := range conditions(rendered.Maps) {
+				// A command to HAProxy has room for 15 KiB.
+				if len(entry.Key) > 13<<10 {
+					t.Errorf("an expression has %d bytes", len(entry.Key))
+				}
+			}
+			if err := haproxytest.Check(t, in.Paths, rendered.Files("test")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// conditions returns the entries of all lists.
+func conditions(maps map[string][]config.MapEntry) []config.MapEntry {
+	var all []config.MapEntry
+	for file, entries := range maps {
+		if strings.HasPrefix(file, "conditions-") {
+			all = append(all, entries...)
+		}
+	}
+	return all
+}
+
+// BenchmarkRenderConditions renders 1,000 hosts with conditions of their own.
+func BenchmarkRenderConditions(b *testing.B) {
+	in := conditionsWorld(b, 1000, "N-[0-9]+").input(b)
+	for b.Loop() {
+		config.Render(in)
+	}
+}
