@@ -14,15 +14,15 @@ import (
 	"gateway/internal/routing"
 )
 
-// Routes for the host and Service of a number, which is in place of N.
+// Routes for the host of a number, which is in place of N, and for one of the Services.
 const (
 	conditionsRoute = `
 name: route-N
 hostnames: [host-N.example.com]
 rules:
-  - matches: [{path: {value: /app}, headers: [{name: X-Version, value: two}]}]
+  - matches: [{path: {value: /app}, headers: [{name: X-Version, value: two-N}]}]
     backendRefs: [{name: service-N, port: 80}]
-  - matches: [{path: {type: RegularExpression, value: "/app/items/[0-9]+/edit"}}]
+  - matches: [{path: {type: RegularExpression, value: "/app/items-N/[0-9]+/edit"}}]
     backendRefs: [{name: service-N, port: 80}]
   - matches: [{path: {value: /app}}]
     backendRefs: [{name: service-N, port: 80}]
@@ -47,7 +47,8 @@ rules:
 func routes(route string, n int) []appv1.Route {
 	all := make([]appv1.Route, n)
 	for i := range all {
-		if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(route, "N", fmt.Sprint(i))), &all[i]); err != nil {
+		text := strings.NewReplacer("service-N", service(i%services), "N", fmt.Sprint(i)).Replace(route)
+		if err := yaml.UnmarshalStrict([]byte(text), &all[i]); err != nil {
 			panic(err) // It is one of the constants above.
 		}
 	}

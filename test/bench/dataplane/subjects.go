@@ -26,6 +26,9 @@ type proxy struct {
 const (
 	byHand = "haproxy.cfg by hand"
 	ours   = "Gateway, 10 routes"
+
+	conditions     = "Gateway, rules with a header or a regular expression"
+	manyConditions = "Gateway, such rules of 1,000 hosts"
 )
 
 // subjects returns what is compared.
@@ -68,8 +71,12 @@ func gateways(edit string) []*subject {
 			proxy: gateway("many", plainRoutes(2000, 5, services), edit), requests: requestsFor(2000, 5),
 		},
 		{
-			name: "Gateway, rules with a header or a regular expression", baseline: ours, protocol: plain,
-			proxy: gateway("conditions", routes(conditionsRoute, 10), edit), requests: conditionsRequests(),
+			name: conditions, baseline: ours, protocol: plain,
+			proxy: gateway("conditions", routes(conditionsRoute, 10), edit), requests: conditionsRequests(10),
+		},
+		{
+			name: manyConditions, baseline: conditions, protocol: plain,
+			proxy: gateway("many-conditions", routes(conditionsRoute, 1000), edit), requests: conditionsRequests(1000),
 		},
 		{
 			name: "Gateway, rules with filters", baseline: ours, protocol: plain,
@@ -114,13 +121,14 @@ func requestsFor(hosts, rules int) []request {
 }
 
 // conditionsRequests returns requests that meet the first, the second and the last rule of conditionsRoute.
-func conditionsRequests() []request {
+func conditionsRequests(hosts int) []request {
 	var all []request
-	for host := range 10 {
+	for i := range hosts {
+		host := hostname(i)
 		all = append(all,
-			request{host: hostname(host), path: "/app/items/42", headers: []string{"X-Version: two"}},
-			request{host: hostname(host), path: "/app/items/42/edit"},
-			request{host: hostname(host), path: "/app/items/42"},
+			request{host: host, path: "/app/items/42", headers: []string{fmt.Sprintf("X-Version: two-%d", i)}},
+			request{host: host, path: fmt.Sprintf("/app/items-%d/42/edit", i)},
+			request{host: host, path: "/app/items/42"},
 		)
 	}
 	return all
