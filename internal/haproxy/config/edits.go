@@ -10,7 +10,7 @@ import (
 // A change of few entries of MapFile is made entry by entry, which takes HAProxy and the agent a fraction of the time of a swap.
 // That is no swap, so it has to be right at every moment, and for every request:
 //
-//   - What a request is told of by a name that says what is in it (programs, splits) is there before it, and longer than it.
+//   - What a request is told of by a name that says what is in it (hits of lists, programs, splits) is there before it, and longer than it.
 //   - What requests look for (paths) changes in two steps at most, and after each of them the version does. So a request that
 //     met more than one step sees that, and looks again; after its third try, if need be.
 //   - Between two steps, every request is answered as before both or as after both. With entries that have no conditions,
@@ -42,7 +42,7 @@ func mapEdits(desired, running []MapEntry) []MapEdit {
 			version = edit
 		case strings.IndexByte("erp", kind) >= 0:
 			steps = append(steps, edit)
-		case strings.IndexByte("ftw", kind) < 0 || isChange:
+		case strings.IndexByte("cftw", kind) < 0 || isChange:
 			return nil
 		case edit.Old == "":
 			before = append(before, edit)
