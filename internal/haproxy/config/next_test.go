@@ -58,7 +58,7 @@ func content(c config.Config) []any {
 }
 
 func someServers(g *routingtest.Generator) []config.Server {
-	servers := []config.Server{}
+	var servers []config.Server
 	for range g.IntN(4) {
 		servers = append(servers, config.Server{Address: fmt.Sprint("10.0.0.", g.IntN(5)), Port: 80})
 	}
