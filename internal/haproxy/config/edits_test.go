@@ -119,7 +119,7 @@ func countSteps(change config.MapChange) int {
 
 // TestMapEdits: which changes are made entry by entry, and in which order.
 func TestMapEdits(t *testing.T) {
-	const before = "version=1 e/l/a.io/x=one l/80/*=l p/l/*/=all p/l/*.io/=?0:a p/l/a.io/=host f/1=program t/a/0=a"
+	const before = "version=1 c/?0:a/0=one e/l/a.io/x=one l/80/*=l p/l/*/=all p/l/*.io/=?0:a p/l/a.io/=host f/1=program t/a/0=a"
 	tests := map[string]struct {
 		remove, add string
 		want        string // the edits in order, "" for a swap
@@ -133,6 +133,7 @@ func TestMapEdits(t *testing.T) {
 		"longer prefixes are added first": {"", "p/l/b.io/a/=1 p/l/b.io/a/b/=2", "p/l/b.io/a/b/=2 version=2.0 p/l/b.io/a/=1 version=2"},
 		"specific ones are deleted last":  {"p/l/*/=all p/l/a.io/=host", "", "-p/l/*/ version=2.0 -p/l/a.io/ version=2"},
 		"programs outlive their rules":    {"f/1=program p/l/a.io/=host", "f/2=other p/l/a.io/=other", "f/2=other p/l/a.io/=other version=2 -f/1"},
+		"HITs outlive their lists":        {"c/?0:a/0=one p/l/*.io/=?0:a", "c/?0:b/0=two p/l/*.io/=?0:b", "c/?0:b/0=two p/l/*.io/=?0:b version=2 -c/?0:a/0"},
 		"three steps":                     {"e/l/a.io/x=one p/l/*/=all p/l/a.io/=host", "", ""},
 		"a listener":                      {"l/80/*=l", "l/80/*=m", ""},
 		"a split that is not as named":    {"t/a/0=a", "t/a/0=b", ""},
