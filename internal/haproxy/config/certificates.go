@@ -75,7 +75,7 @@ func connectedNames(in Input, port int32) map[string]string {
 		if listener.Port != port || listener.TLS == nil {
 			continue
 		}
-		if listener.Hostname != "" && !strings.HasPrefix(listener.Hostname, "*.") {
+		if listener.Hostname != "" && !isWildcard(listener.Hostname) {
 			names[listener.Hostname] = notConnected
 		}
 	}
@@ -100,7 +100,7 @@ func exceptions(names []string, listener string, connected map[string]string) []
 	var filters []string
 	for _, name := range slices.Sorted(maps.Keys(connected)) {
 		_, below, _ := strings.Cut(name, ".")
-		if connected[name] != listener && !strings.HasPrefix(name, "*.") && slices.Contains(names, "*."+below) {
+		if connected[name] != listener && !isWildcard(name) && slices.Contains(names, "*."+below) {
 			filters = append(filters, "!"+quote(name, inConfig+"![]"))
 		}
 	}

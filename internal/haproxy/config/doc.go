@@ -19,20 +19,23 @@
 //
 //	version              GENERATION|HASH   of the Gateway, and of everything else in the map
 //	l/PORT/HOST          LISTENER          the listener of a port and host
-//	e/LISTENER/HOST/PATH HIT or LIST       an exact path
+//	PORT/HOST/PATH       HIT or LIST       a path of a hostname that is exact
+//	p/LISTENER/HOST/PATH HIT or LIST       a path of any other
 //	r/LISTENER/HOST      LIST              regular expressions
-//	p/LISTENER/HOST/PATH HIT or LIST       a prefix; PATH ends in a slash
 //	c/LIST/NUMBER        HIT               what the expression of that number in a list stands for, see conditions.go
 //	f/NAME               PROGRAM           what happens to a request of a rule, see program.go
-//	t/TARGETS/INDEX      SECTION|NAME      a backend of a weighted split, with the name of its program
+//	t/TARGETS/INDEX      SECTION|f/NAME    a backend of a weighted split, with the key of its program
 //	w/WEIGHTS/HEX        INDEX             a share of a weighted split, see split.go
 //	n/PORT/NAME          LISTENER          the listener whose certificates are for a server name
 //	h/LISTENER           TEXT              the value of Strict-Transport-Security
 //	m/LISTENER           required          that clients must have a certificate
 //
-// HIT is "ROUTE|RULE|NAME|TARGET", where NAME is that of the program, or ".". TARGET is a backend section, or 500 (no backend,
-// or one that cannot be used), or answer (the program answers), or "%|WEIGHTS|TARGETS". LIST is "?FILE:NAME|HITS", see
-// conditions.go.
+// PATH ends in "/" for a prefix, in "/>" for an exact path. Requests are looked up as "/path/>", so that the longest key that
+// theirs begins with is the exact path, or else the longest prefix.
+//
+// HIT is "ROUTE|RULE|LISTENER|TARGET", and for a rule with a program "ROUTE|RULE|LISTENER|TARGET|f/NAME". TARGET is a backend section,
+// or 500 (no backend, or one that cannot be used), or answer (the program answers), or "%|w/WEIGHTS|t/TARGETS". LIST is
+// "?FILE:NAME|HITS", see conditions.go; in lists, LISTENER is "-".
 //
 // The package is pure: the same Input, in whatever order its parts are, gives the same bytes.
 package config

@@ -19,11 +19,9 @@ type lookups struct {
 	// directive starts a rule: "http-request" or "tcp-request content".
 	directive string
 	mapPath   string
-	// path is the variable that holds the path to look up.
-	path string
 	// depths are those of wildcard hostnames, see wildcardDepths.
 	depths []int
-	// found is the rule that ends the search of requests that are not torn, "" if there is none.
+	// found is the rule that ends the search of requests that are not torn, "" if there is none. It wants the condition for that.
 	found string
 }
 
@@ -47,21 +45,46 @@ func (l lookups) writeHosts() {
 	}
 }
 
-// hosts returns the ways to write the host in keys, as arguments of the converter concat, most specific first.
-func (l lookups) hosts() []string {
-	hosts := []string{",txn.host"}
-	for _, depth := range l.depths {
-		hosts = append(hosts, "*.,txn.below"+strconv.Itoa(depth))
-	}
-	return append(hosts, "*,")
+// place is a way to write the host in keys.
+type place struct {
+	// host is the converter that adds it to the key of a listener.
+	host string
+	// paths is the expression for what the keys of its paths begin with.
+	paths string
 }
+
+// exact is the place of a hostname as it is. On a port, that is one listener's, so its paths are found without knowing which.
+var exact = place{host: "concat(,txn.host)", paths: "fe_name,concat(/,txn.host)"}
+
+// others returns the places of the wildcards that a host may meet, most specific first.
+func (l lookups) others() []place {
+	var hosts []string
+	for _, depth := range l.depths {
+		hosts = append(hosts, "concat(*.,txn.below"+strconv.Itoa(depth)+")")
+	}
+	var others []place
+	for _, host := range append(hosts, "concat(*,)") {
+		others = append(others, place{host: host, paths: "str(p/),concat(,txn.listener,/)," + host})
+	}
+	return others
+}
+
+func (l lookups) places() []place { return append([]place{exact}, l.others()...) }
 
 const isTorn = "{ var(txn.torn) -m found } "
 
-// writeListener finds the listener of the host.
+// lookup returns the converter that looks a key up: as it is ("str"), or by the longest that it begins with ("beg").
+func (l lookups) lookup(kind string) string { return "map_" + kind + "(" + l.mapPath + ")" }
+
+// sameVersion returns the condition that the map has not changed since the version was read.
+func (l lookups) sameVersion() string {
+	return "{ str(version)," + l.lookup("str") + ",strcmp(txn.version) eq 0 }"
+}
+
+// writeListener finds the listener of the host, unless it is known.
 func (l lookups) writeListener(condition string) {
-	for i, host := range l.hosts() {
-		l.set("listener", "str(l/),concat(,txn.port,/),concat("+host+"),map_str("+l.mapPath+")", condition+miss("listener", i))
+	for _, place := range l.places() {
+		l.set("listener", "str(l/),concat(,txn.port,/),"+place.host+","+l.lookup("str"), condition+miss("listener"))
 	}
 }
 
@@ -74,47 +97,44 @@ func (l lookups) writeFast() {
 			pass = isTorn
 			l.writeTorn()
 		}
-		l.set("version", "str(version),map_str("+l.mapPath+")", pass)
+		l.set("version", "str(version),"+l.lookup("str"), pass)
+		const path = ",concat(,txn.clean,/>),"
+		l.set("hit", exact.paths+path+l.lookup("beg"), pass)
+		l.set("listener", "var(txn.hit),field(3,|)", pass)
 		l.writeListener(pass)
-		for i, host := range l.hosts() {
-			key := ",concat(,txn.listener,/),concat(" + host + "),concat(," + l.path
-			l.set("hit", "str(e/)"+key+"),map_str("+l.mapPath+")", pass+miss("hit", i))
-			l.set("hit", "str(p/)"+key+",/),map_beg("+l.mapPath+")", pass+miss("hit", i+1))
+		for _, place := range l.others() {
+			l.set("hit", place.paths+path+l.lookup("beg"), pass+miss("hit"))
 		}
 		l.writeTarget(pass)
+		if l.found != "" {
+			fmt.Fprintf(l.b, l.found, l.sameVersion())
+		}
 	}
 }
 
-// writeTorn notes whether the map has changed since the version was read, and forgets what was found. If it has not, the search is
-// over.
+// writeTorn notes whether the map has changed since the version was read, and forgets what was found.
 func (l lookups) writeTorn() {
 	fmt.Fprintf(l.b, "    %s unset-var(txn.torn)\n", l.directive)
-	l.set("torn", "bool(true)", "!{ str(version),map_str("+l.mapPath+"),strcmp(txn.version) eq 0 }")
-	l.b.WriteString(l.found)
-	for _, name := range []string{"listener", "hit", "target", "program"} {
+	l.set("torn", "bool(true)", "!"+l.sameVersion())
+	for _, name := range []string{"listener", "hit", "target", "share", "program"} {
 		fmt.Fprintf(l.b, "    %s unset-var(txn.%s) if %s\n", l.directive, name, strings.TrimSpace(isTorn))
 	}
 }
 
 // writeTarget finds the program and the backend section of a hit.
 func (l lookups) writeTarget(condition string) {
-	l.set("name", "var(txn.hit),word(3,|)", condition)
-	l.set("target", "var(txn.hit),word(4,|)", condition)
+	l.set("target", "var(txn.hit),field(4,|)", condition)
+	l.set("program", "var(txn.hit),field(5,|),"+l.lookup("str"), condition)
 	split := condition + "{ var(txn.target) -m str " + targetSplit + " }"
-	l.set("weights", "var(txn.hit),word(5,|)", split)
-	l.set("targets", "var(txn.hit),word(6,|)", split)
-	l.set("index", "str(w/),concat(,txn.weights,/),concat(,txn.random),map_beg("+l.mapPath+")", split)
-	l.set("share", "str(t/),concat(,txn.targets,/),concat(,txn.index),map_str("+l.mapPath+")", split)
-	l.set("name", "var(txn.share),word(2,|)", split)
-	l.set("target", "var(txn.share),word(1,|)", split)
-	l.set("program", "str(f/),concat(,txn.name),map_str("+l.mapPath+")", condition+"!{ var(txn.name) -m str . }")
+	l.set("random", "rand(16777216),hex,bytes(10,6)", split)
+	l.set("index", "var(txn.hit),field(5,|),concat(/,txn.random),"+l.lookup("beg"), split)
+	l.set("share", "var(txn.hit),field(6,|),concat(/,txn.index),"+l.lookup("str"), split)
+	l.set("target", "var(txn.share),field(1,|)", split)
+	l.set("program", "var(txn.share),field(2,|),"+l.lookup("str"), condition+"{ var(txn.share) -m found }")
 }
 
 // miss returns the condition for another try to set a variable: that no earlier one did.
-func miss(name string, tries int) string {
-	if tries == 0 {
-		return ""
-	}
+func miss(name string) string {
 	return "!{ var(txn." + name + ") -m found }"
 }
 
@@ -127,16 +147,15 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 		if try > 0 {
 			pass = isTorn
 			l.writeTorn()
-			l.set("version", "str(version),map_str("+l.mapPath+")", pass)
+			l.set("version", "str(version),"+l.lookup("str"), pass)
 			l.writeListener(pass)
 		}
-		open := pass + miss("hit", 1) + " "
-		for _, host := range l.hosts() {
-			place := ",concat(,txn.listener,/),concat(" + host + ")"
+		open := pass + miss("hit") + " "
+		for _, place := range l.places() {
 			for _, value := range []string{
-				"str(e/)" + place + ",concat(," + l.path + "),map_str(" + l.mapPath + ")",
-				"str(r/)" + place + ",map_str(" + l.mapPath + ")",
-				"str(p/)" + place + ",concat(," + l.path + ",/),map_beg(" + l.mapPath + ")",
+				place.paths + ",concat(,txn.clean,/>),map_str(" + l.mapPath + ")",
+				"str(r/),concat(,txn.listener,/)," + place.host + ",map_str(" + l.mapPath + ")",
+				place.paths + ",concat(,txn.clean,/),map_beg(" + l.mapPath + ")",
 			} {
 				fmt.Fprintf(l.b, "    %[1]s unset-var(txn.node)\n    %[1]s unset-var(txn.item)\n", l.directive)
 				l.set("node", value, open)

@@ -19,8 +19,11 @@ const (
 	targetSplit  = "%"
 )
 
-// noProgram is in place of the name of a program.
-const noProgram = "."
+// exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
+const exactEnd = "/>"
+
+// anyListener is in place of the name of a listener in lists, which listeners share.
+const anyListener = "-"
 
 // versionKey is the key of the entry that tells one content of the map from another.
 const versionKey = "version"
@@ -58,15 +61,15 @@ type mapBuilder struct {
 	entries    []MapEntry
 	seen       map[string]bool
 	conditions conditionLists
-	// hits are the values of rules, which several entries share.
-	hits map[*routing.Rule]string
-	// connections says that the present listener is one of TCP or TLS.
-	connections bool
+	// targets are what follows the listener in the values of rules, which several entries share.
+	targets map[*routing.Rule]string
+	// listener is the present one.
+	listener *routing.Listener
 }
 
 func newMapBuilder(in Input, sections *sectionSet) *mapBuilder {
 	return &mapBuilder{
-		in: in, sections: sections, seen: map[string]bool{}, hits: map[*routing.Rule]string{},
+		in: in, sections: sections, seen: map[string]bool{}, targets: map[*routing.Rule]string{},
 		conditions: conditionLists{},
 	}
 }
@@ -90,7 +93,7 @@ func (b *mapBuilder) build() map[string][]MapEntry {
 }
 
 func (b *mapBuilder) addListener(listener *routing.Listener) {
-	b.connections = isConnection(listener)
+	b.listener = listener
 	b.add("l/"+itoa(listener.Port)+"/"+hostKey(listener.Hostname), listener.Name)
 	if tls := listener.TLS; tls != nil {
 		if tls.HSTS != "" {
@@ -105,15 +108,22 @@ func (b *mapBuilder) addListener(listener *routing.Listener) {
 		for n < len(entries) && entries[n].Hostname == entries[0].Hostname {
 			n++
 		}
-		b.addHost(listener, entries[:n])
+		b.addHost(entries[:n])
 		entries = entries[n:]
 	}
 }
 
 // addHost adds the entries of one hostname, which are in the order of precedence: exact paths, then regular expressions,
 // then prefixes, the longest first.
-func (b *mapBuilder) addHost(listener *routing.Listener, entries []routing.Entry) {
-	place := listener.Name + "/" + hostKey(entries[0].Hostname)
+func (b *mapBuilder) addHost(entries []routing.Entry) {
+	hostname := entries[0].Hostname
+	place := "p/" + b.listener.Name + "/" + hostKey(hostname)
+	if hostname != "" && !isWildcard(hostname) {
+		if b.in.Table.ListenerFor(b.listener.Port, hostname) != b.listener {
+			return // Requests for it are another listener's.
+		}
+		place = itoa(b.listener.Port) + "/" + hostname
+	}
 	var regexes, prefixes []routing.Entry
 	for i := 0; i < len(entries); {
 		n := 1
@@ -122,7 +132,7 @@ func (b *mapBuilder) addHost(listener *routing.Listener, entries []routing.Entry
 		}
 		switch group := entries[i : i+n]; group[0].PathType {
 		case routing.Exact:
-			b.add("e/"+place+group[0].Path, b.value(group))
+			b.add(place+group[0].Path+exactEnd, b.value(group))
 		case routing.Regex:
 			regexes = append(regexes, group...)
 		default:
@@ -131,10 +141,10 @@ func (b *mapBuilder) addHost(listener *routing.Listener, entries []routing.Entry
 		i += n
 	}
 	if len(regexes) > 0 {
-		b.add("r/"+place, b.value(regexes))
+		b.add("r/"+b.listener.Name+"/"+hostKey(hostname), b.value(regexes))
 		// Regular expressions come before prefixes, so no prefix is found without asking them.
 		if len(prefixes) == 0 || prefixes[len(prefixes)-1].Path != "/" {
-			b.add("p/"+place+"/", b.conditions.add(nil))
+			b.add(place+"/", b.conditions.add(nil))
 		}
 	}
 	b.addPrefixes(place, prefixes, len(regexes) > 0)
@@ -158,7 +168,7 @@ func (b *mapBuilder) addPrefixes(place string, entries []routing.Entry, conditio
 		if conditional && value[0] != '?' {
 			value = b.list(group)
 		}
-		b.add("p/"+place+entries[i].Path, value)
+		b.add(place+entries[i].Path, value)
 		i += n
 	}
 }
@@ -169,7 +179,7 @@ func samePath(a, b *routing.Entry) bool { return a.PathType == b.PathType && a.P
 // that has none, or the name of a list.
 func (b *mapBuilder) value(entries []routing.Entry) string {
 	if !entries[0].Conditional() {
-		return b.hit(entries[0].Rule)
+		return b.hit(entries[0].Rule, b.listener.Name)
 	}
 	return b.list(entries)
 }
@@ -178,7 +188,7 @@ func (b *mapBuilder) value(entries []routing.Entry) string {
 func (b *mapBuilder) list(entries []routing.Entry) string {
 	expressions, hits := make([]string, len(entries)), make([]string, len(entries))
 	for i := range entries {
-		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule)
+		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule, anyListener)
 	}
 	name := b.conditions.add(expressions) + "|" + hashText(strings.Join(hits, "\n"))
 	if b.once("c/" + name) {
@@ -202,44 +212,44 @@ func hostKey(hostname string) string {
 }
 
 // hit returns the HIT of a rule.
-func (b *mapBuilder) hit(rule *routing.Rule) string {
-	if hit, ok := b.hits[rule]; ok {
-		return hit
+func (b *mapBuilder) hit(rule *routing.Rule, listener string) string {
+	target, ok := b.targets[rule]
+	if !ok {
+		target = b.target(rule)
+		b.targets[rule] = target
 	}
-	hit := quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + b.target(rule)
-	b.hits[rule] = hit
-	return hit
+	return quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + listener + "|" + target
 }
 
-// target returns PROGRAM|TARGET of a rule, and adds the entries of a split.
+// target returns TARGET of a rule, and adds the entries of a split.
 func (b *mapBuilder) target(rule *routing.Rule) string {
 	switch {
 	case rule.Redirect != nil || rule.Response != nil:
-		return b.program(rule, rule.Headers) + "|" + targetAnswer
+		return targetAnswer + b.program(rule, rule.Headers)
 	case len(rule.Targets) == 0:
-		return b.program(rule, rule.Headers) + "|" + targetNone
+		return targetNone + b.program(rule, rule.Headers)
 	case len(rule.Targets) == 1:
 		target := rule.Targets[0]
-		return b.program(rule, targetHeaders(rule, target)) + "|" + b.section(rule, target.Backend)
+		return b.section(rule, target.Backend) + b.program(rule, targetHeaders(rule, target))
 	}
 	words := make([]string, len(rule.Targets))
 	for i, target := range rule.Targets {
-		words[i] = b.section(rule, target.Backend) + "|" + b.program(rule, targetHeaders(rule, target))
+		words[i] = b.section(rule, target.Backend) + b.program(rule, targetHeaders(rule, target))
 	}
-	targets := splitName(words)
-	if b.once("t/" + targets) {
+	targets := "t/" + splitName(words)
+	if b.once(targets) {
 		for i, word := range words {
-			b.add("t/"+targets+"/"+strconv.Itoa(i), word)
+			b.add(targets+"/"+strconv.Itoa(i), word)
 		}
 	}
 	proportion := proportions(rule.Targets)
-	weights := joinWeights(proportion)
-	if b.once("w/" + weights) {
+	weights := "w/" + joinWeights(proportion)
+	if b.once(weights) {
 		for _, share := range shares(proportion) {
-			b.add("w/"+weights+"/"+share.Prefix, strconv.Itoa(share.Index))
+			b.add(weights+"/"+share.Prefix, strconv.Itoa(share.Index))
 		}
 	}
-	return noProgram + "|" + targetSplit + "|" + weights + "|" + targets
+	return targetSplit + "|" + weights + "|" + targets
 }
 
 // maxSplitName keeps values readable, and lines short.
@@ -247,17 +257,17 @@ const maxSplitName = 100
 
 // splitName returns a name for a list of targets.
 func splitName(words []string) string {
-	name := strings.ReplaceAll(strings.Join(words, ","), "|"+noProgram, "")
+	name := strings.Join(words, ",")
 	if len(name) > maxSplitName || strings.Contains(name, "|") {
 		return hashText(name)
 	}
 	return name
 }
 
-// program returns the name of a rule's program, and adds it; "." if it has none.
+// program returns the key of a rule's program, after "|", and adds it; "" if it has none.
 func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) string {
 	if isEmpty(rule, headers) {
-		return noProgram
+		return ""
 	}
 	origins := ""
 	if rule.CORS != nil {
@@ -267,16 +277,16 @@ func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) 
 		}
 	}
 	text := program(rule, headers, origins)
-	name := hashText(text)
-	if b.once("f/" + name) {
-		b.add("f/"+name, text)
+	key := "f/" + hashText(text)
+	if b.once(key) {
+		b.add(key, text)
 	}
-	return name
+	return "|" + key
 }
 
 // section returns the backend section that gets a rule's requests for a backend, or targetNone if there can be none.
 func (b *mapBuilder) section(rule *routing.Rule, backend routing.Backend) string {
-	section := b.sections.byKey[keyOf(backend, rule, b.connections)]
+	section := b.sections.byKey[keyOf(backend, rule, isConnection(b.listener))]
 	if !section.usable {
 		return targetNone
 	}

@@ -26,7 +26,7 @@ func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " 
 func writeTLSChecks(b *strings.Builder, in Input) {
 	mapPath := in.Paths.MapPath()
 	l := lookups{b: b, directive: "http-request"}
-	unknown := "{ ssl_fc } " + miss("connected", 1)
+	unknown := "{ ssl_fc } " + miss("connected")
 	l.set("sni", "ssl_fc_sni,lower", "{ ssl_fc }")
 	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.sni),map_str("+mapPath+")", "{ ssl_fc }")
 	l.set("below", `'var(txn.sni),regsub("^[^.]*","*")'`, unknown)

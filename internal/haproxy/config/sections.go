@@ -132,7 +132,6 @@ var routingRequest = `    http-request set-var(txn.port) fe_name
     http-request del-header client-cert
     http-request del-header x-ssl-client- -m beg
     http-request del-header '^(?=.*_)(x[-_]forwarded[-_](for|host|port|proto)|client[-_]cert|x[-_]ssl[-_]client[-_].*)$' -m reg
-    http-request set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
 // forwardedRules put what is so in the place of whatever the client says. A converter of texts, which changes nothing here, makes the
@@ -162,9 +161,9 @@ const trustedRules = `    http-request del-header Forwarded unless { var(txn.tru
     http-request set-header X-Forwarded-Port %[fe_name] unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
 `
 
-// routingFound ends the search of requests for which the map has not changed meanwhile, and that met an entry without
-// conditions, or none. What follows costs them nothing.
-const routingFound = `    http-request allow if !{ var(txn.torn) -m found } !{ var(txn.hit) -m beg ? }
+// routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
+// that as a condition. What follows costs them nothing.
+const routingFound = `    http-request allow if !{ var(txn.hit) -m beg ? } %s
 `
 
 // routingFoundAtLast ends it after the last try.
@@ -272,7 +271,6 @@ const connectionHead = `    log global
     log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
     tcp-request content set-var(txn.port) fe_name
     tcp-request content set-var(txn.clean) str(/)
-    tcp-request content set-var(txn.random) rand(16777216),hex,bytes(10,6)
 `
 
 // helloRules wait for a TLS ClientHello and take the server name from it.

@@ -49,7 +49,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingRequest)
 	writeForwarded(b, in.Table.TrustedProxies)
-	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table), found: routingFound}
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), found: routingFound}
 	l.writeHosts()
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
@@ -74,7 +74,7 @@ func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
 	if protocol == "TLS" {
 		b.WriteString(helloRules)
 	}
-	l := lookups{b: b, directive: "tcp-request content", mapPath: in.Paths.MapPath(), path: "txn.clean", depths: wildcardDepths(in.Table)}
+	l := lookups{b: b, directive: "tcp-request content", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table)}
 	l.writeHosts()
 	l.writeFast()
 	b.WriteString(connectionAnswer)
@@ -168,12 +168,14 @@ func ports(table routing.Table) []int32 {
 	return slices.Compact(all)
 }
 
+func isWildcard(hostname string) bool { return strings.HasPrefix(hostname, "*.") }
+
 // wildcardDepths returns of how many labels the suffixes of wildcard hostnames are ("*.example.com": 2), most first, each
 // once.
 func wildcardDepths(table routing.Table) []int {
 	seen := map[int]bool{}
 	note := func(hostname string) {
-		if strings.HasPrefix(hostname, "*.") {
+		if isWildcard(hostname) {
 			seen[strings.Count(hostname, ".")] = true
 		}
 	}
