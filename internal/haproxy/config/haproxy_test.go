@@ -229,6 +229,23 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
+// TestForgedHeadersAreRemoved from requests that are ordinary otherwise, wherever they are and however many others there are.
+func TestForgedHeadersAreRemoved(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	c := newClient(t, g.ports[81])
+	many := strings.Repeat("X-A: "+strings.Repeat("a", 100)+"\r\n", 40)
+	for _, header := range []string{"Client-Cert", "client_cert", "X-SSL-Client-Subject", "X-SSL-Client-", "x_ssl-client_a", "X-Forwarded_For", "HTTP2-Settings"} {
+		forged := header + ": forged\r\n"
+		for _, lines := range []string{forged + "Host: inner\r\n", "Host: inner\r\n" + forged, "Host: inner\r\n" + many + forged, many + forged + "Host: inner\r\n" + many} {
+			got := c.send("GET / HTTP/1.1\r\n" + lines + "\r\n")
+			if got.Status != 200 || strings.Contains(got.Body, "forged") {
+				t.Errorf("%s: %d, and the backend received\n%.500s", header, got.Status, got.Body)
+			}
+		}
+	}
+}
+
 // TestForwardedOfIPv6: the addresses are in brackets where RFC 7239 wants it.
 func TestForwardedOfIPv6(t *testing.T) {
 	t.Parallel()

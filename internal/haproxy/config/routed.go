@@ -22,10 +22,11 @@ func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " 
 
 // writeTLSChecks answers requests over connections that were made for another listener: their certificate, and what was
 // asked of the client, may not be what the request's listener wants. It finds the listener as HAProxy finds a certificate: by
-// the name itself, then by a wildcard for its first label.
+// the name itself, then by a wildcard for its first label. Requests without TLS and without a program skip this and what follows.
 func writeTLSChecks(b *strings.Builder, in Input) {
 	mapPath := in.Paths.MapPath()
 	l := lookups{b: b, directive: "http-request"}
+	b.WriteString("    http-request allow if !{ ssl_fc } !{ var(txn.program) -m found }\n")
 	unknown := "{ ssl_fc } " + miss("connected")
 	l.set("sni", "ssl_fc_sni,lower", "{ ssl_fc }")
 	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.sni),map_str("+mapPath+")", "{ ssl_fc }")

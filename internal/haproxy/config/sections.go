@@ -85,53 +85,66 @@ defaults routing from common
     log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
-// routingRequest normalises what the lookups use. It does what routing.NormalizeHost and routing.CanonicalPath do.
+// routingChecks normalise what the lookups use, and set txn.clean only if nothing is wrong with the request. They do what
+// routing.NormalizeHost and routing.CanonicalPath do. They are rules about content since those can be left at any point: a request
+// whose headers, host and path are of the usual kind skips what is about the unusual, and one that is malformed what follows.
+//
+// Usual is a request with one Host, in lower case and without a port, without headers that routingRequest may remove or change and without
+// NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot.
+// What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they need no stack.
 //
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy 2.6 lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
 // pass for a path. HAProxy 2.6 accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
 // routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/".
 //
-// A path of characters that a path may have as they are, without a double slash or a segment that begins with a dot is what
-// it is; any other takes a way round, on which it grows to up to five times its length.
+// An odd path grows to up to five times its length on the way.
 //
 // HAProxy 2.6 takes any version of HTTP, and NUL in a header.
 //
 // HTTP/1.0 knows no chunks. HAProxy 2.6 reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
 // next request.
+var routingChecks = `    tcp-request content set-var(txn.method) method
+    tcp-request content set-var(txn.path) path
+    tcp-request content set-var(txn.host) req.fhdr(host)
+    tcp-request content set-var(txn.usual) bool(true) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
+    tcp-request content set-var(txn.clean) var(txn.path) if { var(txn.usual) -m found }
+    tcp-request content accept if { var(txn.usual) -m found }
+    tcp-request content set-var(txn.path) str(/) if !{ var(txn.path) -m found }
+    tcp-request content set-var(txn.host) req.fhdr(host),lower
+    tcp-request content accept unless { req.ver 1.1 2.0 1.0 3.0 }
+    tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
+    tcp-request content accept if { req.hdrs -m reg '\x00' }
+    tcp-request content accept if { var(txn.host) -m found } !{ var(txn.host) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
+    tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }
+    tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
+    tcp-request content set-var(txn.host) var(txn.host),host_only,regsub(\.$,)
+    tcp-request content accept if { var(txn.host) -m len gt 253 }
+    tcp-request content set-var(txn.clean) var(txn.path) if { var(txn.path) -m reg '` + usualPath + `' }
+    tcp-request content accept if { var(txn.clean) -m found }
+    tcp-request content accept if { var(txn.path) -m sub %00 }
+    tcp-request content accept if { var(txn.path) -m len gt 3200 }
+    tcp-request content set-var(txn.decoded) 'var(txn.path),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'
+    tcp-request content accept if { var(txn.decoded) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
+    tcp-request content set-var(txn.clean) var(txn.decoded)
+`
+
+const (
+	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
+	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert:|x-ssl-client-)[a-z0-9-]++:[^\x00\x0A]*+\x0A)*+`
+	usualPath    = `^(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
+)
+
+// routingRequest refuses what routingChecks did not come to the end of, and removes headers.
 //
-// Some backends take "_" in the name of a header for "-".
-//
-// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules.
-//
-// What Connection names, a proxy behind this one would remove: headers that were set here among them.
-var routingRequest = `    http-request set-var(txn.port) fe_name
-    http-request set-var(txn.method) method
-    http-request set-var(txn.path) path
-    http-request set-var(txn.path) str(/) if !{ var(txn.path) -m found }
-    http-request set-var(txn.host) req.fhdr(host),lower
-    http-request deny deny_status 405 if { method CONNECT }
-    http-request deny deny_status 400 unless { req.ver 1.1 2.0 1.0 3.0 }
-    http-request deny deny_status 400 if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
-    http-request deny deny_status 400 if { req.hdrs -m reg '\x00' }
-    http-request deny deny_status 400 if { var(txn.host) -m found } !{ var(txn.host) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
-    http-request deny deny_status 400 if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }
-    http-request deny deny_status 400 if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
-    http-request set-var(txn.host) var(txn.host),host_only,regsub(\.$,)
-    http-request deny deny_status 400 if { var(txn.host) -m len gt 253 }
-    http-request set-var(txn.odd) bool(true) if { var(txn.path) -m reg '[^!$&-;=@-Z_a-z~]|//|/\.' }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m sub %00 }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.path) -m len gt 3200 }
-    http-request set-var(txn.clean) var(txn.path) if !{ var(txn.odd) -m found }
-    http-request set-var(txn.clean) 'var(txn.path),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)' if { var(txn.odd) -m found }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } !{ var(txn.clean) -m found }
-    http-request deny deny_status 400 if { var(txn.odd) -m found } { var(txn.clean) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
-    http-request del-header upgrade if { req.hdr(upgrade) -i -m sub h2c }
-    http-request del-header http2-settings
-    http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive
-    http-request del-header client-cert
-    http-request del-header x-ssl-client- -m beg
-    http-request del-header '^(?=.*_)(x[-_]forwarded[-_](for|host|port|proto)|client[-_]cert|x[-_]ssl[-_]client[-_].*)$' -m reg
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Some backends take "_" in the name of
+// a header for "-". What Connection names, a proxy behind this one would remove: headers that were set here among them.
+const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
+    http-request deny deny_status 400 unless { var(txn.clean) -m found }
+    http-request set-var(txn.port) fe_name
+    http-request del-header upgrade if !{ var(txn.usual) -m found } { req.hdr(upgrade) -i -m sub h2c }
+    http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive unless { var(txn.usual) -m found }
+    http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_](for|host|port|proto))$' -m reg unless { var(txn.usual) -m found }
 `
 
 // forwardedRules put what is so in the place of whatever the client says. A converter of texts, which changes nothing here, makes the

@@ -47,6 +47,7 @@ func renderSkeleton(in Input) string {
 // writeRouting writes the rules by which a request finds its backend section.
 func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
+	b.WriteString(routingChecks)
 	b.WriteString(routingRequest)
 	writeForwarded(b, in.Table.TrustedProxies)
 	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), found: routingFound}

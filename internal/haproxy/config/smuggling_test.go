@@ -43,6 +43,7 @@ func TestSmuggling(t *testing.T) {
 		"a bare LF at the end of a header":                           {post("X-A: b\nContent-Length: 0\r\n", ""), "200", `POST /a ""`},
 		"a bare CR in a header":                                      {post("X-A: b\rTransfer-Encoding: chunked\r\nContent-Length: 0\r\n", ""), "400", ""},
 		"NUL in a header":                                            {post("X-A: b\x00c\r\nContent-Length: 0\r\n", ""), "400", ""},
+		"NUL in the last of many headers":                            {post(strings.Repeat("X-A: b\r\n", 80)+"X-B: \x00\r\n", ""), "400", ""},
 		"an empty header name":                                       {post(": b\r\nContent-Length: 0\r\n", ""), "400", ""},
 		"a chunk size that is too large":                             {post("Transfer-Encoding: chunked\r\n", "ffffffffffffffff1\r\na\r\n0\r\n\r\n"), "400", ""},
 		"a chunk size with a sign":                                   {post("Transfer-Encoding: chunked\r\n", "+1\r\na\r\n0\r\n\r\n"), "400", ""},
