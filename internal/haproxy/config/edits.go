@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -40,7 +41,7 @@ func mapEdits(desired, running []MapEntry) []MapEdit {
 		switch kind := edit.Key[0]; {
 		case edit.Key == versionKey:
 			version = edit
-		case strings.IndexByte("erp", kind) >= 0:
+		case kind == 'p' || kind == 'r' || isPort(kind):
 			steps = append(steps, edit)
 		case strings.IndexByte("cftw", kind) < 0 || isChange:
 			return nil
@@ -123,16 +124,20 @@ func compareSteps(a, b MapEdit) int {
 	return cmp.Or(cmp.Compare(kind(a), kind(b)), order)
 }
 
-// compareSpecificity orders keys as every request looks for them that may meet both: by host, exact paths before prefixes, and these
-// the longest first.
+// isPort says whether a key begins with a port: then it is of a path of a hostname that is exact.
+func isPort(kind byte) bool { return '1' <= kind && kind <= '9' }
+
+// compareSpecificity orders the keys of paths as every request looks for them that may meet both: exact hostnames before wildcards, these
+// the longest first, "*" last; then the longest paths first.
 func compareSpecificity(a, b string) int {
-	x, y := strings.SplitN(a, "/", 4), strings.SplitN(b, "/", 4)
 	return cmp.Or(
-		compareHosts(x[2], y[2]), strings.Compare(x[0], y[0]), cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+		-cmp.Compare(wildcardLength(a), wildcardLength(b)), -cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// compareHosts orders exact hostnames before wildcards, and these the longest first; "*" is the shortest.
-func compareHosts(a, b string) int {
-	isWildcard := func(host string) int { return strings.Count(host[:1], "*") }
-	return cmp.Or(cmp.Compare(isWildcard(a), isWildcard(b)), cmp.Compare(len(b), len(a)))
+// wildcardLength returns how long the wildcard in a key is; that of an exact hostname passes for longer than all.
+func wildcardLength(key string) int {
+	if isPort(key[0]) {
+		return math.MaxInt
+	}
+	return len(strings.SplitN(key, "/", 4)[2])
 }

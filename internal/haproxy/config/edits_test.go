@@ -119,26 +119,27 @@ func countSteps(change config.MapChange) int {
 
 // TestMapEdits: which changes are made entry by entry, and in which order.
 func TestMapEdits(t *testing.T) {
-	const before = "version=1 c/?0:a/0=one e/l/a.io/x=one l/80/*=l p/l/*/=all p/l/*.io/=?0:a p/l/a.io/=host f/1=program t/a/0=a"
+	const before = "version=1 80/a.io/=host 80/a.io/x/>=one c/?0:a|b/0=one l/80/*=l p/l/*/=all p/l/*.io/=?0:a|b f/1=program t/a/0=a"
 	tests := map[string]struct {
 		remove, add string
 		want        string // the edits in order, "" for a swap
 	}{
-		"a value":                         {"p/l/a.io/=host", "p/l/a.io/=other", "p/l/a.io/=other version=2"},
-		"a name of conditions":            {"p/l/*.io/=?0:a", "p/l/*.io/=?0:b", "p/l/*.io/=?0:b version=2"},
-		"conditions, and something else":  {"p/l/*.io/=?0:a p/l/a.io/=host", "p/l/*.io/=?0:b p/l/a.io/=other", ""},
-		"another path":                    {"e/l/a.io/x=one", "e/l/a.io/y=one", "e/l/a.io/y=one version=2.0 -e/l/a.io/x version=2"},
-		"specific ones are added first":   {"", "p/l/*/a/=1 e/l/b.io/=2", "e/l/b.io/=2 version=2.0 p/l/*/a/=1 version=2"},
-		"exact paths are added first":     {"", "p/l/b.io/long/=1 e/l/b.io/=2", "e/l/b.io/=2 version=2.0 p/l/b.io/long/=1 version=2"},
-		"longer prefixes are added first": {"", "p/l/b.io/a/=1 p/l/b.io/a/b/=2", "p/l/b.io/a/b/=2 version=2.0 p/l/b.io/a/=1 version=2"},
-		"specific ones are deleted last":  {"p/l/*/=all p/l/a.io/=host", "", "-p/l/*/ version=2.0 -p/l/a.io/ version=2"},
-		"programs outlive their rules":    {"f/1=program p/l/a.io/=host", "f/2=other p/l/a.io/=other", "f/2=other p/l/a.io/=other version=2 -f/1"},
-		"HITs outlive their lists":        {"c/?0:a/0=one p/l/*.io/=?0:a", "c/?0:b/0=two p/l/*.io/=?0:b", "c/?0:b/0=two p/l/*.io/=?0:b version=2 -c/?0:a/0"},
-		"three steps":                     {"e/l/a.io/x=one p/l/*/=all p/l/a.io/=host", "", ""},
+		"a value":                         {"80/a.io/=host", "80/a.io/=other", "80/a.io/=other version=2"},
+		"a name of conditions":            {"p/l/*.io/=?0:a|b", "p/l/*.io/=?0:b|b c/?0:b|b/0=hit", "c/?0:b|b/0=hit p/l/*.io/=?0:b|b version=2"},
+		"conditions, and something else":  {"p/l/*.io/=?0:a|b 80/a.io/=host", "p/l/*.io/=?0:b|b 80/a.io/=other", ""},
+		"another path":                    {"80/a.io/x/>=one", "80/a.io/y/>=one", "80/a.io/y/>=one version=2.0 -80/a.io/x/> version=2"},
+		"exact hosts are added first":     {"", "80/b.io/=2 p/l/*.b.io/a/=1", "80/b.io/=2 version=2.0 p/l/*.b.io/a/=1 version=2"},
+		"long wildcards are added first":  {"", "p/l/*/a/b/c/d/=1 p/l/*.b.io/=2", "p/l/*.b.io/=2 version=2.0 p/l/*/a/b/c/d/=1 version=2"},
+		"exact paths are added first":     {"", "80/b.io/x/=1 80/b.io/x/>=2", "80/b.io/x/>=2 version=2.0 80/b.io/x/=1 version=2"},
+		"longer prefixes are added first": {"", "p/l/*/a/=1 p/l/*/a/b/=2", "p/l/*/a/b/=2 version=2.0 p/l/*/a/=1 version=2"},
+		"specific ones are deleted last":  {"p/l/*/=all 80/a.io/=host", "", "-p/l/*/ version=2.0 -80/a.io/ version=2"},
+		"programs outlive their rules":    {"f/1=program 80/a.io/=host", "f/2=other 80/a.io/=other", "f/2=other 80/a.io/=other version=2 -f/1"},
+		"HITs outlive their lists":        {"c/?0:a|b/0=one p/l/*.io/=?0:a|b", "c/?0:b|b/0=two p/l/*.io/=?0:b|b", "c/?0:b|b/0=two p/l/*.io/=?0:b|b version=2 -c/?0:a|b/0"},
+		"three steps":                     {"80/a.io/x/>=one p/l/*/=all 80/a.io/=host", "", ""},
 		"a listener":                      {"l/80/*=l", "l/80/*=m", ""},
 		"a split that is not as named":    {"t/a/0=a", "t/a/0=b", ""},
-		"what has to be a word":           {"e/l/a.io/x=one", "e/l/a.io/x=a;b", ""},
-		"what need not be one":            {"", "e/l/a.io/;=a;b", "e/l/a.io/;=a;b version=2"},
+		"what has to be a word":           {"80/a.io/x/>=one", "80/a.io/x/>=a;b", ""},
+		"what need not be one":            {"", "80/a.io/;/>=a;b", "80/a.io/;/>=a;b version=2"},
 		"the version alone":               {"", "", "version=2"},
 	}
 	for name, test := range tests {
@@ -173,9 +174,10 @@ func diffMaps(desired, running []config.MapEntry) config.MapChange {
 
 func mapEntries(lines []string) []config.MapEntry {
 	var entries []config.MapEntry
-	for _, line := range slices.Sorted(slices.Values(lines)) {
+	for _, line := range lines {
 		key, value, _ := strings.Cut(line, "=")
 		entries = append(entries, config.MapEntry{Key: key, Value: value})
 	}
+	slices.SortFunc(entries, func(a, b config.MapEntry) int { return strings.Compare(a.Key, b.Key) })
 	return entries
 }
