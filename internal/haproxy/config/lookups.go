@@ -106,9 +106,14 @@ func (l lookups) writeFast() {
 			l.set("hit", place.paths+path+l.lookup("beg"), pass+miss("hit"))
 		}
 		l.writeTarget(pass)
-		if l.found != "" {
-			fmt.Fprintf(l.b, l.found, l.sameVersion())
-		}
+		l.writeFound()
+	}
+}
+
+// writeFound ends the search if the map has not changed.
+func (l lookups) writeFound() {
+	if l.found != "" {
+		fmt.Fprintf(l.b, l.found, l.sameVersion())
 	}
 }
 
@@ -165,6 +170,7 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 			}
 		}
 		l.writeTarget(pass)
+		l.writeFound()
 	}
 }
 
