@@ -29,7 +29,7 @@ var (
 	// actions are the second words of rules.
 	actions = map[string][]string{
 		"http-request": {"set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
-			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path"},
+			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path", "replace-value"},
 		"http-response":       {"set-var", "set-header", "add-header", "del-header"},
 		"http-after-response": {"set-header", "add-header", "del-header", "set-var"},
 		"http-check":          {"send", "expect"},
