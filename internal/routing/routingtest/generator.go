@@ -45,7 +45,7 @@ var (
 	headers = []string{"x-a", "role", "accept"}
 	params  = []string{"q", "v[1]", "role"}
 	values  = []string{"a", "b", "ab", "two words", "a,b", "A", "h:role", "x%41"}
-	methods = []string{"GET", "POST", "OPTIONS", "DELETE"}
+	methods = []string{"GET", "POST", "OPTIONS", "DELETE", "PATCH"}
 	// The expressions have what RE2 and PCRE write or do differently.
 	regexes = []string{
 		"a+", "^b.*$", "[^x]+", "(?i)AB?", "a|b|two.*", `\w+`, ".*", `(?:a|b){1,2}`, `a\b.*`, "[[:alpha:]]+", `\Qa\E`, "a*?b", `(?s).+`, `[\s\S]*b`,

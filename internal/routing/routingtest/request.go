@@ -21,7 +21,7 @@ func (g *Generator) Request(spec appv1.GatewaySpec, ports [2]int32) Request {
 		Port: pick(g, ports[:]), Host: g.requestHost(spec), Path: g.encodeSome(g.requestPath(spec)), Query: g.requestQuery(), Method: "GET",
 	}}
 	if g.IntN(3) == 0 {
-		r.Method = pick(g, methods)
+		r.Method = pick(g, append(methods, "PROPFIND"))
 	}
 	query := ""
 	if r.Query != "" || g.IntN(8) == 0 {
