@@ -24,7 +24,7 @@ step_dataplane() {
 }
 
 # From a change to the first request that is answered by it, and what of it is the API server's. ROUTES:CHANGES
-propagations=(10:100 1000:20 3000:8)
+propagations=(10:50 1000:6 3000:3)
 
 step_propagation() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
@@ -44,14 +44,23 @@ step_control() {
 
 # rows makes rows of a table of what go test prints, as it comes.
 rows() {
-    awk '/^Benchmark/ {
-            sub(/^Benchmark/, "", $1); sub(/-[0-9]+$/, "", $1)
-            row = "| " $1 " | " $2 " |"
-            for (i = 3; i < NF; i += 2) row = row (i > 3 ? ", " : " ") $i " " $(i + 1)
-            print row " |"; fflush()
-        }
-        /FAIL|panic/ { print; failed = 1 }
-        END { exit failed }'
+    local words row i failed=0
+    while read -ra words; do
+        case ${words[0]:-} in
+        Benchmark*)
+            ((${#words[@]} > 2)) || continue
+            row=${words[0]#Benchmark}
+            row="| ${row%-*} | ${words[1]} | ${words[2]} ${words[3]}"
+            for ((i = 4; i + 1 < ${#words[@]}; i += 2)); do row+=", ${words[i]} ${words[i + 1]}"; done
+            echo "$row |"
+            ;;
+        FAIL* | --- | panic*)
+            echo "${words[*]}"
+            failed=1
+            ;;
+        esac
+    done
+    return $failed
 }
 
 machine() {
@@ -69,3 +78,4 @@ for name in "${steps[@]}"; do
     say "Benchmark: $name"
     "step_$name"
 done
+say "All benchmarks have run"

@@ -74,6 +74,7 @@ func newBenchRig(b *testing.B, routes int) *benchRig {
 	r.put(r.agent.watch.gateways, r.gatewaySeen)
 	r.agent.pass(b.Context())
 	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
+	time.Sleep(2 * time.Second) // for a younger worker, endpoints are written to the disk at once
 	r.agent.pass(b.Context())
 	return r
 }
