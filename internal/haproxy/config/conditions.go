@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,10 +56,7 @@ type conditionList struct {
 
 // add adds a list and returns its name.
 func (c conditionLists) add(expressions []string) string {
-	content := fnv.New64a()
-	// Writing to a hash never fails.
-	_, _ = content.Write([]byte(strings.Join(expressions, "\n")))
-	sum := content.Sum64()
+	sum := sum(strings.Join(expressions, "\n"))
 	name := fmt.Sprintf("?%d:%016x", sum%conditionFiles, sum)
 	size := 0
 	for _, expression := range expressions {

@@ -2,6 +2,8 @@ package config
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -314,9 +316,11 @@ func hash(entries []MapEntry) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// hashText returns a short name for a text.
-func hashText(text string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text))
-	return fmt.Sprintf("%016x", h.Sum64())
+// hashText returns a short name for a text. Nobody can write one that has the name of somebody else's: routes of one Gateway may belong
+// to people who do not trust each other.
+func hashText(text string) string { return fmt.Sprintf("%016x", sum(text)) }
+
+func sum(text string) uint64 {
+	digest := sha256.Sum256([]byte(text))
+	return binary.BigEndian.Uint64(digest[:])
 }
