@@ -66,11 +66,13 @@ func TestFaultsOfProxyProcesses(t *testing.T) {
 	})
 	s.run(t, "proxy pod deleted by force", onlyInFlight(&killed), func(t *testing.T) {
 		t.Helper()
-		pod := s.proxies(t)[0]
+		pod, begin := s.proxies(t)[0], time.Now()
 		// kubelet ends the containers when it hears of it.
-		killed = time.Now().Add(time.Second)
+		killed = begin.Add(time.Second)
 		must(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-		waitReplicas(t, s.namespace, childName, 2)
+		// The Deployment says for a moment that it has two.
+		waitProxies(t, s.namespace, 2, func(other corev1.Pod) bool { return other.Name != pod.Name })
+		measure("proxy pod deleted by force to replaced", time.Since(begin))
 	})
 }
 
