@@ -37,7 +37,7 @@ end_to_end() {
         export KUBECONFIG
     fi
     make --no-print-directory -s deploy || return 1
-    (cd test && go test -v -count=1 -parallel=4 -timeout=20m ./e2e/...)
+    (cd test && go test -v -count=1 -parallel=3 -timeout=25m ./e2e/...)
 }
 
 api_server() {
