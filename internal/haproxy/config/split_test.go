@@ -10,6 +10,14 @@ import (
 	"gateway/internal/routing"
 )
 
+// Who may write one route of a Gateway must not be able to give what is his the name of what is somebody else's. These two have the
+// same FNV-1a of 64 bits.
+func TestNamesCannotBeMade(t *testing.T) {
+	if one, other := "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"; hashText(one) == hashText(other) {
+		t.Errorf("%q and %q have the same name", one, other)
+	}
+}
+
 func TestHexPrefixes(t *testing.T) {
 	tests := map[string]struct {
 		low, high int64
