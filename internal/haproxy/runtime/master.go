@@ -49,7 +49,8 @@ func NewMaster(socket string) *Master { return &Master{socket: socket} }
 // messages. A request that arrives while the master starts anew, as an agent that is no more may have asked it to, is lost
 // with its connection, which looks like a reload. So it is made of a master that has just answered.
 func (m *Master) Reload(ctx context.Context) error {
-	if _, err := m.awaitFailures(ctx, startTimeout); err != nil {
+	before, err := m.awaitFailures(ctx, startTimeout)
+	if err != nil {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
 	}
 	reply, err := roundTrip(ctx, m.socket, "reload\n")
@@ -67,10 +68,13 @@ func (m *Master) Reload(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to learn the outcome of a reload from HAProxy's master: %w", err)
 	}
-	if failures != "0" {
-		return &RejectedError{}
+	switch failures {
+	case "0":
+		return nil
+	case before:
+		return errors.New("failed to ask HAProxy's master for a reload: it was starting anew and did not take the request")
 	}
-	return nil
+	return &RejectedError{}
 }
 
 // isHangUp says whether the other side closed the connection while we were still sending or reading.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,22 +138,40 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 }
 
 func TestMasterAnswers(t *testing.T) {
-	const header = "#<PID> <type> <reloads> <uptime> <version>\n12991           master          "
-	const fine = header + "9 [failed: 0]   0d00h00m51s     2.6.12\n"
+	proc := func(failed string) string {
+		return "#<PID> <type> <reloads> <uptime> <version>\n12991           master          9 [failed: " + failed + "]   0d00h00m51s     2.6.12\n"
+	}
 	tests := map[string]struct {
-		reload, proc string
-		want         string
+		before, reload, after string
+		want                  string
 	}{
-		"2.6 accepts":               {"", fine, ""},
-		"2.6 rejects":               {"", header + "9 [failed: 2]   0d00h00m51s     2.6.12\n", "its log says why"},
-		"2.7 and newer accept":      {"Success=1\n--\nwarnings\n", fine, ""},
-		"2.7 and newer reject":      {"Success=0\n--\n[ALERT] unknown keyword\n", fine, "rejected the configuration: [ALERT] unknown keyword"},
-		"an answer of another kind": {"Permission denied\n", fine, `it answered "Permission denied"`},
-		"no processes":              {"", "Unknown command\n", "unexpected answer to show proc"},
+		"2.6 accepts":                   {proc("0"), "", proc("0"), ""},
+		"2.6 accepts after a failure":   {proc("1"), "", proc("0"), ""},
+		"2.6 rejects":                   {proc("0"), "", proc("1"), "its log says why"},
+		"2.6 rejects another time":      {proc("1"), "", proc("2"), "its log says why"},
+		"lost by a master that starts":  {proc("1"), "", proc("1"), "did not take the request"},
+		"2.7 and newer accept":          {proc("0"), "Success=1\n--\nwarnings\n", proc("0"), ""},
+		"2.7 and newer reject":          {proc("0"), "Success=0\n--\n[ALERT] unknown keyword\n", proc("1"), "rejected the configuration: [ALERT] unknown keyword"},
+		"an answer of another kind":     {proc("0"), "Permission denied\n", proc("0"), `it answered "Permission denied"`},
+		"no processes":                  {"Unknown command\n", "", "", "unexpected answer to show proc"},
+		"no processes after the reload": {proc("0"), "", "Unknown command\n", "failed to learn the outcome"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := NewMaster(answering(t, map[string]string{"reload": test.reload, "show proc": test.proc})).Reload(t.Context())
+			var reloaded atomic.Bool
+			socket := newSocket(t, func(conn net.Conn) {
+				command, _ := bufio.NewReader(conn).ReadString('\n')
+				answer := test.before
+				if reloaded.Load() {
+					answer = test.after
+				}
+				if strings.HasPrefix(command, "reload") {
+					reloaded.Store(true)
+					answer = test.reload
+				}
+				_, _ = io.WriteString(conn, answer)
+			})
+			err := NewMaster(socket).Reload(t.Context())
 			if test.want == "" && err != nil {
 				t.Errorf("got error %v", err)
 			}
