@@ -8,6 +8,7 @@ replace gateway => ../
 
 require (
 	gateway v0.0.0
+	github.com/go-logr/logr v1.4.3
 	github.com/golang/glog v1.2.5
 	golang.org/x/net v0.57.0
 	google.golang.org/grpc v1.82.1
@@ -26,7 +27,6 @@ require (
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
-	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"gateway/test/internal/testenv"
 )
 
@@ -26,6 +29,7 @@ func main() {
 	agents := flag.String("agents", "10,100,300", "`numbers` of agents to measure the watches of")
 	flag.DurationVar(&b.resync, "resync", 30*time.Second, "how often the controllers look at every Gateway")
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // what controller-runtime's test environment says is no result
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	var errs [3]error
 	b.sizes, errs[0] = numbers(*sizes)
