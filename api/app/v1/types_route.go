@@ -34,10 +34,8 @@ type Route struct {
 // RouteRule says which requests go to which backends, and what happens to them on the way.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.filters) || size(self.filters) < 2 || !self.filters.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self.filters) == 2 && self.filters.exists(f, has(f.cors))",fieldPath=".filters",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists(f, has(f.requestRedirect) && has(f.requestRedirect.path) && f.requestRedirect.path.type == 'ReplacePrefixMatch' || has(f.urlRewrite) && has(f.urlRewrite.path) && f.urlRewrite.path.type == 'ReplacePrefixMatch') || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
 // +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.retry) || has(self.timeouts.backendRequest)",fieldPath=".timeouts",message="with retry, timeouts.request needs timeouts.backendRequest, which bounds each attempt"
-// +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.timeouts.backendRequest) || duration(self.timeouts.request) == duration('0s') || duration(self.timeouts.backendRequest) <= duration(self.timeouts.request)",fieldPath=".timeouts",message="timeouts.backendRequest must not be longer than timeouts.request"
 type RouteRule struct {
 	// A request has to meet one of these. Empty: every request.
 	// +optional
@@ -52,6 +50,7 @@ type RouteRule struct {
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self) == 2 && self.exists(f, has(f.cors))",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
 	Filters []RouteFilter `json:"filters,omitempty"`
 
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
@@ -125,6 +124,7 @@ type PathMatch struct {
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^[ -~]+$`
 	Value string `json:"value,omitempty"`
 }
 
@@ -253,6 +253,8 @@ type BackendRef struct {
 // RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the
 // answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before
 // is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.request) || !has(self.backendRequest) || duration(self.request) == duration('0s') || duration(self.backendRequest) <= duration(self.request)",message="timeouts.backendRequest must not be longer than timeouts.request"
 type RouteTimeouts struct {
 	// How long all attempts together may take until the answer begins.
 	// +optional
