@@ -110,20 +110,20 @@ type compiled struct {
 	uid        types.UID
 	generation int64
 	table      *routing.Table
-	// backends are the Service ports that the table names, and ports the same by Service.
+	// backends are the Service ports that the table names, sorted.
 	backends []routing.Backend
-	ports    map[string][]routing.Backend
 }
 
 // New returns an agent. Nothing runs before Run.
 func New(options Options) (*Agent, error) {
 	a := &Agent{
-		options: options,
-		wake:    make(chan struct{}, 1),
-		store:   store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
-		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
-		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
-		mounts:  newMountReader(options.Mounts),
+		options:  options,
+		backends: map[routing.Backend]config.BackendState{},
+		wake:     make(chan struct{}, 1),
+		store:    store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
+		master:   runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
+		worker:   runtime.NewWorker(options.Paths.WorkerSocket()),
+		mounts:   newMountReader(options.Mounts),
 	}
 	a.exhibit = &exhibit{worker: a.worker, master: a.master}
 	a.report = newReporter(options, func(generation int64) {

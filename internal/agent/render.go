@@ -47,7 +47,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
 		return true
 	}
-	a.backends = a.states(touched)
+	a.observe(touched)
 	newGeneration := a.want.generation != a.compiled.generation
 	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends)
 	a.plain = nil
@@ -61,25 +61,28 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	return true
 }
 
-// states says what the Service ports of the table are. Only those are looked at that are new to it, or of Services that were touched.
-func (a *Agent) states(touched map[string]bool) map[routing.Backend]config.BackendState {
-	states := make(map[routing.Backend]config.BackendState, len(a.compiled.backends))
+// observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
+// were touched.
+func (a *Agent) observe(touched map[string]bool) {
 	var unsure []routing.Backend
 	for _, backend := range a.compiled.backends {
-		if state, ok := a.backends[backend]; ok && !touched[backend.Service] {
-			states[backend] = state
-		} else {
+		if _, ok := a.backends[backend]; !ok || touched[backend.Service] {
 			unsure = append(unsure, backend)
 		}
 	}
-	maps.Copy(states, endpoints.States(unsure, a.watch.cluster()))
-	return states
+	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
+	if len(a.backends) > len(a.compiled.backends) {
+		maps.DeleteFunc(a.backends, func(backend routing.Backend, _ config.BackendState) bool {
+			_, ok := slices.BinarySearchFunc(a.compiled.backends, backend, routing.CompareBackends)
+			return !ok
+		})
+	}
 }
 
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
 func (a *Agent) follow(touched map[string]bool) bool {
 	for service := range touched {
-		for backend, state := range endpoints.States(a.compiled.ports[service], a.watch.cluster()) {
+		for backend, state := range endpoints.States(routing.BackendsOf(service, a.compiled.backends), a.watch.cluster()) {
 			before := a.backends[backend]
 			if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
 				return false
@@ -109,12 +112,7 @@ func (a *Agent) compile() {
 		a.want = load{}
 		a.reported = 0
 	}
-	a.compiled = compiled{
-		uid: gateway.UID, generation: gateway.Generation, table: &table, backends: table.Backends(), ports: map[string][]routing.Backend{},
-	}
-	for _, backend := range a.compiled.backends {
-		a.compiled.ports[backend.Service] = append(a.compiled.ports[backend.Service], backend)
-	}
+	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table, backends: table.Backends()}
 }
 
 // render makes a load of a table with those of its certificates that are among the given ones.

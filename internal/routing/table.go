@@ -126,18 +126,24 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 
 // Backends returns all backends the table refers to, sorted, each once.
 func (t Table) Backends() []Backend {
-	seen := map[Backend]bool{}
 	var all []Backend
 	t.Rules(func(_ *Listener, rule *Rule) {
 		for _, target := range rule.Targets {
-			if !seen[target.Backend] {
-				seen[target.Backend] = true
-				all = append(all, target.Backend)
-			}
+			all = append(all, target.Backend)
 		}
 	})
 	slices.SortFunc(all, CompareBackends)
-	return all
+	return slices.Clip(slices.Compact(all))
+}
+
+// BackendsOf returns those of a Service among backends, which are sorted.
+func BackendsOf(service string, backends []Backend) []Backend {
+	first, _ := slices.BinarySearchFunc(backends, Backend{Service: service}, CompareBackends)
+	n := 0
+	for first+n < len(backends) && backends[first+n].Service == service {
+		n++
+	}
+	return backends[first : first+n]
 }
 
 // CompareBackends orders backends by Service, then port.
