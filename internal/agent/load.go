@@ -228,10 +228,15 @@ func (a *Agent) writeBare() error {
 // write puts what the step is to load on the disk, for HAProxy to start on.
 func (a *Agent) write(want load, next step) error {
 	want.id, want.config = a.store.nextID(), next.after
-	files := want.config.Files(want.id)
+	var before config.Config
+	if was := &a.state.disk; was.id == a.store.newest.id {
+		before, before.Servers = was.config, was.written
+	}
+	files := want.config.FilesAfter(want.id, before, a.store.newest.files[config.ConfigFile])
 	files[certificatesName] = formatCertificates(want.certificates)
 	if a.state.proven && next.reload == "" {
 		files[provenName] = []byte(checksum(files))
+		a.provenID = want.id
 	}
 	if err := a.store.write(want.id, files); err != nil {
 		return err

@@ -21,6 +21,7 @@ func TestNext(t *testing.T) {
 	all := in.Backends
 	got := config.Render(in)
 	for i := range 400 {
+		before := got
 		switch g.IntN(6) {
 		case 0:
 			in.Authorities = map[string][]byte{"ca": fmt.Append(nil, "content ", g.IntN(2))}
@@ -45,6 +46,10 @@ func TestNext(t *testing.T) {
 		got = got.Next(in)
 		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
 			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
+		}
+		files := got.FilesAfter("after", before, before.Files("before")[config.ConfigFile])
+		if want := got.Files("after"); !reflect.DeepEqual(files, want) {
+			t.Fatalf("seed %d, edit %d: other files after some than without", g.Seed, i)
 		}
 		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {
 			t.Fatalf("seed %d, edit %d: without an edit, something differs", g.Seed, i)

@@ -309,9 +309,10 @@ func compareEntries(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) }
 // hash returns a short name for the content of a map.
 func hash(entries []MapEntry) string {
 	h := fnv.New64a()
+	var line []byte
 	for _, entry := range entries {
-		// Writing to a hash never fails.
-		_, _ = h.Write([]byte(entry.Key + " " + entry.Value + "\n"))
+		line = append(append(append(append(line[:0], entry.Key...), ' '), entry.Value...), '\n')
+		_, _ = h.Write(line) // which never fails
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
 }

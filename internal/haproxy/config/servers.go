@@ -48,6 +48,11 @@ func (s ServerSets) with(section string, servers []Server) ServerSets {
 	return NewServerSets(all)
 }
 
+// equal says whether two sets are the same. It may say no though they are: those that share nothing are not compared.
+func (s ServerSets) equal(other ServerSets) bool {
+	return s.base == other.base && maps.EqualFunc(s.changed, other.changed, slices.Equal)
+}
+
 // All returns the servers of every section by its name.
 func (s ServerSets) All() map[string][]Server {
 	all := map[string][]Server{}
