@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,14 +22,32 @@ type Problem struct {
 	Message string
 }
 
-// Compile returns the routing table of a spec and what of the spec is not in it. It expects what the CRD's schema
-// demands, and applies the schema's defaults, so that a spec that never saw an API server means the same.
-func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
-	c := compiler{byName: make(map[string]*Listener, len(spec.Listeners)), redirects: map[string]bool{}}
-	c.table = Table{Listeners: make([]Listener, len(spec.Listeners)), Policies: compilePolicies(spec.Backends)}
+// compiler collects the table. The pointers in byName are into the table.
+type compiler struct {
+	table     Table
+	byName    map[string]*Listener
+	redirects map[string]bool
+	problems  []Problem
+	// before is what an earlier spec was compiled to, places are those of its routes.
+	before Compiled
+	places map[appv1.Name]int
+	// routes are those of this spec.
+	routes []compiledRoute
+}
+
+func newCompiler(spec *appv1.GatewaySpec, before Compiled) *compiler {
+	return &compiler{
+		table:  Table{Listeners: make([]Listener, len(spec.Listeners)), Policies: compilePolicies(spec.Backends)},
+		byName: make(map[string]*Listener, len(spec.Listeners)), redirects: map[string]bool{},
+		before: before, routes: make([]compiledRoute, 0, len(spec.Routes)),
+	}
+}
+
+func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	for i := range spec.Listeners {
 		listener := &c.table.Listeners[i]
 		*listener = compileListener(&spec.Listeners[i])
+		listener.Entries = c.room(listener.Name)
 		c.byName[listener.Name] = listener
 		if spec.Listeners[i].HTTPSRedirect {
 			c.redirects[listener.Name] = true
@@ -53,32 +72,26 @@ func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
 		c.table.Listeners[i].Entries = byPrecedence(c.table.Listeners[i].Entries)
 	}
 	slices.SortFunc(c.table.Listeners, func(a, b Listener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), compareHostnames(a.Hostname, b.Hostname))
+		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
 	})
-	return c.table, c.problems
-}
-
-// compiler collects the table. The pointers in byName are into the table.
-type compiler struct {
-	table     Table
-	byName    map[string]*Listener
-	redirects map[string]bool
-	problems  []Problem
 }
 
 func (c *compiler) problem(route, listener, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Route: route, Listener: listener, Message: fmt.Sprintf(format, args...)})
 }
 
-func (c *compiler) ruleProblem(route, format string, args ...any) {
-	c.problems = append(c.problems, Problem{Route: route, InRule: true, Message: fmt.Sprintf(format, args...)})
-}
-
 func (c *compiler) route(route *appv1.Route) {
+	compiled := c.earlier(route.Name)
+	if compiled.route == nil || !equal(reflect.ValueOf(compiled.route), reflect.ValueOf(route)) {
+		compiled = compileRoute(route)
+	}
+	compiled.route = route // The earlier spec need not be kept.
+	c.routes = append(c.routes, compiled)
+	c.problems = append(c.problems, compiled.problems...)
 	fits := func(l *Listener) bool { return (l.Protocol == "HTTP" || l.Protocol == "HTTPS") && !c.redirects[l.Name] }
 	c.attach(attachment{
 		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
-		fits: fits, want: "HTTP or HTTPS, without httpsRedirect", entries: c.ruleEntries(route),
+		fits: fits, want: "HTTP or HTTPS, without httpsRedirect", entries: compiled.entries,
 	})
 }
 
@@ -160,14 +173,17 @@ func attachTo(listener *Listener, a attachment) bool {
 	return fits
 }
 
-// ruleEntries returns an entry for every match of every rule of a route, without a hostname. A match that cannot be
-// carried out is left out: nothing meets it.
-func (c *compiler) ruleEntries(route *appv1.Route) []Entry {
-	var entries []Entry
+// compileRoute returns an entry for every match of every rule of a route. A match that cannot be carried out is left out: nothing meets
+// it.
+func compileRoute(route *appv1.Route) compiledRoute {
+	compiled := compiledRoute{route: route}
+	problem := func(format string, args ...any) {
+		compiled.problems = append(compiled.problems, Problem{Route: string(route.Name), InRule: true, Message: fmt.Sprintf(format, args...)})
+	}
 	for i := range route.Rules {
 		rule := compileRule(string(route.Name), i, &route.Rules[i])
 		if size := filtersSize(rule); size > maxFilters {
-			c.ruleProblem(rule.Route, "route %q: requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", rule.Route, i, size, maxFilters)
+			problem("route %q: requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", rule.Route, i, size, maxFilters)
 			rule = &Rule{Route: rule.Route, Index: rule.Index, MaxBody: -1}
 		}
 		matches := route.Rules[i].Matches
@@ -177,14 +193,14 @@ func (c *compiler) ruleEntries(route *appv1.Route) []Entry {
 		for j := range matches {
 			entry, err := compileMatch(&matches[j])
 			if err != nil {
-				c.ruleProblem(rule.Route, "route %q: no request meets rules[%d].matches[%d]: %v", rule.Route, i, j, err)
+				problem("route %q: no request meets rules[%d].matches[%d]: %v", rule.Route, i, j, err)
 				continue
 			}
 			entry.Rule = rule
-			entries = append(entries, entry)
+			compiled.entries = append(compiled.entries, entry)
 		}
 	}
-	return entries
+	return compiled
 }
 
 // compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it.
@@ -276,6 +292,9 @@ func checkRegex(field, expression string) (int, error) {
 // byPrecedence sorts entries by precedence and drops those that no request can reach: an equal or less demanding one of
 // the same path comes before.
 func byPrecedence(entries []Entry) []Entry {
+	if len(entries) == 0 {
+		return nil
+	}
 	slices.SortStableFunc(entries, compareEntries)
 	kept := entries[:0]
 	seen := map[string]bool{}
@@ -298,7 +317,7 @@ func byPrecedence(entries []Entry) []Entry {
 }
 
 func compareEntries(a, b Entry) int {
-	order := cmp.Or(compareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
+	order := cmp.Or(CompareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
 	if a.PathType != Regex && order == 0 {
 		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
 	}

@@ -63,9 +63,9 @@ func hostnamesOverlap(a, b string) bool {
 	return a == "" || b == "" || hostMatches(a, b) || hostMatches(b, a)
 }
 
-// compareHostnames orders hostnames by precedence: exact ones, then wildcards, longer ones first, then "". Hostnames of
+// CompareHostnames orders hostnames by precedence: exact ones, then wildcards, longer ones first, then "". Hostnames of
 // the same precedence, which no one host meets, are ordered by the alphabet.
-func compareHostnames(a, b string) int {
+func CompareHostnames(a, b string) int {
 	return cmp.Or(cmp.Compare(hostnameClass(a), hostnameClass(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 }
 

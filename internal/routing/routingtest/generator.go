@@ -140,6 +140,38 @@ func (g *Generator) Spec(ports [2]int32) appv1.GatewaySpec {
 	return spec
 }
 
+// Edit returns a copy of a spec with one thing changed: a route is new, gone, elsewhere or another one, or a rule has another backend or
+// weight, or a listener another hostname.
+func (g *Generator) Edit(spec appv1.GatewaySpec) appv1.GatewaySpec {
+	spec = *spec.DeepCopy()
+	i, j := g.IntN(len(spec.Routes)), g.IntN(len(spec.Routes))
+	switch g.IntN(6) {
+	case 0:
+		spec.Routes = slices.Insert(spec.Routes, i, g.route(fmt.Sprint("e", g.Uint32()), spec.Listeners))
+	case 1:
+		if len(spec.Routes) > 1 {
+			spec.Routes = slices.Delete(spec.Routes, i, i+1)
+		}
+	case 2:
+		spec.Routes[i], spec.Routes[j] = spec.Routes[j], spec.Routes[i]
+	case 3:
+		spec.Routes[i] = g.route(string(spec.Routes[i].Name), spec.Listeners)
+	case 4:
+		weight := g.Int32N(maxWeight + 1)
+		if refs := spec.Routes[i].Rules[0].BackendRefs; g.IntN(2) == 0 && len(refs) > 0 {
+			refs[0].Name = pick(g, Services)
+		} else if len(refs) > 0 {
+			refs[0].Weight = &weight
+		}
+	default:
+		listener, hostname := &spec.Listeners[g.IntN(len(spec.Listeners))], g.hostname()
+		if !slices.ContainsFunc(spec.Listeners, func(l appv1.Listener) bool { return l.Port == listener.Port && l.Hostname == hostname }) {
+			listener.Hostname = hostname
+		}
+	}
+	return spec
+}
+
 func (g *Generator) route(name string, listeners []appv1.Listener) appv1.Route {
 	route := appv1.Route{Name: appv1.Name(name)}
 	for range g.IntN(3) {
