@@ -119,6 +119,19 @@ func renderSections(in Input, before *sectionSet) *sectionSet {
 	return newSectionSet(in, all)
 }
 
+// serves says whether requests that an earlier set has sections for can be sent there as before.
+func (s *sectionSet) serves(before *sectionSet) bool {
+	if s == before {
+		return true
+	}
+	for key, section := range before.byKey {
+		if now, ok := s.byKey[key]; ok && now.usable != section.usable {
+			return false
+		}
+	}
+	return true
+}
+
 func (s sectionSource) equal(other sectionSource) bool {
 	return s.exists == other.exists && s.appProtocol == other.appProtocol && (s.policy == other.policy || reflect.DeepEqual(s.policy, other.policy))
 }

@@ -19,10 +19,10 @@ func TestNext(t *testing.T) {
 	in := world.input(t)
 	in.Authorities = map[string][]byte{}
 	all := in.Backends
-	got := config.Render(in)
+	got, compiled := config.Render(in), routing.Compiled{}
 	for i := range 400 {
 		before := got
-		switch g.IntN(6) {
+		switch g.IntN(12) {
 		case 0:
 			in.Authorities = map[string][]byte{"ca": fmt.Append(nil, "content ", g.IntN(2))}
 		case 1:
@@ -38,11 +38,15 @@ func TestNext(t *testing.T) {
 			}
 		case 4:
 			world.Spec = g.Spec([2]int32{80, 81})
-			someSections(g, &world.Spec)
+			someParts(g, &world.Spec)
 		case 5:
 			in.Generation++
+		default:
+			world.Spec = g.Edit(world.Spec)
 		}
-		in.Table, _ = routing.Compile(&world.Spec)
+		spec := world.Spec
+		compiled = compiled.Next(&spec)
+		in.Table = compiled.Table
 		got = got.Next(in)
 		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
 			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
@@ -89,13 +93,18 @@ func somePolicies(g *routingtest.Generator) []appv1.Backend {
 	return policies
 }
 
-// someSections gives some rules sections of their own.
-func someSections(g *routingtest.Generator, spec *appv1.GatewaySpec) {
+// someParts gives some rules sections of their own, and programs.
+func someParts(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 	for i := range spec.Routes {
 		for j := range spec.Routes[i].Rules {
 			if g.IntN(4) == 0 {
 				attempts := int32(g.IntN(3))
 				spec.Routes[i].Rules[j].Retry = &appv1.RouteRetry{Attempts: &attempts}
+			}
+			if g.IntN(4) == 0 {
+				size, cors := g.Int64N(3), &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"https://a.test"}}
+				spec.Routes[i].Rules[j].MaxRequestBytes = &size
+				spec.Routes[i].Rules[j].Filters = []appv1.RouteFilter{{Type: appv1.RouteFilterCORS, CORS: cors}}
 			}
 		}
 	}

@@ -36,12 +36,14 @@ func Render(in Input) Config { return Config{}.Next(in) }
 // Next makes the same as Render, and shares with an earlier configuration of the Gateway what is as it was.
 func (c Config) Next(in Input) Config {
 	sections := renderSections(in, c.sections)
+	files, hosts := renderMaps(in, sections, c.hosts)
 	next := Config{
-		Maps:     newMapBuilder(in, sections).build(),
+		Maps:     files,
 		Static:   renderCertificateLists(in),
 		Settings: sections.settings,
 		Servers:  sections.servers(in, c),
 		sections: sections,
+		hosts:    hosts,
 	}
 	maps.Copy(next.Static, usedAuthorities(in, sections))
 	head := renderSkeleton(in)
@@ -55,64 +57,79 @@ func compareServers(a, b Server) int {
 	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
 }
 
-// mapBuilder collects map entries. Rules share the entries of splits and programs, so seen holds the keys of those
-// already there.
+// mapBuilder collects map entries.
 type mapBuilder struct {
-	in         Input
-	sections   *sectionSet
-	entries    []MapEntry
-	seen       map[string]bool
-	conditions conditionLists
-	// targets are what follows the listener in the values of rules, which several entries share.
-	targets map[*routing.Rule]string
-	// listener is the present one.
+	in       Input
+	sections *sectionSet
+	// set is what is made; before is what can be taken from an earlier one.
+	set, before *hostSet
+	// listener and part are the present ones.
 	listener *routing.Listener
+	part     *hostPart
+	// targets are what follows the listener in the values of the part's rules, which several entries share.
+	targets map[*routing.Rule]string
 }
 
-func newMapBuilder(in Input, sections *sectionSet) *mapBuilder {
-	return &mapBuilder{
-		in: in, sections: sections, seen: map[string]bool{}, targets: map[*routing.Rule]string{},
-		conditions: conditionLists{},
+// renderMaps returns the entries of every map file, and what the next call may share with this one.
+func renderMaps(in Input, sections *sectionSet, before *hostSet) (map[string][]MapEntry, *hostSet) {
+	b := mapBuilder{in: in, sections: sections, targets: map[*routing.Rule]string{}}
+	b.set, b.before = newHostSet(in, sections, before)
+	entries := []MapEntry{{Key: versionKey}}
+	for i := range in.Table.Listeners {
+		entries = appendListener(entries, &in.Table.Listeners[i])
+		b.set.parts[i] = b.parts(&in.Table.Listeners[i], b.before.parts[i])
 	}
-}
-
-// build returns the entries of every map file.
-func (b *mapBuilder) build() map[string][]MapEntry {
-	for i := range b.in.Table.Listeners {
-		b.addListener(&b.in.Table.Listeners[i])
-	}
-	for _, port := range ports(b.in.Table) {
-		for name, listener := range connectedNames(b.in, port) {
-			b.add("n/"+itoa(port)+"/"+name, listener)
+	for _, port := range ports(in.Table) {
+		for name, listener := range connectedNames(in, port) {
+			entries = append(entries, mapEntry("n/"+itoa(port)+"/"+name, listener))
 		}
 	}
-	slices.SortFunc(b.entries, compareEntries)
-	version := MapEntry{Key: versionKey, Value: strconv.FormatInt(b.in.Generation, 10) + "|" + hash(b.entries)}
-	i, _ := slices.BinarySearchFunc(b.entries, version, compareEntries)
-	files := b.conditions.files()
-	files[MapFile], files[SparesFile] = slices.Insert(b.entries, i, version), nil
-	return files
+	entries = b.set.addTo(entries)
+	slices.SortFunc(entries, compareEntries)
+	i, _ := slices.BinarySearchFunc(entries, MapEntry{Key: versionKey}, compareEntries)
+	entries[i].Value = strconv.FormatInt(in.Generation, 10) + "|" + hash(entries)
+	files := b.set.listFiles(b.before)
+	files[MapFile], files[SparesFile] = entries, nil
+	return files, b.set
 }
 
-func (b *mapBuilder) addListener(listener *routing.Listener) {
-	b.listener = listener
-	b.add("l/"+itoa(listener.Port)+"/"+hostKey(listener.Hostname), listener.Name)
+// appendListener appends what a listener has beside its hosts.
+func appendListener(entries []MapEntry, listener *routing.Listener) []MapEntry {
+	entries = append(entries, mapEntry("l/"+itoa(listener.Port)+"/"+hostKey(listener.Hostname), listener.Name))
 	if tls := listener.TLS; tls != nil {
 		if tls.HSTS != "" {
-			b.add("h/"+listener.Name, quote(tls.HSTS, inProgram))
+			entries = append(entries, mapEntry("h/"+listener.Name, quote(tls.HSTS, inProgram)))
 		}
 		if len(tls.ClientCAs) > 0 && tls.ClientRequired {
-			b.add("m/"+listener.Name, "required")
+			entries = append(entries, mapEntry("m/"+listener.Name, "required"))
 		}
 	}
+	return entries
+}
+
+// parts returns the part of every hostname of a listener: one of those before, which are in the same order, or a new one.
+func (b *mapBuilder) parts(listener *routing.Listener, before []*hostPart) []*hostPart {
+	b.listener = listener
+	parts := make([]*hostPart, 0, len(before))
 	for entries := listener.Entries; len(entries) > 0; {
-		n := 1
-		for n < len(entries) && entries[n].Hostname == entries[0].Hostname {
+		hostname, n := entries[0].Hostname, 1
+		for n < len(entries) && entries[n].Hostname == hostname {
 			n++
 		}
-		b.addHost(entries[:n])
-		entries = entries[n:]
+		for len(before) > 0 && routing.CompareHostnames(before[0].madeOf[0].Hostname, hostname) < 0 {
+			before = before[1:]
+		}
+		if len(before) > 0 && slices.EqualFunc(before[0].madeOf, entries[:n], sameEntry) {
+			b.part = before[0]
+			b.set.take(b.part, b.before)
+		} else {
+			b.part = &hostPart{madeOf: slices.Clone(entries[:n])}
+			clear(b.targets)
+			b.addHost(entries[:n])
+		}
+		parts, entries = append(parts, b.part), entries[n:]
 	}
+	return parts
 }
 
 // addHost adds the entries of one hostname, which are in the order of precedence: exact paths, then regular expressions,
@@ -146,7 +163,7 @@ func (b *mapBuilder) addHost(entries []routing.Entry) {
 		b.add("r/"+b.listener.Name+"/"+hostKey(hostname), b.value(regexes))
 		// Regular expressions come before prefixes, so no prefix is found without asking them.
 		if len(prefixes) == 0 || prefixes[len(prefixes)-1].Path != "/" {
-			b.add(place+"/", b.conditions.add(nil))
+			b.add(place+"/", b.addList(nil))
 		}
 	}
 	b.addPrefixes(place, prefixes, len(regexes) > 0)
@@ -192,17 +209,39 @@ func (b *mapBuilder) list(entries []routing.Entry) string {
 	for i := range entries {
 		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule, anyListener)
 	}
-	name := b.conditions.add(expressions) + "|" + hashText(strings.Join(hits, "\n"))
-	if b.once("c/" + name) {
+	name := b.addList(expressions) + "|" + hashText(strings.Join(hits, "\n"))
+	if b.share("c/" + name) {
 		for i, hit := range hits {
-			b.add("c/"+name+"/"+strconv.Itoa(i), hit)
+			b.addShared("c/"+name, "/"+strconv.Itoa(i), hit)
 		}
 	}
 	return name
 }
 
 func (b *mapBuilder) add(key, value string) {
-	b.entries = append(b.entries, MapEntry{Key: quote(key, inMap), Value: quote(value, inMap)})
+	b.part.entries = append(b.part.entries, mapEntry(key, value))
+}
+
+// share notes that the part needs the entries of a name, which says what is in them. It returns true if they have to be added.
+func (b *mapBuilder) share(name string) bool {
+	b.part.shared = append(b.part.shared, name)
+	_, ok := b.set.shared[name]
+	return !ok
+}
+
+func (b *mapBuilder) addShared(name, key, value string) {
+	b.set.shared[name] = append(b.set.shared[name], mapEntry(name+key, value))
+}
+
+// addList adds a list of conditions and returns its name.
+func (b *mapBuilder) addList(expressions []string) string {
+	name := b.set.lists.add(expressions)
+	b.part.lists = append(b.part.lists, name)
+	return name
+}
+
+func mapEntry(key, value string) MapEntry {
+	return MapEntry{Key: quote(key, inMap), Value: quote(value, inMap)}
 }
 
 // hostKey returns how a hostname is written in keys.
@@ -239,16 +278,16 @@ func (b *mapBuilder) target(rule *routing.Rule) string {
 		words[i] = b.section(rule, target.Backend) + b.program(rule, targetHeaders(rule, target))
 	}
 	targets := "t/" + splitName(words)
-	if b.once(targets) {
+	if b.share(targets) {
 		for i, word := range words {
-			b.add(targets+"/"+strconv.Itoa(i), word)
+			b.addShared(targets, "/"+strconv.Itoa(i), word)
 		}
 	}
 	proportion := proportions(rule.Targets)
 	weights := "w/" + joinWeights(proportion)
-	if b.once(weights) {
+	if b.share(weights) {
 		for _, share := range shares(proportion) {
-			b.add(weights+"/"+share.Prefix, strconv.Itoa(share.Index))
+			b.addShared(weights, "/"+share.Prefix, strconv.Itoa(share.Index))
 		}
 	}
 	return targetSplit + "|" + weights + "|" + targets
@@ -275,13 +314,13 @@ func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) 
 	if rule.CORS != nil {
 		origins = "*"
 		if !slices.Contains(rule.CORS.Origins, "*") {
-			origins = b.conditions.add(originExpressions(rule.CORS.Origins))
+			origins = b.addList(originExpressions(rule.CORS.Origins))
 		}
 	}
 	text := program(rule, headers, origins)
 	key := "f/" + hashText(text)
-	if b.once(key) {
-		b.add(key, text)
+	if b.share(key) {
+		b.addShared(key, "", text)
 	}
 	return "|" + key
 }
@@ -295,22 +334,16 @@ func (b *mapBuilder) section(rule *routing.Rule, backend routing.Backend) string
 	return section.name
 }
 
-// once says whether it is called with this key for the first time.
-func (b *mapBuilder) once(key string) bool {
-	if b.seen[key] {
-		return false
-	}
-	b.seen[key] = true
-	return true
-}
-
 func compareEntries(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) }
 
-// hash returns a short name for the content of a map.
+// hash returns a short name for the content of a map but its version.
 func hash(entries []MapEntry) string {
 	h := fnv.New64a()
 	var line []byte
 	for _, entry := range entries {
+		if entry.Key == versionKey {
+			continue
+		}
 		line = append(append(append(append(line[:0], entry.Key...), ' '), entry.Value...), '\n')
 		_, _ = h.Write(line) // which never fails
 	}

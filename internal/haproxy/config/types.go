@@ -94,6 +94,8 @@ type Config struct {
 
 	// sections are those for Service ports.
 	sections *sectionSet
+	// hosts are what the maps were made of.
+	hosts *hostSet
 	// covers is a skeleton that Skeleton does the work of, if there is one beside itself.
 	covers string
 }
