@@ -109,6 +109,7 @@ type Agent struct {
 type compiled struct {
 	uid        types.UID
 	generation int64
+	result     routing.Compiled
 	table      *routing.Table
 	// backends are the Service ports that the table names, sorted.
 	backends []routing.Backend

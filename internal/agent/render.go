@@ -103,8 +103,8 @@ func (a *Agent) compile() {
 	if gateway == nil || a.compiled.table != nil && a.compiled.uid == gateway.UID && a.compiled.generation == gateway.Generation {
 		return
 	}
-	table, problems := routing.Compile(&gateway.Spec)
-	for _, problem := range problems {
+	result := a.compiled.result.Next(&gateway.Spec)
+	for _, problem := range result.Problems {
 		glog.Warningf("Gateway %s/%s generation %d: route %s, listener %s: %s", gateway.Namespace, gateway.Name,
 			gateway.Generation, problem.Route, problem.Listener, problem.Message)
 	}
@@ -112,7 +112,9 @@ func (a *Agent) compile() {
 		a.want = load{}
 		a.reported = 0
 	}
-	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table, backends: table.Backends()}
+	a.compiled = compiled{
+		uid: gateway.UID, generation: gateway.Generation, result: result, table: &result.Table, backends: result.Table.Backends(),
+	}
 }
 
 // render makes a load of a table with those of its certificates that are among the given ones.
