@@ -47,7 +47,7 @@ rules:
 func routes(route string, n int) []appv1.Route {
 	all := make([]appv1.Route, n)
 	for i := range all {
-		text := strings.NewReplacer("service-N", service(i%services), "N", fmt.Sprint(i)).Replace(route)
+		text := strings.NewReplacer("service-N", service(i%services), "N", number(i)).Replace(route)
 		if err := yaml.UnmarshalStrict([]byte(text), &all[i]); err != nil {
 			panic(err) // It is one of the constants above.
 		}
@@ -63,7 +63,7 @@ func plainRoutes(hosts, rules, services int) []appv1.Route {
 		for rule := range rules {
 			all[i].Rules = append(all[i].Rules, appv1.RouteRule{
 				Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: prefix(rule)}}},
-				BackendRefs: []appv1.BackendRef{{Name: service((i*rules + rule) % services), Port: 80}},
+				BackendRefs: []appv1.BackendRef{{Name: service((rule*hosts + i) % services), Port: 80}},
 			})
 		}
 	}

@@ -111,7 +111,7 @@ func dial(proto protocol, port int) (net.Conn, error) {
 	if proto == plain {
 		return net.Dial("tcp", address(port))
 	}
-	settings := &tls.Config{InsecureSkipVerify: true, ServerName: "host-0.example.com", MinVersion: tls.VersionTLS13}
+	settings := &tls.Config{InsecureSkipVerify: true, ServerName: hostname(0), MinVersion: tls.VersionTLS13}
 	if proto == h2 {
 		settings.NextProtos = []string{"h2"}
 	}

@@ -109,7 +109,7 @@ func (s *subject) start(site *site, dir string, connections int) error {
 	return nil
 }
 
-// requestsFor returns a request for each rule of each host, for neighbours one after the other.
+// requestsFor returns a request for each rule of each host.
 func requestsFor(hosts, rules int) []request {
 	var all []request
 	for rule := range rules {
@@ -117,7 +117,7 @@ func requestsFor(hosts, rules int) []request {
 			all = append(all, request{host: hostname(host), path: fmt.Sprintf("%s/items/42?page=3", prefix(rule))})
 		}
 	}
-	return all
+	return spread(all)
 }
 
 // conditionsRequests returns requests that meet the first, the second and the last rule of conditionsRoute.
@@ -126,20 +126,29 @@ func conditionsRequests(hosts int) []request {
 	for i := range hosts {
 		host := hostname(i)
 		all = append(all,
-			request{host: host, path: "/app/items/42", headers: []string{fmt.Sprintf("X-Version: two-%d", i)}},
-			request{host: host, path: fmt.Sprintf("/app/items-%d/42/edit", i)},
+			request{host: host, path: "/app/items/42", headers: []string{"X-Version: two-" + number(i)}},
+			request{host: host, path: "/app/items-" + number(i) + "/42/edit"},
 			request{host: host, path: "/app/items/42"},
 		)
+	}
+	return spread(all)
+}
+
+// spread changes the order of requests, so that none is like the last one. The Services get them in the same order, however many hosts
+// there are.
+func spread(requests []request) []request {
+	const step = 7919 // A prime, so none is left out.
+	all := make([]request, len(requests))
+	for i := range all {
+		all[i] = requests[i*step%len(requests)]
 	}
 	return all
 }
 
-func hostname(i int) string { return fmt.Sprintf("host-%d.example.com", i) }
+func hostname(i int) string { return "host-" + number(i) + ".example.com" }
 
-// prefix returns the path prefix of a host's rule.
-func prefix(rule int) string {
-	if rule == 0 {
-		return "/app"
-	}
-	return fmt.Sprintf("/app-%d", rule)
-}
+// number returns one as a text of four bytes, so that the requests for all hosts are of the same length.
+func number(i int) string { return fmt.Sprintf("%04d", i) }
+
+// prefix returns the path prefix of a host's rule: "/app", "/apq", ...
+func prefix(rule int) string { return fmt.Sprintf("/ap%c", 'p'+rule) }
