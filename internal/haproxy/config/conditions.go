@@ -17,16 +17,21 @@ import (
 //	?FILE:LIST|HITS  which list, and which file it is in; HITS is not looked at
 //	METHOD
 //	PATH
-//	h:NAME           two lines for each header that some condition is on, and that the request has
+//	(two empty lines)
+//	h:NAME           for each header that some condition is on, and that the request has
 //	VALUE
+//	(two empty lines)
 //	q:NAME           and for each query parameter
 //	VALUE
+//
+// A NAME is looked for after an empty line: there is no VALUE, for it has no line breaks, and is after a NAME.
 //
 // A list is named by what is in it. So a request that was told of one finds it or nothing, but never another, and places with
 // the same conditions share one. What is found is the number of an expression in its list.
 //
 // HAProxy compares one expression of a file after the other. So those of the same number in many lists are alternatives of one
-// expression, which a request that was told of none of these lists is done with after the beginning of their names.
+// expression, which a request that was told of none of these lists is done with after the beginning of their names. What costs
+// most with many hosts is to fetch all this from memory, so expressions are short, and alternatives are a tree.
 
 // conditionFiles is how many files the lists are in: with more of them, fewer expressions of other lists are in the way.
 const conditionFiles = 4
@@ -60,7 +65,7 @@ func (c conditionLists) add(expressions []string) string {
 	name := fmt.Sprintf("?%d:%016x", sum%conditionFiles, sum)
 	size := 0
 	for _, expression := range expressions {
-		size = max(size, alternativeSize(name+anyLine+expression))
+		size = max(size, alternativeSize(name+expression))
 	}
 	c[name] = conditionList{name: name, sum: sum, expressions: expressions, size: size}
 	return name
@@ -110,27 +115,38 @@ func groups(lists []conditionList, bit uint64) []MapEntry {
 // group returns an entry for the first expressions of all lists, one for the second, and so on.
 func group(lists []conditionList) []MapEntry {
 	var entries []MapEntry
-	prefix := commonPrefix(lists)
 	for i := 0; ; i++ {
-		var alternatives []string
-		for j := range lists {
-			if list := &lists[j]; i < len(list.expressions) {
-				alternatives = append(alternatives, list.name[len(prefix):]+anyLine+list.expressions[i])
-			}
-		}
-		if len(alternatives) == 0 {
+		lists = slices.DeleteFunc(slices.Clone(lists), func(l conditionList) bool { return len(l.expressions) <= i })
+		if len(lists) == 0 {
 			return entries
 		}
-		key := matchLimit + "^" + routing.QuoteRegex(prefix) + "(?:" + strings.Join(alternatives, "|") + ")" + anyPairs + "$"
+		key := matchLimit + "^" + alternatives(lists, i, 0)
 		entries = append(entries, MapEntry{Key: key, Value: strconv.Itoa(i)})
 	}
 }
 
+// alternatives returns the expressions of a number in lists, each after the name of its list. All names have their first bytes in
+// common, which are left out. Names that go on with the same byte are one alternative.
+func alternatives(lists []conditionList, number, bytes int) string {
+	if len(lists) == 1 {
+		return routing.QuoteRegex(lists[0].name[bytes:]) + lists[0].expressions[number]
+	}
+	prefix := commonPrefix(lists)
+	var branches []string
+	for len(lists) > 0 {
+		next := lists[0].name[len(prefix)]
+		n := slices.IndexFunc(lists, func(l conditionList) bool { return l.name[len(prefix)] != next })
+		if n < 0 {
+			n = len(lists)
+		}
+		branches = append(branches, alternatives(lists[:n], number, len(prefix)))
+		lists = lists[n:]
+	}
+	return routing.QuoteRegex(prefix[bytes:]) + "(?:" + strings.Join(branches, "|") + ")"
+}
+
 // commonPrefix returns what the names of lists, which are sorted, begin with.
 func commonPrefix(lists []conditionList) string {
-	if len(lists) == 0 {
-		return ""
-	}
 	first, last := lists[0].name, lists[len(lists)-1].name
 	n := 0
 	for n < len(first) && first[n] == last[n] {
@@ -139,22 +155,22 @@ func commonPrefix(lists []conditionList) string {
 	return first[:n]
 }
 
-// Any byte of a line, any line, and any number of pairs of lines.
+// Any byte of a line, any line or the rest of one, and all up to an empty line.
 const (
 	anyByte  = `[^\n]`
 	anyLine  = anyByte + `*\n`
-	anyPairs = "(?:" + anyLine + anyLine + ")*?"
+	anyLines = `(?s:.*?)\n\n`
 )
 
-// conditionExpression returns the expression for the lines of a request that meets an entry of the request's host and path.
+// conditionExpression returns what follows the name of a list where a request meets an entry of its host and path.
 func conditionExpression(entry *routing.Entry) string {
 	var b strings.Builder
-	b.WriteString(line(entry.Method, false))
-	path := ""
-	if entry.PathType == routing.Regex {
-		path = entry.Path
+	if entry.Method != "" || entry.PathType == routing.Regex {
+		b.WriteString(anyLine + line(entry.Method, false))
 	}
-	b.WriteString(line(path, true))
+	if entry.PathType == routing.Regex {
+		b.WriteString(line(entry.Path, true))
+	}
 	writeConditions(&b, "h:", entry.Headers)
 	writeConditions(&b, "q:", entry.Query)
 	return b.String()
@@ -162,7 +178,7 @@ func conditionExpression(entry *routing.Entry) string {
 
 func writeConditions(b *strings.Builder, prefix string, conditions []routing.Condition) {
 	for _, condition := range conditions {
-		b.WriteString(anyPairs + routing.QuoteRegex(prefix+label(condition.Name)) + `\n` + line(condition.Value, condition.Regex))
+		b.WriteString(anyLines + routing.QuoteRegex(prefix+label(condition.Name)) + `\n` + line(condition.Value, condition.Regex))
 	}
 }
 
@@ -204,7 +220,7 @@ func originExpression(origins []string) string {
 			expressions[i] = routing.QuoteRegex(origin)
 		}
 	}
-	return "(?:" + strings.Join(expressions, "|") + `)\n`
+	return anyLine + "(?:" + strings.Join(expressions, "|") + `)\n`
 }
 
 // conditionNames returns the names of headers and query parameters that some condition is on, sorted.

@@ -63,6 +63,45 @@ func TestConditionsOfManyHosts(t *testing.T) {
 	}
 }
 
+// TestValueIsNoName has clients send the names of headers and query parameters, as they are compared, as values of others.
+func TestValueIsNoName(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: r
+      rules:
+        - matches: [{headers: [{name: X-B, type: RegularExpression, value: ".*"}]}, {queryParams: [{name: b, type: RegularExpression, value: ".*"}]}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [{headers: [{name: X-A, value: a}, {name: X-C, value: c}]}, {queryParams: [{name: a, value: a}, {name: c, value: c}]}]
+          backendRefs: [{name: one, port: 80}]
+        - backendRefs: [{name: one, port: 80}]
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+`))
+	c := newClient(t, g.ports[80])
+	for _, tt := range []struct {
+		query, headers string
+		rule           int
+	}{
+		{"", "X-B: b\r\n", 0},
+		{"", "X-A:\r\nX-B:\r\n", 0},
+		{"", "X-A: a\r\nX-C: c\r\n", 1},
+		{"", "X-A: h:x-b\r\nX-C: c\r\n", 2},
+		{"c=c", "X-A: q:b\r\n", 2},
+		{"a&b", "", 2},
+		{"a=&b=", "", 0},
+		{"a=a&c=c", "", 1},
+		{"a=q:b&c=c", "", 2},
+		{"a=%0A%0Aq:b%0A&c=c", "", 2},
+	} {
+		request := fmt.Sprintf("GET /?%s HTTP/1.1\r\nHost: a\r\n%s\r\n", tt.query, tt.headers)
+		if got, want := c.send(request).Header.Get("Matched"), fmt.Sprint("http r ", tt.rule); got != want {
+			t.Errorf("%q is matched by %q, want %q", request, got, want)
+		}
+	}
+}
+
 // TestEditOfConditions changes a condition of one host of many, and adds another host: few expressions are new.
 func TestEditOfConditions(t *testing.T) {
 	t.Parallel()

@@ -219,7 +219,7 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		format("value", `\n%[req.hdrs]`, count+"gt 1 }")
 		set("value", `'var(txn.value),regsub("\x0D\x0A","\x0A\x0A",g),regsub("\x0A(?!`+literal+`:)[^\x0A]+\x0A","",g),`+
 			`regsub("\x0A+`+literal+`:[\x09\x20]*",",",g),regsub("^,|\x0A","",g)'`, count+"gt 1 }")
-		format("facts", `%[var(txn.facts)]h:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
+		format("facts", `%[var(txn.facts)]\n\nh:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
 	}
 	if len(params) > 0 {
 		// It grows to at most five times its length on the way, and HAProxy would cut it without a word.
@@ -233,7 +233,7 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		b.WriteString("    http-request unset-var(txn.value)\n")
 		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
 			`regsub("%00","%2500",g),url_dec(1),url_enc,`+decodeOnly(encodedText)+`'`, found)
-		format("facts", `%[var(txn.facts)]q:`+label(param)+`\n%[var(txn.value)]\n`, found)
+		format("facts", `%[var(txn.facts)]\n\nq:`+label(param)+`\n%[var(txn.value)]\n`, found)
 	}
 	// A longer text would have been cut.
 	b.WriteString("    http-request deny deny_status 400 if { var(txn.facts) -m len gt 15000 }\n")

@@ -161,9 +161,9 @@ func (b *mapBuilder) addHost(entries []routing.Entry) {
 	}
 	if len(regexes) > 0 {
 		b.add("r/"+b.listener.Name+"/"+hostKey(hostname), b.value(regexes))
-		// Regular expressions come before prefixes, so no prefix is found without asking them.
+		// Regular expressions come before prefixes, so no prefix is found without asking them. This one leads to nothing else.
 		if len(prefixes) == 0 || prefixes[len(prefixes)-1].Path != "/" {
-			b.add(place+"/", b.addList(nil))
+			b.add(place+"/", b.addList([]string{""}))
 		}
 	}
 	b.addPrefixes(place, prefixes, len(regexes) > 0)
