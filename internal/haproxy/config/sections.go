@@ -195,9 +195,11 @@ defaults routed from common
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 
-// programHead ends the rules for requests whose rule has no program, and checks the size of bodies. With HTTP/2, that there is
+// programHead ends the rules for requests whose rule has no program, also those for the answer, and checks the size of bodies. With HTTP/2, that there is
 // a body of unknown length only shows when it comes.
 var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
+    http-response allow unless { var(txn.program) -m found }
+    http-after-response allow unless { var(txn.program) -m found }
     http-request set-var(txn.flags) <flags>
     http-request wait-for-body time 10s at-least 1 if <bounded> !{ req.fhdr_cnt(content-length) gt 0 }
     http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
