@@ -82,7 +82,7 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
 // routingChecks normalise what the lookups use, and set txn.clean only if nothing is wrong with the request. They do what
@@ -286,7 +286,7 @@ defaults connections
 // connectionHead starts the rules of a port with connections.
 const connectionHead = `    log global
     option dontlognull
-    log-format '{"time":"%[date(0,ms),div(1000),utime(%Y-%m-%dT%H:%M:%S)].%[date(0,ms),mod(1000),add(1000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
     tcp-request content set-var(txn.port) fe_name
     tcp-request content set-var(txn.clean) str(/)
 `
