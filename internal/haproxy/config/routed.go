@@ -24,22 +24,18 @@ func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " 
 // asked of the client, may not be what the request's listener wants. It finds the listener as HAProxy finds a certificate: by
 // the name itself, then by a wildcard for its first label. Requests without TLS and without a program skip this and what follows.
 func writeTLSChecks(b *strings.Builder, in Input) {
-	mapPath := in.Paths.MapPath()
-	l := lookups{b: b, directive: "http-request"}
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath()}
 	b.WriteString("    http-request allow if !{ ssl_fc } !{ var(txn.program) -m found }\n")
 	unknown := "{ ssl_fc } " + miss("connected")
-	l.set("sni", "ssl_fc_sni,lower", "{ ssl_fc }")
-	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.sni),map_str("+mapPath+")", "{ ssl_fc }")
-	l.set("below", `'var(txn.sni),regsub("^[^.]*","*")'`, unknown)
-	l.set("connected", "str(n/),concat(,txn.port,/),concat(,txn.below),map_str("+mapPath+")", unknown)
-	l.set("connected", "str(l/),concat(,txn.port,/*),map_str("+mapPath+")", unknown)
+	l.set("connected", "var(sess.name),"+l.lookup("str"), "{ ssl_fc }")
+	l.set("connected", "var(sess.wildcard),"+l.lookup("str"), unknown)
+	l.set("connected", "var(sess.any),"+l.lookup("str"), unknown)
 	const answer = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if { ssl_fc } `
 	b.WriteString(answer + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
-	b.WriteString(answer + "{ str(m/),concat(,txn.listener),map_str(" + mapPath + ") -m found } !{ ssl_c_used }\n")
-	b.WriteString(`    http-request set-header Client-Cert ":%[ssl_c_der,base64]:" if { ssl_fc } { ssl_c_used }
-    http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]" if { ssl_fc } { ssl_c_used }
-    http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]" if { ssl_fc } { ssl_c_used }
-`)
+	if verifiesClients(in, 0) {
+		b.WriteString(answer + "{ str(m/),concat(,txn.listener)," + l.lookup("str") + " -m found } !{ ssl_c_used }\n")
+		b.WriteString(clientCertificateRules)
+	}
 }
 
 // writeHSTS tells browsers to use HTTPS only (RFC 6797), on every answer of a listener that wants it.
@@ -48,22 +44,23 @@ func writeHSTS(b *strings.Builder, in Input) {
 	fmt.Fprintf(b, "    http-after-response set-header Strict-Transport-Security \"%%[%s,url_dec]\" if { ssl_fc } { %s -m found }\n", value, value)
 }
 
-// writeForwarded says where a request comes from (RFC 7239). What clients say about it themselves is not believed; what
-// trusted proxies say is kept, and they are added to it.
-func writeForwarded(b *strings.Builder, trusted []string) {
-	if len(trusted) == 0 {
-		b.WriteString(forwardedRules)
-		return
+// writeSession keeps what is known of a connection, also whether its client is a trusted proxy: what those say about where a request
+// comes from is kept (RFC 7239), and they are added to it. What others say is not believed.
+func writeSession(b *strings.Builder, in Input, secure bool) {
+	b.WriteString(sessionRules)
+	if secure {
+		b.WriteString(tlsSessionRules)
+	} else {
+		b.WriteString(clearSessionRules)
 	}
-	ranges := make([]string, len(trusted))
-	for i, cidr := range trusted {
+	ranges := make([]string, len(in.Table.TrustedProxies))
+	for i, cidr := range in.Table.TrustedProxies {
 		ranges[i] = quote(cidr, inConfig)
 	}
 	// HAProxy takes 64 words in a line.
 	for chunk := range slices.Chunk(ranges, 32) {
-		fmt.Fprintf(b, "    http-request set-var(txn.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
+		fmt.Fprintf(b, "    tcp-request session set-var(sess.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
 	}
-	b.WriteString(trustedRules)
 }
 
 // pathDepths returns how many segments the prefixes have that are replaced, sorted, each once.

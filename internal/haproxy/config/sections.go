@@ -82,8 +82,28 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
+
+// sessionRules keep what is the same for all requests of a connection: HAProxy would make a text of the client's address anew for each
+// use of it. The converter of texts, which changes nothing here, makes it one. They are in the section of each port: HAProxy 2.6 passes
+// by those of a defaults section.
+const sessionRules = `    tcp-request session set-var(sess.client) src,lower
+    tcp-request session set-var-fmt(sess.for) "for=%[var(sess.client)]" unless { var(sess.client) -m sub : }
+    tcp-request session set-var-fmt(sess.for) "for=\"[%[var(sess.client)]]\"" if { var(sess.client) -m sub : }
+`
+
+// clearSessionRules and tlsSessionRules do it for ports without TLS and with it. The latter keep what to look up to learn whose
+// certificate HAProxy has shown: the name that was asked for, its wildcard, any name.
+const (
+	clearSessionRules = `    tcp-request session set-var(sess.scheme) str(http)
+`
+	tlsSessionRules = `    tcp-request session set-var(sess.scheme) str(https)
+    tcp-request session set-var-fmt(sess.name) "n/%f/%[ssl_fc_sni,lower]"
+    tcp-request session set-var-fmt(sess.wildcard) 'n/%f/%[ssl_fc_sni,lower,regsub("^[^.]*","*")]'
+    tcp-request session set-var-fmt(sess.any) "l/%f/*"
+`
+)
 
 // routingChecks normalise what the lookups use, and set txn.clean only if nothing is wrong with the request. They do what
 // routing.NormalizeHost and routing.CanonicalPath do. They are rules about content since those can be left at any point: a request
@@ -150,31 +170,25 @@ const routingRequest = `    http-request deny deny_status 405 if { method CONNEC
     http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_](for|host|port|proto))$' -m reg unless { var(txn.usual) -m found }
 `
 
-// forwardedRules put what is so in the place of whatever the client says. A converter of texts, which changes nothing here, makes the
-// address a text once: HAProxy would do it anew for every use.
-const forwardedRules = `    http-request set-var(txn.client) src,lower
-    http-request set-header Forwarded "for=%[var(txn.client)];host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" unless { var(txn.client) -m sub : }
-    http-request set-header Forwarded "for=\"[%[var(txn.client)]]\";host=\"%[req.fhdr(host)]\";proto=%[ssl_fc,iif(https,http)]" if { var(txn.client) -m sub : }
-    http-request set-header X-Forwarded-For %[var(txn.client)]
-    http-request set-header X-Forwarded-Proto %[ssl_fc,iif(https,http)]
+// forwardedRules put what is so in the place of whatever the client says.
+const forwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]"
+    http-request set-header X-Forwarded-For %[var(sess.client)]
+    http-request set-header X-Forwarded-Proto %[var(sess.scheme)]
     http-request set-header X-Forwarded-Host %[req.fhdr(host)]
-    http-request set-header X-Forwarded-Port %[fe_name]
+    http-request set-header X-Forwarded-Port %f
 `
 
-// trustedRules do the same for clients that are no trusted proxies; what those say, for which txn.trusted is set, is added to.
-const trustedRules = `    http-request del-header Forwarded unless { var(txn.trusted) -m found }
-    http-request del-header X-Forwarded-For unless { var(txn.trusted) -m found }
-    http-request del-header X-Forwarded-Proto unless { var(txn.trusted) -m found }
-    http-request del-header X-Forwarded-Host unless { var(txn.trusted) -m found }
-    http-request del-header X-Forwarded-Port unless { var(txn.trusted) -m found }
-    http-request set-var(txn.scheme) str(http)
-    http-request set-var(txn.scheme) str(https) if { ssl_fc }
-    http-request add-header Forwarded "for=%[src];host=\"%[req.fhdr(host)]\";proto=%[var(txn.scheme)]" unless { src -m sub : }
-    http-request add-header Forwarded "for=\"[%[src]]\";host=\"%[req.fhdr(host)]\";proto=%[var(txn.scheme)]" if { src -m sub : }
-    http-request add-header X-Forwarded-For %[src]
-    http-request set-header X-Forwarded-Proto %[var(txn.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
+// trustedRules do the same for clients that are no trusted proxies; what those say, for which sess.trusted is set, is added to.
+const trustedRules = `    http-request del-header Forwarded unless { var(sess.trusted) -m found }
+    http-request del-header X-Forwarded-For unless { var(sess.trusted) -m found }
+    http-request del-header X-Forwarded-Proto unless { var(sess.trusted) -m found }
+    http-request del-header X-Forwarded-Host unless { var(sess.trusted) -m found }
+    http-request del-header X-Forwarded-Port unless { var(sess.trusted) -m found }
+    http-request add-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]"
+    http-request add-header X-Forwarded-For %[var(sess.client)]
+    http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
-    http-request set-header X-Forwarded-Port %[fe_name] unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
+    http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
@@ -195,8 +209,14 @@ defaults routed from common
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 
-// programHead ends the rules for requests whose rule has no program, also those for the answer, and checks the size of bodies. With HTTP/2, that there is
-// a body of unknown length only shows when it comes.
+// clientCertificateRules tell backends whose certificate a client has shown.
+const clientCertificateRules = `    http-request set-header Client-Cert ":%[ssl_c_der,base64]:" if { ssl_fc } { ssl_c_used }
+    http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]" if { ssl_fc } { ssl_c_used }
+    http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]" if { ssl_fc } { ssl_c_used }
+`
+
+// programHead ends the rules for requests whose rule has no program, also those for the answer, and checks the size of bodies. With
+// HTTP/2, that there is a body of unknown length only shows when it comes.
 var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
     http-response allow unless { var(txn.program) -m found }
     http-after-response allow unless { var(txn.program) -m found }

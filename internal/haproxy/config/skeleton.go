@@ -49,7 +49,11 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingChecks)
 	b.WriteString(routingRequest)
-	writeForwarded(b, in.Table.TrustedProxies)
+	forwarded := forwardedRules
+	if len(in.Table.TrustedProxies) > 0 {
+		forwarded = trustedRules
+	}
+	b.WriteString(forwarded)
 	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), found: routingFound}
 	l.writeHosts()
 	l.writeFast()
@@ -128,6 +132,7 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 	if isConnection(&listener) {
 		writeConnectionRules(b, in, listener.Protocol)
 	} else {
+		writeSession(b, in, listener.TLS != nil)
 		fmt.Fprintf(b, frontendEnd, in.Paths.ConfigDir+"/"+SparesFile)
 	}
 }
