@@ -21,6 +21,8 @@ type lookups struct {
 	mapPath   string
 	// depths are those of wildcard hostnames, see wildcardDepths.
 	depths []int
+	// first are the rules after the very first lookup, which may end the search.
+	first string
 	// found is the rule that ends the search of requests that are not torn, "" if there is none. It wants the condition for that.
 	found string
 }
@@ -101,6 +103,11 @@ func (l lookups) writeFast() {
 		const path = ",concat(,txn.clean,/>),"
 		l.set("hit", exact.paths+path+l.lookup("beg"), pass)
 		l.set("listener", "var(txn.hit),field(3,|)", pass)
+		if try == 0 {
+			l.b.WriteString(l.first)
+			l.set("port", "fe_name", "")
+			l.writeHosts()
+		}
 		l.writeListener(pass)
 		for _, place := range l.others() {
 			l.set("hit", place.paths+path+l.lookup("beg"), pass+miss("hit"))

@@ -107,9 +107,10 @@ const (
 
 // routingChecks normalise what the lookups use, and set txn.clean only if nothing is wrong with the request. They do what
 // routing.NormalizeHost and routing.CanonicalPath do. They are rules about content since those can be left at any point: a request
-// whose headers, host and path are of the usual kind skips what is about the unusual, and one that is malformed what follows.
+// whose headers, host and path are of the usual kind skips what is about the unusual, and one that is malformed what follows. txn.odd
+// marks what is unusual; a request that cannot be marked is refused.
 //
-// Usual is a request with one Host, in lower case and without a port, without headers that routingRequest may remove or change and without
+// Usual is a request with one Host, in lower case and without a port, without headers that oddRules may remove or change and without
 // NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot.
 // What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they need no stack.
 //
@@ -129,11 +130,11 @@ const (
 // for OPTIONS from then on. As text, concat(), it stays what it is.
 var routingChecks = `    tcp-request content set-var(txn.method) method,concat()
     tcp-request content set-var(txn.path) path
-    tcp-request content set-var(txn.host) req.fhdr(host)
-    tcp-request content set-var(txn.usual) bool(true) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
-    tcp-request content set-var(txn.clean) var(txn.path) if { var(txn.usual) -m found }
-    tcp-request content accept if { var(txn.usual) -m found }
-    tcp-request content accept unless { req.ver 1.1 2.0 1.0 3.0 }
+    tcp-request content set-var(txn.host) req.fhdr(host,1)
+    tcp-request content set-var(txn.clean) var(txn.path) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
+    tcp-request content accept if { var(txn.clean) -m found }
+    tcp-request content set-var(txn.odd) bool(true)
+    tcp-request content accept unless { var(txn.odd) -m found } { req.ver 1.1 2.0 1.0 3.0 }
     tcp-request content set-var(txn.path) str(/) if !{ var(txn.path) -m found }
     tcp-request content set-var(txn.host) req.fhdr(host),lower
     tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
@@ -158,24 +159,31 @@ const (
 	usualPath    = `^(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
 
-// routingRequest refuses what routingChecks did not come to the end of, and removes headers.
+// routingRequest refuses what routingChecks did not come to the end of.
+const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
+    http-request deny deny_status 400 unless { var(txn.clean) -m found }
+`
+
+// oddRules remove headers.
 //
 // An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Some backends take "_" in the name of
 // a header for "-". What Connection names, a proxy behind this one would remove: headers that were set here among them.
-const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
-    http-request deny deny_status 400 unless { var(txn.clean) -m found }
-    http-request set-var(txn.port) fe_name
-    http-request del-header upgrade if !{ var(txn.usual) -m found } { req.hdr(upgrade) -i -m sub h2c }
-    http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive unless { var(txn.usual) -m found }
-    http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_](for|host|port|proto))$' -m reg unless { var(txn.usual) -m found }
+const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
+    http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if { var(txn.odd) -m found }
+    http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_](for|host|port|proto))$' -m reg if { var(txn.odd) -m found }
 `
 
 // forwardedRules put what is so in the place of whatever the client says.
-const forwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]"
+const forwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[var(txn.host)]\";proto=%[var(sess.scheme)]"
     http-request set-header X-Forwarded-For %[var(sess.client)]
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)]
-    http-request set-header X-Forwarded-Host %[req.fhdr(host)]
+    http-request set-header X-Forwarded-Host %[var(txn.host)]
     http-request set-header X-Forwarded-Port %f
+`
+
+// oddForwardedRules do it for hosts that txn.host does not have as the client sent them.
+const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]" if { var(txn.odd) -m found }
+    http-request set-header X-Forwarded-Host %[req.fhdr(host)] if { var(txn.odd) -m found }
 `
 
 // trustedRules do the same for clients that are no trusted proxies; what those say, for which sess.trusted is set, is added to.
@@ -189,6 +197,12 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
     http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
+`
+
+// routingSimple ends the search of ordinary requests for whom the first lookup finds a backend section and nothing that has to be looked
+// up: the map cannot have changed between two lookups, and the more usual a request is, the fewer rules it meets.
+const routingSimple = `    http-request set-var(txn.target) var(txn.hit),field(4,|)
+    http-request allow if { var(txn.hit) -m reg ^[^/?]*$ } !{ var(txn.odd) -m found }
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
@@ -307,7 +321,6 @@ defaults connections
 const connectionHead = `    log global
     option dontlognull
     log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
-    tcp-request content set-var(txn.port) fe_name
     tcp-request content set-var(txn.clean) str(/)
 `
 

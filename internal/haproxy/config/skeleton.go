@@ -49,13 +49,15 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingChecks)
 	b.WriteString(routingRequest)
-	forwarded := forwardedRules
+	forwarded, odd := forwardedRules, oddRules+oddForwardedRules
 	if len(in.Table.TrustedProxies) > 0 {
-		forwarded = trustedRules
+		forwarded, odd = trustedRules, oddRules
 	}
 	b.WriteString(forwarded)
-	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), found: routingFound}
-	l.writeHosts()
+	l := lookups{
+		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table),
+		first: routingSimple + odd, found: routingFound,
+	}
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
 	headers, params := conditionNames(in.Table)
@@ -80,7 +82,6 @@ func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
 		b.WriteString(helloRules)
 	}
 	l := lookups{b: b, directive: "tcp-request content", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table)}
-	l.writeHosts()
 	l.writeFast()
 	b.WriteString(connectionAnswer)
 }
