@@ -52,15 +52,18 @@ func failing(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// startBackends runs HAProxy for one rule with what is given of it, and of the backend "b", whose servers are those.
+// startBackends runs HAProxy for one rule with what is given of it, and of the backend "b", whose servers are those. It is for every
+// host, and for "x" by name, which ordinary requests take a shorter way to.
 func startBackends(t testing.TB, rule, policy, appProtocol string, servers ...config.Server) *gateway {
 	t.Helper()
 	w := parseWorld(t, fmt.Sprintf(`
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
-  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}] %s}]}]
-  backends: [{name: b, port: 80 %s}]
-backends: [{service: b, port: 80, appProtocol: "%s"}]
+  routes:
+    - {name: r, rules: [{backendRefs: [{name: b, port: 80}] %[1]s}]}
+    - {name: named, hostnames: [x], rules: [{backendRefs: [{name: b, port: 80}] %[1]s}]}
+  backends: [{name: b, port: 80 %[2]s}]
+backends: [{service: b, port: 80, appProtocol: "%[3]s"}]
 authorities: {ca: PEM}
 `, rule, policy, appProtocol))
 	return startGatewayWith(t, w, func(in *config.Input) {

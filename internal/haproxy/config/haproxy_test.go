@@ -127,6 +127,10 @@ spec:
     - name: any
       listeners: [any]
       rules: [{backendRefs: [{name: any, port: 80}]}]
+    - name: named
+      listeners: [any]
+      hostnames: [inner, example.com]
+      rules: [{backendRefs: [{name: any, port: 80}]}]
 backends:
   - {service: api, port: 80, servers: ["127.0.0.1:1"]}
   - {service: exact, port: 80, servers: ["127.0.0.1:1"]}
