@@ -167,6 +167,27 @@ func (w *world) startProxy(b *testing.B) {
 	})
 }
 
+// settle waits until the agent has reported that HAProxy runs the Gateway as it is. An edit that meets the report costs the API server
+// twice: one of the two is done again.
+func (w *world) settle(b *testing.B) {
+	b.Helper()
+	gateways := server.App.AppV1().Gateways(w.namespace)
+	gateway, err := gateways.Get(b.Context(), gatewayName, metav1.GetOptions{})
+	must(b, err)
+	watch, err := gateways.Watch(b.Context(), metav1.ListOptions{
+		ResourceVersion: gateway.ResourceVersion, TimeoutSeconds: ptr.To(int64(soon.Seconds())),
+	})
+	must(b, err)
+	defer watch.Stop()
+	for len(gateway.Status.Proxies) != 1 || gateway.Status.Proxies[0].ObservedGeneration != gateway.Generation {
+		event := <-watch.ResultChan()
+		var ok bool
+		if gateway, ok = event.Object.(*appv1.Gateway); !ok {
+			b.Fatalf("the agent does not report the newest generation: %v", event.Object)
+		}
+	}
+}
+
 // agentMemory is the agent's resident memory in MiB.
 func (w *world) agentMemory(b *testing.B) float64 {
 	b.Helper()
