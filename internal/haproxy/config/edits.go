@@ -26,8 +26,9 @@ type MapEdit struct {
 }
 
 const (
-	// maxEdits is up to how many entries are changed one by one: HAProxy looks for each among all.
-	maxEdits = 32
+	// maxEdits is up to how many entries are changed one by one: HAProxy looks for those that are not new among all, which takes it a
+	// hundredth of a swap each. It is enough for other weights of two backends.
+	maxEdits = 200
 	// maxSteps is how often the version may change under a request, which tries three times.
 	maxSteps = tries - 1
 )

@@ -164,6 +164,21 @@ func TestMapEdits(t *testing.T) {
 	}
 }
 
+// TestWeightsAreEdited: other weights of two backends take no swap.
+func TestWeightsAreEdited(t *testing.T) {
+	w := parseWorld(t, diffWorld)
+	running := config.Render(w.input(t))
+	for _, weight := range []int32{9, 2, 89, 999} {
+		w.Spec.Routes[0].Rules[0].BackendRefs[0].Weight = &weight
+		w.Generation++
+		plan := config.Diff(config.Render(w.input(t)), running)
+		if len(plan.Maps) != 1 || countSteps(plan.Maps[0]) == 0 {
+			t.Errorf("to weights of %d to 1, the map is swapped", weight)
+		}
+		running = plan.After
+	}
+}
+
 // diffMaps returns how one content of the map becomes another.
 func diffMaps(desired, running []config.MapEntry) config.MapChange {
 	of := func(entries []config.MapEntry) config.Config {

@@ -55,7 +55,7 @@ func startGatewayWith(t testing.TB, w world, change func(in *config.Input)) *gat
 	return g
 }
 
-// changeMaps carries out the changes of maps in a plan, and calls between after each edit.
+// changeMaps carries out the changes of maps in a plan, and calls between after each edit, of what splits by weights after all in a row.
 func (g *gateway) changeMaps(t testing.TB, changes []config.MapChange, between func()) {
 	t.Helper()
 	for _, change := range changes {
@@ -64,11 +64,16 @@ func (g *gateway) changeMaps(t testing.TB, changes []config.MapChange, between f
 			g.replaceMap(t, path, change.Entries)
 			continue
 		}
-		for _, edit := range change.Edits {
-			if err := runtime.NewWorker(g.WorkerSocket).EditMap(t.Context(), path, []config.MapEdit{edit}); err != nil {
+		for edits := change.Edits; len(edits) > 0; {
+			n := 1
+			for n < len(edits) && edits[n-1].Key[0] == 'w' && edits[n].Key[0] == 'w' {
+				n++
+			}
+			if err := runtime.NewWorker(g.WorkerSocket).EditMap(t.Context(), path, edits[:n]); err != nil {
 				t.Fatal(err)
 			}
 			between()
+			edits = edits[n:]
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,6 +203,30 @@ func TestEntriesOfAMapAreEdited(t *testing.T) {
 	}
 	if _, body := p.get(t, "/map/a"); body != "second" {
 		t.Errorf("after edits that were refused, the map has %q", body)
+	}
+}
+
+func TestManyEntriesOfAMapAreEdited(t *testing.T) {
+	p := startProxy(t)
+	edit := func(before, after string) {
+		var edits []config.MapEdit
+		for i := range 1000 {
+			edits = append(edits, config.MapEdit{Key: fmt.Sprint("/map/many/", i), Old: before, New: after})
+		}
+		must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), edits))
+		for _, i := range []int{0, 500, 999} {
+			if _, body := p.get(t, edits[i].Key); body != cmp.Or(after, "none") {
+				t.Errorf("%s is %q, want %q", edits[i].Key, body, after)
+			}
+		}
+	}
+	edit("", "first")
+	edit("first", "second")
+	edit("second", "")
+	mixed := []config.MapEdit{{Key: "/map/x", New: "1"}, {Key: "/map/x", Old: "1", New: "2"}, {Key: "/map/x", Old: "2"}, {Key: "/map/x", New: "3"}}
+	must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), mixed))
+	if _, body := p.get(t, "/map/x"); body != "3" {
+		t.Errorf("after edits of several kinds, the map has %q", body)
 	}
 }
 

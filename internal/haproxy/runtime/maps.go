@@ -38,7 +38,7 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.M
 	return nil
 }
 
-// EditMap changes entries of the map one after the other. On an error, some may have been changed.
+// EditMap changes entries of the map one after the other, with few commands. On an error, some may have been changed.
 //
 // The guide: "set map" modifies "the value corresponding to each key <key>", and "del map" deletes "all the map entries corresponding to
 // the key <key>".
@@ -46,37 +46,60 @@ func (w *Worker) EditMap(ctx context.Context, file string, edits []config.MapEdi
 	if !isWord(file) {
 		return fmt.Errorf("failed to edit map: %q is not a path HAProxy can be told", file)
 	}
-	for _, edit := range edits {
-		command, err := editMap(file, edit)
-		if err == nil {
-			err = w.expectSilence(ctx, command)
+	for len(edits) > 0 {
+		n, isNew, commandsFor := 1, edits[0].Old == "", changeEntries
+		if isNew {
+			commandsFor = addEntries
+		}
+		for n < len(edits) && (edits[n].Old == "") == isNew {
+			n++
+		}
+		commands, err := commandsFor(file, edits[:n])
+		for i := 0; i < len(commands) && err == nil; i++ {
+			err = w.expectSilence(ctx, commands[i])
 		}
 		if err != nil {
-			return fmt.Errorf("failed to edit map %s at %q: %w", file, edit.Key, err)
+			return fmt.Errorf("failed to edit map %s from %q on: %w", file, edits[0].Key, err)
 		}
+		edits = edits[n:]
 	}
 	return nil
 }
 
-// editMap is the command for an edit. What is added comes as a payload, of which nothing is special.
-func editMap(file string, edit config.MapEdit) (string, error) {
-	command := ""
-	switch {
-	case edit.Old == "":
-		added, err := payloads([]config.MapEntry{{Key: edit.Key, Value: edit.New}}, maxCommand-len(addMap("", file, "")))
-		if err != nil {
-			return "", err
+// addEntries returns the commands that add entries. What is added comes as a payload, of which nothing is special.
+func addEntries(file string, edits []config.MapEdit) ([]string, error) {
+	entries := make([]config.MapEntry, len(edits))
+	for i, edit := range edits {
+		entries[i] = config.MapEntry{Key: edit.Key, Value: edit.New}
+	}
+	commands, err := payloads(entries, maxCommand-len(addMap("", file, "")))
+	for i, payload := range commands {
+		commands[i] = "add map " + file + " <<\n" + payload + "\n"
+	}
+	return commands, err
+}
+
+// changeEntries returns the commands that change and delete entries, many in a line.
+func changeEntries(file string, edits []config.MapEdit) ([]string, error) {
+	var lines []string
+	for _, edit := range edits {
+		command := "del map " + file + " " + edit.Key
+		if edit.New != "" {
+			command = "set map " + file + " " + edit.Key + " " + edit.New
 		}
-		return "add map " + file + " <<\n" + added[0] + "\n", nil
-	case edit.New == "":
-		command = "del map " + file + " " + edit.Key
-	case isWord(edit.New):
-		command = "set map " + file + " " + edit.Key + " " + edit.New
+		if !isWord(edit.Key) || edit.New != "" && !isWord(edit.New) || len(command) >= maxCommand {
+			return nil, fmt.Errorf("HAProxy cannot be told the entry %q %q", edit.Key, edit.New)
+		}
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+len(";")+len(command) < maxCommand {
+			lines[last] += ";" + command
+		} else {
+			lines = append(lines, command)
+		}
 	}
-	if command == "" || !isWord(edit.Key) || len(command) >= maxCommand {
-		return "", fmt.Errorf("HAProxy cannot be told the entry %q %q", edit.Key, edit.New)
+	for i := range lines {
+		lines[i] += "\n"
 	}
-	return command + "\n", nil
+	return lines, nil
 }
 
 // prepareMap returns the version of the map that entries can be added to. The answer is "New version created: 7".
