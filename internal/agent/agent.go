@@ -111,8 +111,6 @@ type compiled struct {
 	generation int64
 	result     routing.Compiled
 	table      *routing.Table
-	// backends are the Service ports that the table names, sorted.
-	backends []routing.Backend
 }
 
 // New returns an agent. Nothing runs before Run.

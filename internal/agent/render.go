@@ -65,15 +65,15 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 // were touched.
 func (a *Agent) observe(touched map[string]bool) {
 	var unsure []routing.Backend
-	for _, backend := range a.compiled.backends {
+	for _, backend := range a.compiled.result.Backends {
 		if _, ok := a.backends[backend]; !ok || touched[backend.Service] {
 			unsure = append(unsure, backend)
 		}
 	}
 	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
-	if len(a.backends) > len(a.compiled.backends) {
+	if len(a.backends) > len(a.compiled.result.Backends) {
 		maps.DeleteFunc(a.backends, func(backend routing.Backend, _ config.BackendState) bool {
-			_, ok := slices.BinarySearchFunc(a.compiled.backends, backend, routing.CompareBackends)
+			_, ok := slices.BinarySearchFunc(a.compiled.result.Backends, backend, routing.CompareBackends)
 			return !ok
 		})
 	}
@@ -82,7 +82,7 @@ func (a *Agent) observe(touched map[string]bool) {
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
 func (a *Agent) follow(touched map[string]bool) bool {
 	for service := range touched {
-		for backend, state := range endpoints.States(routing.BackendsOf(service, a.compiled.backends), a.watch.cluster()) {
+		for backend, state := range endpoints.States(routing.BackendsOf(service, a.compiled.result.Backends), a.watch.cluster()) {
 			before := a.backends[backend]
 			if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
 				return false
@@ -112,9 +112,7 @@ func (a *Agent) compile() {
 		a.want = load{}
 		a.reported = 0
 	}
-	a.compiled = compiled{
-		uid: gateway.UID, generation: gateway.Generation, result: result, table: &result.Table, backends: result.Table.Backends(),
-	}
+	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, result: result, table: &result.Table}
 }
 
 // render makes a load of a table with those of its certificates that are among the given ones.

@@ -12,7 +12,11 @@ type Compiled struct {
 	Table Table
 	// Problems are what of the spec is not in the table.
 	Problems []Problem
+	// Backends are what Table.Backends returns.
+	Backends []Backend
 
+	// named are the same in the order of the table.
+	named []Backend
 	// routes are those of the spec, in its order.
 	routes []compiledRoute
 }
@@ -35,9 +39,13 @@ func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
 // Next makes the same as Compile, and shares with an earlier result the rules of routes that are as they were. The specs of both must
 // not be changed any more.
 func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
-	next := newCompiler(spec, c)
-	next.compile(spec)
-	return Compiled{Table: next.table, Problems: next.problems, routes: next.routes}
+	compiler := newCompiler(spec, c)
+	compiler.compile(spec)
+	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, named: compiler.table.named(), routes: compiler.routes}
+	if !slices.Equal(next.named, c.named) {
+		next.Backends = sortBackends(next.named)
+	}
+	return next
 }
 
 // earlier returns what the next route was compiled to before, if that was of this name. Most are where they were.

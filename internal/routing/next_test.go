@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"gateway/internal/routing"
@@ -21,6 +22,9 @@ func TestNext(t *testing.T) {
 		current := *spec.DeepCopy()
 		compiled = compiled.Next(&current)
 		table, problems := routing.Compile(&spec)
+		if !slices.Equal(compiled.Backends, table.Backends()) {
+			t.Fatalf("seed %d, edit %d: other backends than those of the table", g.Seed, i)
+		}
 		if !reflect.DeepEqual(compiled.Table, table) || !reflect.DeepEqual(compiled.Problems, problems) {
 			t.Fatalf("seed %d, edit %d: another table than by itself", g.Seed, i)
 		}
