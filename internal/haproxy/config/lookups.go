@@ -10,10 +10,10 @@ import (
 
 // lookups writes the rules that find the target of a request or connection in the maps, most specific first.
 //
-// A map is replaced atomically, but between two lookups of a request, and a request must not meet half of the old table
-// and half of the new: it might miss a route that both have. So the version is read before and after, and if it
-// changed, everything is looked up again. A third version in between is not to be expected: each takes milliseconds to
-// load. On a machine that is very busy it was seen, though, so there is a third try.
+// A map is replaced at one moment, but that may be between two lookups of a request, or within one: HAProxy reads anew at each entry which
+// table is the current one. A request must not meet half of the old table and half of the new, since it might miss a route that both
+// have. So the version is read before and after, and if it changed, everything is looked up again. A third version in between is not to
+// be expected: each takes milliseconds to load. On a machine that is very busy it was seen, though, so there is a third try.
 type lookups struct {
 	b *strings.Builder
 	// directive starts a rule: "http-request" or "tcp-request content".
@@ -21,10 +21,11 @@ type lookups struct {
 	mapPath   string
 	// depths are those of wildcard hostnames, see wildcardDepths.
 	depths []int
-	// first are the rules after the very first lookup, which may end the search.
-	first string
-	// found is the rule that ends the search of requests that are not torn, "" if there is none. It wants the condition for that.
-	found string
+	// simple are the rules that end the search of requests for whom the first lookup is enough, found that for all others; "" if there
+	// are none. Both want the condition that the request is not torn.
+	simple, found string
+	// odd are the rules for requests that go on after the first lookup.
+	odd string
 }
 
 // tries is how often everything is looked up while the map changes under a request.
@@ -104,7 +105,8 @@ func (l lookups) writeFast() {
 		l.set("hit", exact.paths+path+l.lookup("beg"), pass)
 		l.set("listener", "var(txn.hit),field(3,|)", pass)
 		if try == 0 {
-			l.b.WriteString(l.first)
+			l.writeEnd(l.simple)
+			l.b.WriteString(l.odd)
 			l.set("port", "fe_name", "")
 			l.writeHosts()
 		}
@@ -113,14 +115,14 @@ func (l lookups) writeFast() {
 			l.set("hit", place.paths+path+l.lookup("beg"), pass+miss("hit"))
 		}
 		l.writeTarget(pass)
-		l.writeFound()
+		l.writeEnd(l.found)
 	}
 }
 
-// writeFound ends the search if the map has not changed.
-func (l lookups) writeFound() {
-	if l.found != "" {
-		fmt.Fprintf(l.b, l.found, l.sameVersion())
+// writeEnd writes rules that end the search if the map has not changed.
+func (l lookups) writeEnd(rules string) {
+	if rules != "" {
+		fmt.Fprintf(l.b, rules, l.sameVersion())
 	}
 }
 
@@ -177,7 +179,7 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 			}
 		}
 		l.writeTarget(pass)
-		l.writeFound()
+		l.writeEnd(l.found)
 	}
 }
 

@@ -200,9 +200,9 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
 `
 
 // routingSimple ends the search of ordinary requests for whom the first lookup finds a backend section and nothing that has to be looked
-// up: the map cannot have changed between two lookups, and the more usual a request is, the fewer rules it meets.
+// up. It wants the condition that the map has not changed.
 const routingSimple = `    http-request set-var(txn.target) var(txn.hit),field(4,|)
-    http-request allow if { var(txn.hit) -m reg ^[^/?]*$ } !{ var(txn.odd) -m found }
+    http-request allow if { var(txn.hit) -m reg ^[^/?]*$ } !{ var(txn.odd) -m found } %s
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants

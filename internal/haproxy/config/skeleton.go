@@ -56,7 +56,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(forwarded)
 	l := lookups{
 		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table),
-		first: routingSimple + odd, found: routingFound,
+		simple: routingSimple, odd: odd, found: routingFound,
 	}
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
