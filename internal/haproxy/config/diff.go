@@ -220,7 +220,7 @@ func isWithin(body, existing string) bool {
 	for _, line := range have {
 		if len(want) > 0 && want[0] == line {
 			want = want[1:]
-		} else if strings.Contains(line, "set-var(txn.trusted)") {
+		} else if strings.Contains(line, "set-var(sess.trusted)") {
 			return false
 		}
 	}

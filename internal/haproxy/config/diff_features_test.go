@@ -1,9 +1,11 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 )
 
@@ -115,6 +117,24 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		}
 		if plan := config.Diff(render(test.after), render(test.before)); plan.Reload != test.reload {
 			t.Errorf("%s: got %q, want %q", name, plan.Reload, test.reload)
+		}
+	}
+}
+
+// TestDiffOfManyTrustedProxies: HAProxy takes so many ranges in a line, and one that is not trusted any more may have had a line of
+// its own.
+func TestDiffOfManyTrustedProxies(t *testing.T) {
+	render := func(n int) config.Config {
+		w := parseWorld(t, featuresWorld)
+		w.Spec.TrustedProxies = nil
+		for i := range n {
+			w.Spec.TrustedProxies = append(w.Spec.TrustedProxies, appv1.CIDR(fmt.Sprintf("10.0.%d.0/24", i+10)))
+		}
+		return config.Render(w.input(t))
+	}
+	for _, n := range []int{2, 32, 33, 64} {
+		if plan := config.Diff(render(n-1), render(n)); plan.Reload != config.ReloadKinds {
+			t.Errorf("one of %d is not trusted any more: got %q, want %q", n, plan.Reload, config.ReloadKinds)
 		}
 	}
 }
