@@ -121,6 +121,20 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	}
 }
 
+// TestDiffOfProtocols: a port that was for TLS connections refuses all that do not begin like one.
+func TestDiffOfProtocols(t *testing.T) {
+	t.Parallel()
+	render := func(protocol string) config.Config {
+		return config.Render(parseWorld(t, `{spec: {listeners: [{name: db, port: 5432, protocol: `+protocol+`}]}}`).input(t))
+	}
+	if plan := config.Diff(render("TCP"), render("TLS")); plan.Reload != config.ReloadKinds {
+		t.Errorf("from TLS to TCP: got %q, want %q", plan.Reload, config.ReloadKinds)
+	}
+	if plan := config.Diff(render("TLS"), render("TCP")); plan.Reload != config.ReloadKinds {
+		t.Errorf("from TCP to TLS: got %q, want %q", plan.Reload, config.ReloadKinds)
+	}
+}
+
 // TestDiffOfManyTrustedProxies: HAProxy takes so many ranges in a line, and one that is not trusted any more may have had a line of
 // its own.
 func TestDiffOfManyTrustedProxies(t *testing.T) {
