@@ -30,11 +30,11 @@ var (
 	actions = map[string][]string{
 		"http-request": {"set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path", "replace-value"},
-		"http-response":       {"set-var", "set-header", "add-header", "del-header"},
-		"http-after-response": {"set-header", "add-header", "del-header", "set-var"},
+		"http-response":       {"allow", "set-var", "set-header", "add-header", "del-header"},
+		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
-		"tcp-request":         {"content", "inspect-delay", "connection"},
+		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
 		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka"},
 	}
 )
