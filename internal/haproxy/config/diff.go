@@ -214,14 +214,13 @@ func sectionReason(header, body string, have map[string]string) string {
 }
 
 // isWithin says whether a section has all lines of another, in the same order: then it does what the other does, and what
-// it has beside is for things that are not there. The lines that say who is trusted, or what a TLS connection begins with, are not of
-// that kind.
+// it has beside is for things that are not there, but for the rules that cannot stay.
 func isWithin(body, existing string) bool {
 	want, have := strings.Split(body, "\n"), strings.Split(existing, "\n")
 	for _, line := range have {
 		if len(want) > 0 && want[0] == line {
 			want = want[1:]
-		} else if strings.Contains(line, "set-var(sess.trusted)") || strings.Contains(line, "req.ssl_hello_type") {
+		} else if strings.HasPrefix(line, trustRule) || strings.HasPrefix(line, helloRule) {
 			return false
 		}
 	}

@@ -59,7 +59,7 @@ func writeSession(b *strings.Builder, in Input, secure bool) {
 	}
 	// HAProxy takes 64 words in a line.
 	for chunk := range slices.Chunk(ranges, 32) {
-		fmt.Fprintf(b, "    tcp-request session set-var(sess.trusted) bool(true) if { src %s }\n", strings.Join(chunk, " "))
+		fmt.Fprintf(b, "%s if { src %s }\n", trustRule, strings.Join(chunk, " "))
 	}
 }
 

@@ -324,9 +324,15 @@ const connectionHead = `    log global
     tcp-request content set-var(txn.clean) str(/)
 `
 
+// Rules that cannot stay in the running skeleton once nothing wants them: they refuse connections, and believe clients.
+const (
+	helloRule = `    tcp-request content reject unless { req.ssl_hello_type 1 }`
+	trustRule = `    tcp-request session set-var(sess.trusted) bool(true)`
+)
+
 // helloRules wait for a TLS ClientHello and take the server name from it.
 const helloRules = `    tcp-request inspect-delay 5s
-    tcp-request content reject unless { req.ssl_hello_type 1 }
+` + helloRule + `
     tcp-request content set-var(txn.host) req.ssl_sni,lower
     tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }
 `
