@@ -111,7 +111,7 @@ reproducible: ## Build the images twice and compare them
 	hack/reproducible.sh
 
 .PHONY: bench
-bench: ## Run the benchmarks; BENCH=go, dataplane, propagation or control for one of them
+bench: ## Run the benchmarks; BENCH=go, dataplane, propagation, memory or control for one of them
 	hack/bench.sh $(BENCH)
 
 ##@ Deploy (to $KUBECONFIG's cluster, or else to the one-node cluster if it is up)

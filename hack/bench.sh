@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, control. They print tables in Markdown. What one of
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, memory, control. They print tables in Markdown. What one of
 # them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation control)
+steps=(go dataplane propagation memory control)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -24,7 +24,7 @@ step_dataplane() {
 }
 
 # From a change to the first request that is answered by it, and what of it is the API server's. ROUTES:CHANGES
-propagations=(10:50 1000:6 3000:3)
+propagations=(10:30 1000:4 3000:2)
 
 step_propagation() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
@@ -33,6 +33,13 @@ step_propagation() {
     for run in "${propagations[@]}"; do
         (cd test && go test ./bench/propagation -run='^$' -bench="/routes=${run%:*}$" -benchtime="${run#*:}x" -timeout=20m) | rows
     done
+}
+
+# What an agent and its HAProxy keep in memory for Gateways of several sizes.
+step_memory() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
+    export KUBEBUILDER_ASSETS
+    (cd test && go test ./bench/propagation -run='^$' -bench=Memory -benchtime=1x) | rows
 }
 
 # The control plane: the operator and a plain controller on a real API server.

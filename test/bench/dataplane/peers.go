@@ -21,15 +21,15 @@ import (
 //go:embed peers
 var peers embed.FS
 
-// peer returns the proxy that a file in peers is for.
-func peer(file string) proxy {
+// peer returns the proxy that a file in peers is for. more is a line for the defaults of haproxy.cfg.
+func peer(file, more string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
 		tmpl, err := template.ParseFS(peers, "peers/"+file)
 		if err != nil {
 			return nil, fmt.Errorf("failed to parse %s: %w", file, err)
 		}
 		var content bytes.Buffer
-		if err := tmpl.Execute(&content, map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers}); err != nil {
+		if err := tmpl.Execute(&content, map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}); err != nil {
 			return nil, fmt.Errorf("failed to write %s: %w", file, err)
 		}
 		if err := write(dir, file, content.Bytes()); err != nil {
@@ -40,7 +40,7 @@ func peer(file string) proxy {
 		}
 		return start(peerCommand(file, filepath.Join(dir, file)), ports[0])
 	}
-	return proxy{name: file, run: run}
+	return proxy{name: file + more, run: run}
 }
 
 func peerCommand(file, path string) *exec.Cmd {

@@ -34,8 +34,12 @@ const (
 // subjects returns what is compared.
 func subjects(edits []string) []*subject {
 	few := requestsFor(10, 1)
-	handwritten, nginx, caddy := peer("haproxy.cfg"), peer("nginx.conf"), peer("Caddyfile")
-	all := []*subject{{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few}}
+	handwritten, nginx, caddy := peer("haproxy.cfg", ""), peer("nginx.conf", ""), peer("Caddyfile", "")
+	all := []*subject{
+		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few},
+		// Gateways keep each request for another try, should its endpoint close the connection; HAProxy by default does not.
+		{name: byHand + ", requests kept for another try", baseline: byHand, proxy: peer("haproxy.cfg", "retry-on conn-failure empty-response"), protocol: plain, requests: few},
+	}
 	all = append(all, gateways("")...)
 	for _, edit := range edits {
 		for _, s := range gateways(edit) {

@@ -15,6 +15,8 @@ type edit struct {
 	name string
 	do   func(b *testing.B, w *world) effect
 	undo func(b *testing.B, w *world)
+	// times is how often it is done for each time that others are.
+	times int
 }
 
 func nothing(*testing.B, *world) {}
@@ -25,28 +27,28 @@ var edits = []edit{
 		w.turn++
 		w.putEndpoints(b, "probe", w.turn%2)
 		return effect{probeHost, "/", answers[w.turn%2]}
-	}, nothing},
+	}, nothing, 10},
 	{"weight", func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/1/rules/0/backendRefs/0/weight","value":%d},
 			{"op":"replace","path":"/spec/routes/1/rules/0/backendRefs/1/weight","value":%d}]`, 1-w.turn%2, w.turn%2))
 		return effect{splitHost, "/", answers[w.turn%2]}
-	}, nothing},
+	}, nothing, 1},
 	{"rule", func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		path := fmt.Sprintf("/rule-%d", w.turn)
 		w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/2/rules/0/matches/0/path/value","value":%q}]`, path))
 		return effect{ruleHost, path, answers[0]}
-	}, nothing},
+	}, nothing, 1},
 	{"route-to-known-Service", func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		path := fmt.Sprintf("/route-%d", w.turn)
 		w.addRoute(b, ruleHost, path, "zero")
 		return effect{ruleHost, path, answers[0]}
-	}, removeAdded},
+	}, removeAdded, 1},
 	{"route-to-new-Service", func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
@@ -54,14 +56,14 @@ var edits = []edit{
 		w.addRoute(b, ruleHost, path, w.newServices[0])
 		w.newServices = w.newServices[1:]
 		return effect{ruleHost, path, answers[1]}
-	}, removeAdded},
+	}, removeAdded, 1},
 	{"new-hostname", func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		host := fmt.Sprintf("new-%d.example.com", w.turn)
 		w.addRoute(b, host, "/", "zero")
 		return effect{host, "/", answers[0]}
-	}, removeAdded},
+	}, removeAdded, 1},
 }
 
 // removeAdded removes the route that addRoute put last.

@@ -33,7 +33,7 @@ const poll = time.Millisecond
 func BenchmarkPropagation(b *testing.B) {
 	for _, routes := range []int{10, 1000, 3000} {
 		b.Run(fmt.Sprintf("routes=%d", routes), func(b *testing.B) {
-			w := newWorld(b, routes)
+			w := newEditedWorld(b, routes)
 			for _, churn := range []bool{false, true} {
 				for _, edit := range edits {
 					b.Run(fmt.Sprintf("churn=%v/%s", churn, edit.name), func(b *testing.B) { measure(b, w, edit, churn) })
@@ -51,22 +51,25 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
 	for b.Loop() {
-		if !churn {
-			w.settle(b)
+		for range edit.times {
+			if !churn {
+				w.settle(b)
+			}
+			begin := time.Now()
+			change := edit.do(b, w)
+			written := time.Now()
+			w.await(b, change)
+			total, afterWrite = append(total, time.Since(begin)), append(afterWrite, time.Since(written))
+			edit.undo(b, w)
 		}
-		begin := time.Now()
-		change := edit.do(b, w)
-		written := time.Now()
-		w.await(b, change)
-		total, afterWrite = append(total, time.Since(begin)), append(afterWrite, time.Since(written))
-		edit.undo(b, w)
 	}
+	b.ReportMetric(float64(len(total)), "changes")
 	b.ReportMetric(milliseconds(total, 50), "p50-ms")
 	b.ReportMetric(milliseconds(total, 99), "p99-ms")
 	b.ReportMetric(milliseconds(afterWrite, 50), "p50-after-answer-ms")
 	b.ReportMetric(milliseconds(afterWrite, 99), "p99-after-answer-ms")
 	b.ReportMetric(w.reloads(b)-reloads, "reloads")
-	b.ReportMetric(w.agentMemory(b), "agent-MiB")
+	b.ReportMetric(memory(b, w.agent.PID()), "agent-MiB")
 	b.ReportMetric(0, "ns/op") // it has the undoing in it
 }
 

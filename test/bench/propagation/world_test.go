@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,38 +58,47 @@ type world struct {
 	newServices []string
 }
 
-func newWorld(b *testing.B, routes int) *world {
+// newWorld returns one with backends, but without a Gateway.
+func newWorld(b *testing.B, namespace string) *world {
 	b.Helper()
-	w := &world{namespace: fmt.Sprintf("routes-%d", routes), routes: routes, port: haproxytest.FreePort(b), client: &http.Client{}}
+	w := &world{namespace: namespace, port: haproxytest.FreePort(b), client: &http.Client{}}
 	w.health = fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(b))
 	w.startBackends(b)
 	_, err := server.Kube.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
 	must(b, err)
-	gateway := w.gateway()
-	w.putService(b, "probe", 0)
-	w.putService(b, "zero", 0)
-	w.putService(b, "one", 1)
-	for i := range newServices {
-		name := fmt.Sprintf("new-%d", i)
-		w.putService(b, name, 1)
-		w.newServices = append(w.newServices, name)
-	}
-	for _, route := range gateway.Spec.Routes[4:] {
-		w.putService(b, route.Rules[0].BackendRefs[0].Name, 0)
-	}
-	_, err = server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
-	must(b, err)
-	w.startProxy(b)
+	w.createService(b, "probe", 0)
 	return w
 }
 
-// gateway returns the Gateway as it is at first.
+// newEditedWorld returns one whose Gateway has as many routes.
+func newEditedWorld(b *testing.B, routes int) *world {
+	b.Helper()
+	w := newWorld(b, fmt.Sprintf("routes-%d", routes))
+	w.routes = routes
+	w.createService(b, "zero", 0)
+	w.createService(b, "one", 1)
+	for i := range newServices {
+		w.newServices = append(w.newServices, fmt.Sprintf("new-%d", i))
+	}
+	w.createServices(b, 1, w.newServices...)
+	gateway := w.gateway()
+	var others []string
+	for _, route := range gateway.Spec.Routes[4:] {
+		others = append(others, route.Rules[0].BackendRefs[0].Name)
+	}
+	w.createServices(b, 0, others...)
+	w.start(b, gateway)
+	return w
+}
+
+// gateway returns the Gateway that is edited, as it is at first.
 func (w *world) gateway() *appv1.Gateway {
-	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: w.port, Protocol: appv1.ProtocolHTTP}}}
+	gateway := w.emptyGateway()
+	spec := &gateway.Spec
 	add := func(name, host string, refs ...appv1.BackendRef) {
 		spec.Routes = append(spec.Routes, appv1.Route{
 			Name: appv1.Name(name), Hostnames: []appv1.Hostname{appv1.Hostname(host)},
-			Rules: []appv1.RouteRule{{Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: "/"}}}, BackendRefs: refs}},
+			Rules: []appv1.RouteRule{ruleFor("/", refs...)},
 		})
 	}
 	ref := func(name string, weight int32) appv1.BackendRef {
@@ -101,7 +112,22 @@ func (w *world) gateway() *appv1.Gateway {
 		name := fmt.Sprintf("other-%d", i)
 		add(name, name+".example.com", ref(name, 1))
 	}
-	return &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: gatewayName}, Spec: spec}
+	return gateway
+}
+
+func (w *world) emptyGateway() *appv1.Gateway {
+	return &appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: gatewayName},
+		Spec:       appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: w.port, Protocol: appv1.ProtocolHTTP}}},
+	}
+}
+
+// ruleFor returns one for a prefix of the path.
+func ruleFor(prefix string, refs ...appv1.BackendRef) appv1.RouteRule {
+	return appv1.RouteRule{
+		Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: prefix}}},
+		BackendRefs: refs,
+	}
 }
 
 // startBackends starts two servers on an interface of this machine: the API server admits no loopback address as an endpoint.
@@ -118,37 +144,69 @@ func (w *world) startBackends(b *testing.B) {
 	}
 }
 
-// putService makes a Service that one of the backends is behind.
-func (w *world) putService(b *testing.B, name string, backend int) {
+// createService makes a Service that one of the backends is behind.
+func (w *world) createService(b *testing.B, name string, backend int) {
+	b.Helper()
+	w.createServiceWith(b, w.slice(name, w.ports[backend], w.address))
+}
+
+// createServices makes several at once.
+func (w *world) createServices(b *testing.B, backend int, names ...string) {
+	b.Helper()
+	atOnce(len(names), func(i int) { w.createService(b, names[i], backend) })
+}
+
+// createServiceWith makes a Service and what is behind it.
+func (w *world) createServiceWith(b *testing.B, slice *discoveryv1.EndpointSlice) {
 	b.Helper()
 	_, err := server.Kube.CoreV1().Services(w.namespace).Create(b.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: slice.Name},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
 	}, metav1.CreateOptions{})
 	must(b, err)
-	w.putEndpoints(b, name, backend)
+	_, err = server.Kube.DiscoveryV1().EndpointSlices(w.namespace).Create(b.Context(), slice, metav1.CreateOptions{})
+	must(b, err)
 }
 
 // putEndpoints makes a backend the only one behind a Service.
 func (w *world) putEndpoints(b *testing.B, service string, backend int) {
 	b.Helper()
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &w.ports[backend]}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{w.address}}},
-	}
-	client := server.Kube.DiscoveryV1().EndpointSlices(w.namespace)
-	_, err := client.Update(b.Context(), slice, metav1.UpdateOptions{})
-	if err != nil {
-		_, err = client.Create(b.Context(), slice, metav1.CreateOptions{})
-	}
+	slice := w.slice(service, w.ports[backend], w.address)
+	_, err := server.Kube.DiscoveryV1().EndpointSlices(w.namespace).Update(b.Context(), slice, metav1.UpdateOptions{})
 	must(b, err)
 }
 
-// startProxy starts the agent and, once it has written a configuration, HAProxy, and waits until requests are answered.
-func (w *world) startProxy(b *testing.B) {
+func (w *world) slice(service string, port int32, addresses ...string) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &port}},
+	}
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
+	}
+	return slice
+}
+
+// atOnce calls do with each number below n, several at once.
+func atOnce(n int, do func(i int)) {
+	var next atomic.Int64
+	var working sync.WaitGroup
+	for range 8 {
+		working.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	working.Wait()
+}
+
+// start makes the Gateway, starts the agent and, once it has written a configuration, HAProxy, and waits until requests are answered.
+func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instance {
 	b.Helper()
+	_, err := server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
+	must(b, err)
 	paths := haproxytest.NewPaths(b)
 	w.agent = testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace}, server.Build(b, "./cmd/gateway-agent"),
 		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+server.Kubeconfig,
@@ -157,7 +215,7 @@ func (w *world) startProxy(b *testing.B) {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, w.agent.Running())
 	})
-	haproxytest.Start(b, paths, nil)
+	haproxy := haproxytest.Start(b, paths, nil)
 	testenv.Eventually(b, soon, "an answer", func(ctx context.Context) error {
 		got, err := w.ask(ctx, effect{host: probeHost, path: "/"})
 		if err == nil && got != answers[0] {
@@ -165,6 +223,7 @@ func (w *world) startProxy(b *testing.B) {
 		}
 		return err
 	})
+	return haproxy
 }
 
 // settle waits until the agent has reported that HAProxy runs the Gateway as it is. An edit that meets the report costs the API server
@@ -186,18 +245,6 @@ func (w *world) settle(b *testing.B) {
 			b.Fatalf("the agent does not report the newest generation: %v", event.Object)
 		}
 	}
-}
-
-// agentMemory is the agent's resident memory in MiB.
-func (w *world) agentMemory(b *testing.B) float64 {
-	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.agent.PID()))
-	must(b, err)
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	var kibibytes float64
-	_, err = fmt.Sscan(rest, &kibibytes)
-	must(b, err)
-	return kibibytes / 1024
 }
 
 // reloads is how often the agent has made HAProxy reload so far.
