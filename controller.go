@@ -91,7 +91,9 @@ type Controller struct {
 	// lanes are the order of the queue.
 	lanes *lanes
 	// failures are those of the children that may last.
-	failures *failures
+	failures failures
+	// underway is since when Gateways have been edited, and the status waits for reports.
+	underway since
 	// recorder writes events.
 	recorder record.EventRecorder
 	// now is the clock that condition transitions are dated by.
@@ -125,7 +127,6 @@ func NewController(
 	lanes := newLanes()
 	c := &Controller{
 		lanes:          lanes,
-		failures:       newFailures(),
 		gatewayClient:  gatewayClient,
 		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
 		gateways:       children.Overlay(gateways.GetIndexer()),
@@ -279,6 +280,7 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 		return err
 	}
 	if gateway == nil || gateway.DeletionTimestamp != nil {
+		c.underway.forget(name)
 		return nil // gone or going, and its children with it
 	}
 	made, childErr := c.children.Ensure(ctx, gateway)
@@ -292,12 +294,16 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	observed.Failure = c.failures.told(name, childErr, c.now())
 
 	computed := status.Compute(gateway, observed, c.now())
+	if childErr == nil && len(made.Written) == 0 && c.awaitReports(name, gateway, computed) {
+		return nil
+	}
 	updated, statusErr := c.updateStatus(ctx, gateway, computed)
 	if apierrors.IsInternalError(statusErr) {
 		c.failures.forget(name) // it is not about the children
 	}
 	c.recordEvents(gateway, computed, made, observed.Failure, childErr, statusErr)
 	if statusErr == nil {
+		c.underway.forget(name)
 		statusErr = c.pruneProxies(ctx, updated, observed)
 	}
 	return errors.Join(childErr, statusErr)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,12 +19,7 @@ import (
 const lastingFailure = 10 * time.Second
 
 // failures remember since when the API server has answered with internal errors to what makes a Gateway's children.
-type failures struct {
-	mu    sync.Mutex
-	since map[cache.ObjectName]time.Time
-}
-
-func newFailures() *failures { return &failures{since: map[cache.ObjectName]time.Time{}} }
+type failures struct{ since }
 
 // told returns what the status of a Gateway should say about an error from its children, or nil. An object in the way and a refusal
 // of the API server last until someone does something. So does an internal error that comes again and again: no node port or
@@ -47,20 +41,7 @@ func (f *failures) lasts(gateway cache.ObjectName, err error, now time.Time) boo
 		f.forget(gateway)
 		return false
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	since, known := f.since[gateway]
-	if !known {
-		f.since[gateway] = now
-	}
-	return known && now.Sub(since) >= lastingFailure
-}
-
-// forget says that there was something else than an internal error.
-func (f *failures) forget(gateway cache.ObjectName) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.since, gateway)
+	return f.elapsed(gateway, now) >= lastingFailure
 }
 
 // isRefusal says whether the API server has refused a request for what is in it.

@@ -16,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/children"
 )
 
 // newSlice returns what the EndpointSlice controller makes for the Service of Gateway web/shop, with the pods ready.
@@ -100,6 +101,60 @@ func TestProgrammedFollowsTheReports(t *testing.T) {
 	if got := f.gateway().Status; got.Replicas != 2 || got.ReadyReplicas != 2 || len(got.Proxies) != 2 {
 		t.Errorf("%d replicas, %d ready, proxies %v; want 2, 2 and those that reported", got.Replicas, got.ReadyReplicas, got.Proxies)
 	}
+}
+
+// TestEditTakesOneStatus: an edit that the proxies load at once is told of when they have. One that takes them longer is told of after
+// a second, also if others follow it, which have a second of their own then, and what is wrong with one at once.
+func TestEditTakesOneStatus(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a", "b"))
+	f.settle()
+	report := func(generation int64) {
+		t.Helper()
+		f.report("a", generation, "")
+		f.report("b", generation, "")
+	}
+	report(1)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	rename := func(to string) {
+		t.Helper()
+		f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Routes[0].Hostnames = []appv1.Hostname{appv1.Hostname(to)} })
+	}
+
+	rename("one.example.com")
+	f.expectWrites(f.mustSync())
+	f.expectCondition("Programmed=True Programmed: 2 of 2 ready proxies run generation 1")
+	f.expectEvents()
+	report(2)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("Programmed=True Programmed: 2 of 2 ready proxies run generation 2")
+	f.expectEvents("Normal Synced generation 2: nothing to apply but the status")
+
+	rename("two.example.com")
+	f.expectWrites(f.mustSync())
+	f.now = f.now.Add(patience / 2)
+	rename("three.example.com")
+	f.expectWrites(f.mustSync())
+	f.now = f.now.Add(patience / 2)
+	met := true // a report, once
+	f.gateways.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		defer func() { met = false }()
+		return met, nil, apierrors.NewConflict(schema.GroupResource{Resource: "gateways"}, "shop", errors.New("changed"))
+	})
+	f.catchUp()
+	if _, err := f.sync(); !errors.Is(err, children.ErrOutdated) {
+		t.Fatalf("got %v, want ErrOutdated", err)
+	}
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("Programmed=False Pending: 0 of 2 ready proxies run generation 4")
+	rename("four.example.com")
+	f.expectWrites(f.mustSync())
+	report(5)
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition("Programmed=True Programmed: 2 of 2 ready proxies run generation 5")
+
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Routes[0].Rules[0].BackendRefs[0].Name = "none" })
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+	f.expectCondition(`ResolvedRefs=False BackendNotFound: route "shop": Service web/none does not exist: create it or change the route`)
 }
 
 func TestReportsOfGonePodsArePruned(t *testing.T) {

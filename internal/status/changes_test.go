@@ -10,6 +10,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -47,6 +48,51 @@ func TestChanged(t *testing.T) {
 			test.change(&gateway.Status)
 			if got := Changed(gateway, Compute(gateway, observed, now)); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUnderway(t *testing.T) {
+	both := slicesOf(ready("a"), ready("b"))
+	tests := map[string]struct {
+		// change is what happens to a Gateway whose proxies ran generation 6, and its new one.
+		change   func(gateway *appv1.Gateway)
+		observed Observed
+		want     bool
+	}{
+		"no proxy has loaded it": {func(*appv1.Gateway) {}, both, true},
+		"one of them has":        {func(gateway *appv1.Gateway) { gateway.Status.Proxies[0].ObservedGeneration = 7 }, both, true},
+		"both have": {func(gateway *appv1.Gateway) {
+			gateway.Status.Proxies = []appv1.ProxyStatus{{Pod: "a", ObservedGeneration: 7}, {Pod: "b", ObservedGeneration: 7}}
+		}, both, false},
+		"one of them refuses":      {func(gateway *appv1.Gateway) { gateway.Status.Proxies[0].Message = "no" }, both, false},
+		"one of them is not ready": {func(*appv1.Gateway) {}, slicesOf(ready("a")), false},
+		"the route is refused":     {withRoute("shop", to("api", 80)), both, false},
+		"the same generation":      {func(gateway *appv1.Gateway) { gateway.Generation = 6; gateway.Status.Proxies[0].ObservedGeneration = 5 }, both, false},
+		"one was underway before": {func(gateway *appv1.Gateway) {
+			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonPending
+		}, both, true},
+		"one was refused before": {func(gateway *appv1.Gateway) {
+			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonLoadFailed
+		}, both, false},
+		"it is new": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			gateway := newGateway(reporting("a", 6, ""), reporting("b", 6, ""))
+			gateway.Generation = 6
+			proxies := gateway.Status.Proxies
+			gateway.Status = Compute(gateway, both, before)
+			gateway.Status.Proxies, gateway.Generation = proxies, 7
+			test.change(gateway)
+			computed := Compute(gateway, test.observed, now)
+			want := *computed.DeepCopy()
+			if got := Underway(gateway, computed); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+			if !equality.Semantic.DeepEqual(computed, want) {
+				t.Errorf("it has changed the status to %+v", computed)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -81,6 +82,28 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 		}
 	}
 	return !equality.Semantic.DeepEqual(live, computed)
+}
+
+// Underway says whether computed differs from the Gateway's status in nothing but that a generation came after the one told of, and some
+// proxies have yet to load it. Until it is written, the status is true: it tells of the generation before.
+func Underway(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
+	told := find(gateway.Status.Conditions, appv1.ConditionProgrammed)
+	if told == nil || told.ObservedGeneration >= gateway.Generation || told.Reason != ReasonProgrammed && told.Reason != ReasonPending ||
+		find(computed.Conditions, appv1.ConditionProgrammed).Reason != ReasonPending {
+		return false
+	}
+	computed.ObservedGeneration = gateway.Status.ObservedGeneration
+	computed.Conditions = slices.Clone(computed.Conditions)
+	for i := range computed.Conditions {
+		c := &computed.Conditions[i]
+		switch old := find(gateway.Status.Conditions, c.Type); {
+		case c.Type == told.Type:
+			*c = *told
+		case old != nil:
+			c.ObservedGeneration = old.ObservedGeneration
+		}
+	}
+	return !Changed(gateway, computed)
 }
 
 // Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not
