@@ -1,5 +1,5 @@
 // Package propagation measures how long changes take to become live, with the built agent, a real API server and a real
-// HAProxy, from before the API write to the first answer by the new configuration.
+// HAProxy, from before the API write to the first answer by the new configuration, and what agent and HAProxy keep in memory.
 package propagation
 
 import (
