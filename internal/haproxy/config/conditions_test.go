@@ -128,6 +128,23 @@ func TestEditOfConditions(t *testing.T) {
 	}
 }
 
+// TestLogOfRefusedQuery: a request that is refused before its conditions are tested met no route.
+func TestLogOfRefusedQuery(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{matches: [{queryParams: [{name: a, value: b}]}], backendRefs: [{name: one, port: 80}]}]}]
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+`))
+	if got := newClient(t, g.ports[80]).send(get("x", "/?"+strings.Repeat("c", 3201))); got.Status != 400 {
+		t.Errorf("got %d, want 400", got.Status)
+	}
+	if line := g.accessLog(t, 1)[0]; !strings.Contains(line, `"listener":"http","route":"-","rule":"-","backend":"-"`) {
+		t.Errorf("the log says %s", line)
+	}
+}
+
 // TestLargeConditions lets HAProxy check lists of what takes PCRE most for its length.
 func TestLargeConditions(t *testing.T) {
 	t.Parallel()

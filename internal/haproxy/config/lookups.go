@@ -154,8 +154,9 @@ func miss(name string) string {
 
 // writeSlow is for requests that may have to meet conditions: it asks every list on the way, see conditions.go.
 func (l lookups) writeSlow(paths Paths, headers, params []string) {
-	writeFacts(l.b, headers, params)
+	// What was found is a list, and no route that the log could name, should the request be refused.
 	fmt.Fprintf(l.b, "    %s unset-var(txn.hit)\n", l.directive)
+	writeFacts(l.b, headers, params)
 	for try := range tries {
 		pass := ""
 		if try > 0 {
