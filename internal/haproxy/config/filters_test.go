@@ -289,8 +289,11 @@ spec:
         - matches: [{path: {value: /all}}]
           filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"], allowCredentials: true, allowMethods: ["*"], allowHeaders: ["*"]}}]
           backendRefs: [{name: one, port: 80}]
-backends:
-  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+        - matches: [{path: {value: /limited}}]
+          filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"]}}]
+          maxRequestBytes: 10
+          backendRefs: [{name: one, port: 80}]
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 `))
 	const preflight = "Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: X-Z\r\n"
 	const none = "allow-origin= credentials= methods= headers= max-age= expose="
@@ -316,6 +319,8 @@ backends:
 		"OPTIONS that is no preflight request":  {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n", 200, "allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C"},
 		"any origin":                            {"OPTIONS", "/any", "Origin: null\r\n" + preflight, 204, "allow-origin=* credentials= methods=* headers= max-age=5 expose="},
 		"all methods and headers, with cookies": {"OPTIONS", "/all", "Origin: https://a.com\r\n" + preflight, 204, "allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose="},
+		"a body that is too long":               {"PUT", "/limited", "Origin: https://a.com\r\nContent-Length: 11\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
+		"a body of unknown length":              {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n", 411, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -229,14 +229,16 @@ const clientCertificateRules = `    http-request set-header Client-Cert ":%[ssl_
     http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]" if { ssl_fc } { ssl_c_used }
 `
 
-// programHead ends the rules for requests whose rule has no program, also those for the answer, and checks the size of bodies. With
-// HTTP/2, that there is a body of unknown length only shows when it comes.
+// programHead ends the rules for requests whose rule has no program, also those for the answer.
 var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
     http-response allow unless { var(txn.program) -m found }
     http-after-response allow unless { var(txn.program) -m found }
     http-request set-var(txn.flags) <flags>
+`)
+
+// programBody checks the size of bodies. With HTTP/2, that there is a body of unknown length only shows when it comes.
+var programBody = fields(`    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
     http-request wait-for-body time 10s at-least 1 if <bounded> !{ req.fhdr_cnt(content-length) gt 0 }
-    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
     http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.body_size gt 0 }
     http-request set-var(txn.max) <maxbody>,add(0) if <bounded>
     http-request return status 413 content-type text/plain hdr cache-control no-store string "the body of the request is too long\n" if <bounded> { req.body_size,sub(txn.max) gt 0 }

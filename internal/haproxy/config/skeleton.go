@@ -94,8 +94,10 @@ func writeRouted(b *strings.Builder, in Input) {
 		writeTLSChecks(b, in)
 	}
 	b.WriteString(programHead)
-	writePathChanges(b, in.Table)
+	// Before anything is answered, so that a browser may read the answer, and before there is a wait, in which the map may change.
 	writeCORS(b, in)
+	b.WriteString(programBody)
+	writePathChanges(b, in.Table)
 	b.WriteString(programRedirect)
 	writeResponses(b, in.Table)
 	b.WriteString(programRequest)
