@@ -157,6 +157,22 @@ func TestEditTakesOneStatus(t *testing.T) {
 	f.expectCondition(`ResolvedRefs=False BackendNotFound: route "shop": Service web/none does not exist: create it or change the route`)
 }
 
+// TestDeletedGatewayIsForgotten: nothing is remembered of a Gateway that goes before its proxies have loaded an edit.
+func TestDeletedGatewayIsForgotten(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Routes[0].Hostnames = []appv1.Hostname{"one.example.com"} })
+	f.expectWrites(f.mustSync())
+	if len(f.controller.underway.times) != 1 {
+		t.Fatal("the edit is not under way")
+	}
+	must(t, f.gateways.AppV1().Gateways("web").Delete(ctx, "shop", metav1.DeleteOptions{}))
+	f.expectWrites(f.mustSync())
+	if left := f.controller.underway.times; len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
 func TestReportsOfGonePodsArePruned(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
 	f.settle()
