@@ -15,7 +15,7 @@ const (
 	startTimeout = 5 * time.Second
 	// reloadTimeout bounds a reload: 2.6 takes 35 ms for a small configuration, 2 s for 10,000 backends.
 	reloadTimeout = 30 * time.Second
-	// reloadPoll is how often a master that is starting anew is asked whether it is back.
+	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again.
 	reloadPoll = 2 * time.Millisecond
 )
 
@@ -47,13 +47,14 @@ func NewMaster(socket string) *Master { return &Master{socket: socket} }
 // until the configuration is read the socket refuses connections. Then "show proc" counts the failures since the last
 // success. From 2.7 on the master loads first and answers "Success=1" or "Success=0", a line of two dashes, and its
 // messages. A request that arrives while the master starts anew, as an agent that is no more may have asked it to, is lost
-// with its connection, which looks like a reload. So it is made of a master that has just answered.
+// with its connection, which looks like a reload. So it is made of a master that has just answered. From 3.1 on one that arrives
+// a moment later is answered with a failure, which says nothing about the configuration.
 func (m *Master) Reload(ctx context.Context) error {
 	before, err := m.awaitFailures(ctx, startTimeout)
 	if err != nil {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
 	}
-	reply, err := roundTrip(ctx, m.socket, "reload\n")
+	reply, err := m.request(ctx)
 	if err != nil && !isHangUp(err) {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
 	}
@@ -75,6 +76,25 @@ func (m *Master) Reload(ctx context.Context) error {
 		return errors.New("failed to ask HAProxy's master for a reload: it was starting anew and did not take the request")
 	}
 	return &RejectedError{}
+}
+
+// request asks for a reload, again while another goes on, and returns the answer, which from 2.7 on comes after the load.
+func (m *Master) request(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	defer cancel()
+	tick := time.NewTicker(reloadPoll)
+	defer tick.Stop()
+	for {
+		reply, err := roundTrip(ctx, m.socket, "reload\n")
+		if err != nil || !strings.Contains(reply, "\nAnother reload is still in progress.") {
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("%w: another reload is still in progress", ctx.Err())
+		case <-tick.C:
+		}
+	}
 }
 
 // isHangUp says whether the other side closed the connection while we were still sending or reading.

@@ -37,6 +37,8 @@ func (w *Worker) Observe(ctx context.Context) (*proxyconfig.HAProxy, error) {
 		Version: parseFields(reply)["Version"], PID: process.PID, Started: time.Unix(process.Started, 0).UTC(), StartedOn: process.LoadID,
 		OldWorkers: []proxyconfig.OldWorker{}, Servers: []proxyconfig.Server{},
 	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
 	err = converse(ctx, w.socket, showRows, func(answer io.Reader) error { return parseRows(io.LimitReader(answer, maxRows), observed) })
 	if err != nil {
 		return nil, fmt.Errorf("failed to ask HAProxy's worker for its servers: %w", err)

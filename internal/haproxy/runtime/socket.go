@@ -24,7 +24,7 @@ const (
 // errNoAnswer says that HAProxy took a command and closed the connection without a word.
 var errNoAnswer = errors.New("closed the connection without an answer")
 
-// exchange sends one command and returns the whole answer, without the line breaks around it.
+// exchange sends one command and returns the whole answer, without the line breaks around it, within exchangeTimeout.
 //
 // HAProxy's management guide, section 9.3: "The non-interactive mode is the default when socat connects to the socket. In
 // this mode, a single line may be sent. It is processed as a whole, responses are sent back, and the connection closes
@@ -34,6 +34,8 @@ func exchange(ctx context.Context, socket, command string) (string, error) {
 	if len(command) > maxCommand {
 		return "", fmt.Errorf("command of %d bytes is longer than HAProxy's buffer", len(command))
 	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
 	reply, err := roundTrip(ctx, socket, command)
 	if err != nil {
 		return "", err
@@ -54,10 +56,9 @@ func roundTrip(ctx context.Context, socket, command string) (string, error) {
 	return string(reply), err
 }
 
-// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side closes too.
+// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side closes too. The
+// context bounds it.
 func converse(ctx context.Context, socket, command string, read func(answer io.Reader) error) error {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
-	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
