@@ -5,8 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
-suites=0 failed=0 results=()
-left_out=
+suites=0 failed=0 results=() left_out=()
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
@@ -59,26 +58,32 @@ faults() {
     (cd test && go test -v -count=1 -timeout=15m ./apiserver/faults)
 }
 
-only=${1:-}
+only=${1:-} has_node=true
 need_go
 need haproxy haproxy
 if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
-    left_out="the end-to-end tests were left out: $reason"
-    say "Note: $left_out"
+    left_out+=("the end-to-end tests were left out: $reason")
+    say "Note: ${left_out[*]}"
+    has_node=false
 fi
 
 if [[ $only != e2e ]]; then
     suite "Unit tests, with real HAProxy" go test ./...
+    if newer=$(hack/haproxy.sh); then
+        suite "Those about HAProxy, with that of the default image" env PATH="$newer:$PATH" go test -count=1 ./internal/haproxy/... ./internal/agent
+    else
+        left_out+=("the tests with the HAProxy of the default image were left out: hack/haproxy.sh says why")
+    fi
     suite "Tests of the built programs on a real API server" api_server
     suite "The kubectl plugin" plugin
     suite "Faults of the API server" faults
 fi
-[[ -n $left_out ]] || suite "End-to-end tests on a node" end_to_end
+! $has_node || suite "End-to-end tests on a node" end_to_end
 
 say "Summary"
 printf '  %s\n' "${results[@]}"
-if [[ -n $left_out ]]; then
-    echo "  $left_out"
+if ((${#left_out[@]})); then
+    printf '  %s\n' "${left_out[@]}"
     [[ ${CI:-} != true && $only != e2e ]] || exit 1
 fi
 echo "$((suites - failed)) passed, $failed failed"
