@@ -167,9 +167,9 @@ func (s stream) say(message string) (string, error) {
 	return got.Service, nil
 }
 
-// orderly: the other side said so by GOAWAY, RST_STREAM or a status, or ended the stream without one, which HAProxy 2.6 does
-// where it closes other connections. What the library says of a connection that broke without a GOAWAY has the same code, so
-// only its text tells.
+// orderly: the other side said so by GOAWAY, RST_STREAM or a status, or ended the stream without one. Where HAProxy closes other
+// connections, 2.6 does the latter and 3.2 resets the stream. What the library says of a connection that broke without a GOAWAY, or of
+// a stream that this side gave up, has the same code, so only its text tells.
 func (stream) orderly(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true
@@ -181,6 +181,8 @@ func (stream) orderly(err error) bool {
 		return !broken || strings.Contains(text, "received prior goaway")
 	case codes.Internal:
 		return text == "server closed the stream without sending trailers"
+	case codes.Canceled:
+		return text == "stream terminated by RST_STREAM with error code: CANCEL"
 	}
 	return false
 }
