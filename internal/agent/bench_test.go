@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"syscall"
 	"testing"
@@ -28,10 +29,13 @@ func BenchmarkChange(b *testing.B) {
 			})
 		})
 		b.Run(fmt.Sprintf("rule/routes=%d", routes), func(b *testing.B) {
+			// Nothing of one is in the memory of the other, as it is with what comes from the API server.
+			seen, next := r.decoded(), r.decoded()
 			r.measure(b, func() {
-				r.gatewaySeen = r.gatewaySeen.DeepCopy()
-				r.gatewaySeen.Generation++
-				r.gatewaySeen.Spec.Routes[1].Rules[0].Matches[0].Path.Value = fmt.Sprint("/path-", r.gatewaySeen.Generation)
+				seen, next = next, seen
+				seen.Generation = r.gatewaySeen.Generation + 1
+				seen.Spec.Routes[1].Rules[0].Matches[0].Path.Value = fmt.Sprint("/path-", seen.Generation)
+				r.gatewaySeen = seen
 				r.put(r.agent.watch.gateways, r.gatewaySeen)
 				r.agent.changed()
 			})
@@ -81,6 +85,15 @@ func newBenchRig(b *testing.B, routes int) *benchRig {
 
 func (r *benchRig) put(informer cache.SharedIndexInformer, object any) {
 	r.must(informer.GetStore().Add(object))
+}
+
+// decoded returns a copy of the Gateway.
+func (r *benchRig) decoded() *appv1.Gateway {
+	encoded, err := json.Marshal(r.gatewaySeen)
+	r.must(err)
+	gateway := &appv1.Gateway{}
+	r.must(json.Unmarshal(encoded, gateway))
+	return gateway
 }
 
 // measure makes changes, each of which one pass has to bring to HAProxy.
