@@ -3,7 +3,6 @@ package routing
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -82,7 +81,7 @@ func (c *compiler) problem(route, listener, format string, args ...any) {
 
 func (c *compiler) route(route *appv1.Route) {
 	compiled := c.earlier(route.Name)
-	if compiled.route == nil || !equal(reflect.ValueOf(compiled.route), reflect.ValueOf(route)) {
+	if compiled.route == nil || !sameRoute(compiled.route, route) {
 		compiled = compileRoute(route)
 	}
 	compiled.route = route // The earlier spec need not be kept.

@@ -125,21 +125,13 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 }
 
 // Backends returns all backends the table refers to, sorted, each once.
-func (t Table) Backends() []Backend { return sortBackends(t.named()) }
-
-// named returns all backends the table refers to, as often and in the order in which it does.
-func (t Table) named() []Backend {
+func (t Table) Backends() []Backend {
 	var all []Backend
 	t.Rules(func(_ *Listener, rule *Rule) {
 		for _, target := range rule.Targets {
 			all = append(all, target.Backend)
 		}
 	})
-	return all
-}
-
-func sortBackends(named []Backend) []Backend {
-	all := slices.Clone(named)
 	slices.SortFunc(all, CompareBackends)
 	return slices.Clip(slices.Compact(all))
 }
