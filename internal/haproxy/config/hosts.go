@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -17,28 +19,66 @@ type hostSet struct {
 	// shared are entries that several parts may have, by what their keys begin with; lists are those of conditions.
 	shared map[string][]MapEntry
 	lists  conditionLists
+	// others are the entries that are not of hostnames.
+	others []MapEntry
+	// entries are all of MapFile, sorted; sum is that of the hashes of all but the version.
+	entries []MapEntry
+	sum     uint64
 	// files are those of the lists.
 	files map[string][]MapEntry
 }
 
-// hostPart is what one hostname of a listener has in the maps.
+// hostPart is what one hostname of a listener, which is given by its index, has in the maps.
 type hostPart struct {
-	madeOf []routing.Entry
+	listener int
+	madeOf   []routing.Entry
 	// entries are its own, shared and lists name others.
 	entries       []MapEntry
 	shared, lists []string
 }
 
-// newHostSet returns an empty set, and the parts of an earlier one that may do for it.
-func newHostSet(in Input, sections *sectionSet, before *hostSet) (set, usable *hostSet) {
-	n := len(in.Table.Listeners)
-	set = &hostSet{
-		sections: sections, listeners: in.Table.Listeners, parts: make([][]*hostPart, n), shared: map[string][]MapEntry{}, lists: conditionLists{},
+// hostChange is a set that is made, and how it differs from an earlier one that it shares parts with.
+type hostChange struct {
+	set, before *hostSet
+	// added are the parts that are to be made, gone are those that are no more.
+	added, gone []*hostPart
+}
+
+// newHostChange finds what a table has in common with an earlier set, which may be nil.
+func newHostChange(table routing.Table, before *hostSet) hostChange {
+	if before == nil || !slices.EqualFunc(table.Listeners, before.listeners, sameHosts) {
+		before = &hostSet{sections: &sectionSet{}, parts: make([][]*hostPart, len(table.Listeners))}
 	}
-	if before != nil && sections.serves(before.sections) && slices.EqualFunc(set.listeners, before.listeners, sameHosts) {
-		return set, before
+	c := hostChange{before: before, set: &hostSet{
+		listeners: table.Listeners, parts: make([][]*hostPart, len(table.Listeners)), shared: map[string][]MapEntry{}, lists: conditionLists{},
+	}}
+	for i := range table.Listeners {
+		c.compare(i, table.Listeners[i].Entries, before.parts[i])
 	}
-	return set, &hostSet{parts: make([][]*hostPart, n)}
+	return c
+}
+
+// compare takes the parts of a listener from those before, which are in the same order, or adds new ones.
+func (c *hostChange) compare(listener int, entries []routing.Entry, before []*hostPart) {
+	parts := make([]*hostPart, 0, len(before))
+	for len(entries) > 0 {
+		hostname, n := entries[0].Hostname, 1
+		for n < len(entries) && entries[n].Hostname == hostname {
+			n++
+		}
+		for len(before) > 0 && routing.CompareHostnames(before[0].madeOf[0].Hostname, hostname) < 0 {
+			c.gone, before = append(c.gone, before[0]), before[1:]
+		}
+		if len(before) > 0 && slices.EqualFunc(before[0].madeOf, entries[:n], sameEntry) {
+			parts, before = append(parts, before[0]), before[1:]
+		} else {
+			part := &hostPart{listener: listener, madeOf: slices.Clone(entries[:n])}
+			c.added, parts = append(c.added, part), append(parts, part)
+		}
+		entries = entries[n:]
+	}
+	c.gone = append(c.gone, before...)
+	c.set.parts[listener] = parts
 }
 
 // sameHosts says whether two listeners are the same to what is rendered of hostnames.
@@ -46,13 +86,17 @@ func sameHosts(a, b routing.Listener) bool {
 	return a.Name == b.Name && a.Port == b.Port && a.Hostname == b.Hostname && isConnection(&a) == isConnection(&b)
 }
 
-// take adds a part of an earlier set.
-func (s *hostSet) take(part *hostPart, before *hostSet) {
-	for _, name := range part.shared {
-		s.shared[name] = before.shared[name]
-	}
-	for _, name := range part.lists {
-		s.lists[name] = before.lists[name]
+// take adds what the parts that stay have in common with others.
+func (c *hostChange) take() {
+	for _, parts := range c.set.parts {
+		for _, part := range parts {
+			for _, name := range part.shared {
+				c.set.shared[name] = c.before.shared[name]
+			}
+			for _, name := range part.lists {
+				c.set.lists[name] = c.before.lists[name]
+			}
+		}
 	}
 }
 
@@ -62,15 +106,62 @@ func sameEntry(a, b routing.Entry) bool {
 		slices.Equal(a.Headers, b.Headers) && slices.Equal(a.Query, b.Query)
 }
 
-// addTo returns the entries of MapFile: all of the set, and others.
-func (s *hostSet) addTo(entries []MapEntry) []MapEntry {
-	var all [][]MapEntry
-	for _, parts := range s.parts {
-		for _, part := range parts {
-			all = append(all, part.entries)
+// finish makes the entries of MapFile.
+func (c *hostChange) finish(generation int64) {
+	gone, added := slices.Clone(c.before.others), slices.Clone(c.set.others)
+	for _, part := range c.gone {
+		gone = append(gone, part.entries...)
+	}
+	for _, part := range c.added {
+		added = append(added, part.entries...)
+	}
+	gone, added = appendOthers(gone, c.before.shared, c.set.shared), appendOthers(added, c.set.shared, c.before.shared)
+	c.set.sum = c.before.sum - sumOf(gone) + sumOf(added)
+	if len(c.before.entries) > 0 {
+		gone = append(gone, MapEntry{Key: versionKey})
+	}
+	added = append(added, MapEntry{Key: versionKey, Value: fmt.Sprintf("%d|%016x", generation, c.set.sum)})
+	c.set.entries = edited(c.before.entries, gone, added)
+}
+
+// appendOthers appends the entries of names that are in one map alone.
+func appendOthers(entries []MapEntry, in, notIn map[string][]MapEntry) []MapEntry {
+	for name := range in {
+		if _, ok := notIn[name]; !ok {
+			entries = append(entries, in[name]...)
 		}
 	}
-	return slices.Concat(append(slices.AppendSeq(all, maps.Values(s.shared)), entries)...)
+	return entries
+}
+
+// edited returns entries, which are sorted by their keys, without some of them and with others.
+func edited(entries, gone, added []MapEntry) []MapEntry {
+	all := make([]MapEntry, 0, len(entries)-len(gone)+len(added))
+	slices.SortFunc(gone, compareEntries)
+	slices.SortFunc(added, compareEntries)
+	for len(gone)+len(added) > 0 {
+		if len(added) == 0 || len(gone) > 0 && gone[0].Key <= added[0].Key {
+			i, _ := slices.BinarySearchFunc(entries, gone[0], compareEntries)
+			all, entries, gone = append(all, entries[:i]...), entries[i+1:], gone[1:]
+		} else {
+			i, _ := slices.BinarySearchFunc(entries, added[0], compareEntries)
+			all, entries, added = append(append(all, entries[:i]...), added[0]), entries[i:], added[1:]
+		}
+	}
+	return append(all, entries...)
+}
+
+// sumOf returns the sum of the hashes of entries, which is the same in whatever order they are.
+func sumOf(entries []MapEntry) uint64 {
+	var sum uint64
+	var line []byte
+	for _, entry := range entries {
+		h := fnv.New64a()
+		line = append(append(append(line[:0], entry.Key...), ' '), entry.Value...)
+		_, _ = h.Write(line) // which never fails
+		sum += h.Sum64()
+	}
+	return sum
 }
 
 // listFiles returns the entries of the files of conditions.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,15 +34,19 @@ func Render(in Input) Config { return Config{}.Next(in) }
 
 // Next makes the same as Render, and shares with an earlier configuration of the Gateway what is as it was.
 func (c Config) Next(in Input) Config {
+	change := newHostChange(in.Table, c.hosts)
 	sections := renderSections(in, c.sections)
-	files, hosts := renderMaps(in, sections, c.hosts)
+	if !sections.serves(change.before.sections) {
+		change = newHostChange(in.Table, nil)
+	}
+	files := renderMaps(in, sections, change)
 	next := Config{
 		Maps:     files,
 		Static:   renderCertificateLists(in),
 		Settings: sections.settings,
 		Servers:  sections.servers(in, c),
 		sections: sections,
-		hosts:    hosts,
+		hosts:    change.set,
 	}
 	maps.Copy(next.Static, usedAuthorities(in, sections))
 	head := renderSkeleton(in)
@@ -61,8 +64,7 @@ func compareServers(a, b Server) int {
 type mapBuilder struct {
 	in       Input
 	sections *sectionSet
-	// set is what is made; before is what can be taken from an earlier one.
-	set, before *hostSet
+	set      *hostSet
 	// listener and part are the present ones.
 	listener *routing.Listener
 	part     *hostPart
@@ -70,27 +72,29 @@ type mapBuilder struct {
 	targets map[*routing.Rule]string
 }
 
-// renderMaps returns the entries of every map file, and what the next call may share with this one.
-func renderMaps(in Input, sections *sectionSet, before *hostSet) (map[string][]MapEntry, *hostSet) {
-	b := mapBuilder{in: in, sections: sections, targets: map[*routing.Rule]string{}}
-	b.set, b.before = newHostSet(in, sections, before)
-	entries := []MapEntry{{Key: versionKey}}
+// renderMaps returns the entries of every map file.
+func renderMaps(in Input, sections *sectionSet, change hostChange) map[string][]MapEntry {
+	b := mapBuilder{in: in, sections: sections, set: change.set, targets: map[*routing.Rule]string{}}
+	b.set.sections = sections
 	for i := range in.Table.Listeners {
-		entries = appendListener(entries, &in.Table.Listeners[i])
-		b.set.parts[i] = b.parts(&in.Table.Listeners[i], b.before.parts[i])
+		b.set.others = appendListener(b.set.others, &in.Table.Listeners[i])
 	}
 	for _, port := range ports(in.Table) {
 		for name, listener := range connectedNames(in, port) {
-			entries = append(entries, mapEntry("n/"+itoa(port)+"/"+name, listener))
+			b.set.others = append(b.set.others, mapEntry("n/"+itoa(port)+"/"+name, listener))
 		}
 	}
-	entries = b.set.addTo(entries)
-	slices.SortFunc(entries, compareEntries)
-	i, _ := slices.BinarySearchFunc(entries, MapEntry{Key: versionKey}, compareEntries)
-	entries[i].Value = strconv.FormatInt(in.Generation, 10) + "|" + hash(entries)
-	files := b.set.listFiles(b.before)
-	files[MapFile], files[SparesFile] = entries, nil
-	return files, b.set
+	slices.SortFunc(b.set.others, compareEntries) // The same input makes the same set.
+	change.take()
+	for _, part := range change.added {
+		b.listener, b.part = &in.Table.Listeners[part.listener], part
+		clear(b.targets)
+		b.addHost(part.madeOf)
+	}
+	change.finish(in.Generation)
+	files := b.set.listFiles(change.before)
+	files[MapFile], files[SparesFile] = b.set.entries, nil
+	return files
 }
 
 // appendListener appends what a listener has beside its hosts.
@@ -105,31 +109,6 @@ func appendListener(entries []MapEntry, listener *routing.Listener) []MapEntry {
 		}
 	}
 	return entries
-}
-
-// parts returns the part of every hostname of a listener: one of those before, which are in the same order, or a new one.
-func (b *mapBuilder) parts(listener *routing.Listener, before []*hostPart) []*hostPart {
-	b.listener = listener
-	parts := make([]*hostPart, 0, len(before))
-	for entries := listener.Entries; len(entries) > 0; {
-		hostname, n := entries[0].Hostname, 1
-		for n < len(entries) && entries[n].Hostname == hostname {
-			n++
-		}
-		for len(before) > 0 && routing.CompareHostnames(before[0].madeOf[0].Hostname, hostname) < 0 {
-			before = before[1:]
-		}
-		if len(before) > 0 && slices.EqualFunc(before[0].madeOf, entries[:n], sameEntry) {
-			b.part = before[0]
-			b.set.take(b.part, b.before)
-		} else {
-			b.part = &hostPart{madeOf: slices.Clone(entries[:n])}
-			clear(b.targets)
-			b.addHost(entries[:n])
-		}
-		parts, entries = append(parts, b.part), entries[n:]
-	}
-	return parts
 }
 
 // addHost adds the entries of one hostname, which are in the order of precedence: exact paths, then regular expressions,
@@ -335,20 +314,6 @@ func (b *mapBuilder) section(rule *routing.Rule, backend routing.Backend) string
 }
 
 func compareEntries(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) }
-
-// hash returns a short name for the content of a map but its version.
-func hash(entries []MapEntry) string {
-	h := fnv.New64a()
-	var line []byte
-	for _, entry := range entries {
-		if entry.Key == versionKey {
-			continue
-		}
-		line = append(append(append(append(line[:0], entry.Key...), ' '), entry.Value...), '\n')
-		_, _ = h.Write(line) // which never fails
-	}
-	return fmt.Sprintf("%016x", h.Sum64())
-}
 
 // hashText returns a short name for a text. Nobody can write one that has the name of somebody else's: routes of one Gateway may belong
 // to people who do not trust each other.
