@@ -93,9 +93,12 @@ func usable(in Input, backend routing.Backend) bool {
 }
 
 // renderSections returns the sections of everything the table refers to: those of an earlier set that are right still, and others.
-func renderSections(in Input, before *sectionSet) *sectionSet {
+func renderSections(in Input, before *sectionSet, change hostChange) *sectionSet {
 	if before == nil || in.Paths != before.paths || !maps.EqualFunc(in.Authorities, before.authorities, bytes.Equal) {
 		before = &sectionSet{}
+	}
+	if before == change.before.sections && before.does(change) && before.isUpToDate(in) {
+		return before
 	}
 	all, same := make(map[sectionKey]*section, len(before.byKey)), true
 	in.Table.Rules(func(listener *routing.Listener, rule *routing.Rule) {
@@ -105,8 +108,7 @@ func renderSections(in Input, before *sectionSet) *sectionSet {
 			if all[key] != nil {
 				continue
 			}
-			state, policy := in.Backends[backend], in.Table.Policies[backend]
-			source := sectionSource{exists: state.Exists, appProtocol: state.AppProtocol, policy: policy}
+			source := sourceOf(in, backend)
 			all[key] = before.byKey[key]
 			if all[key] == nil || !all[key].madeOf.equal(source) {
 				all[key], same = renderSection(in, key, rule, connections, source), false
@@ -117,6 +119,32 @@ func renderSections(in Input, before *sectionSet) *sectionSet {
 		return before
 	}
 	return newSectionSet(in, all)
+}
+
+// does says whether the hostnames that changed need all sections that they needed before, and none that is not there.
+func (s *sectionSet) does(change hostChange) bool {
+	wanted := change.keys(change.added)
+	for key := range wanted {
+		if s.byKey[key] == nil {
+			return false
+		}
+	}
+	for key := range change.keys(change.gone) {
+		if !wanted[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// isUpToDate says whether the Service ports are what the sections were made of.
+func (s *sectionSet) isUpToDate(in Input) bool {
+	return !slices.ContainsFunc(s.sorted, func(section *section) bool { return !section.madeOf.equal(sourceOf(in, section.backend)) })
+}
+
+func sourceOf(in Input, backend routing.Backend) sectionSource {
+	state := in.Backends[backend]
+	return sectionSource{exists: state.Exists, appProtocol: state.AppProtocol, policy: in.Table.Policies[backend]}
 }
 
 // serves says whether requests that an earlier set has sections for can be sent there as before.

@@ -86,6 +86,19 @@ func sameHosts(a, b routing.Listener) bool {
 	return a.Name == b.Name && a.Port == b.Port && a.Hostname == b.Hostname && isConnection(&a) == isConnection(&b)
 }
 
+// keys returns those of the sections that some parts need.
+func (c *hostChange) keys(parts []*hostPart) map[sectionKey]bool {
+	keys := map[sectionKey]bool{}
+	for _, part := range parts {
+		for _, entry := range part.madeOf {
+			for _, target := range entry.Rule.Targets {
+				keys[keyOf(target.Backend, entry.Rule, isConnection(&c.set.listeners[part.listener]))] = true
+			}
+		}
+	}
+	return keys
+}
+
 // take adds what the parts that stay have in common with others.
 func (c *hostChange) take() {
 	for _, parts := range c.set.parts {

@@ -35,7 +35,7 @@ func Render(in Input) Config { return Config{}.Next(in) }
 // Next makes the same as Render, and shares with an earlier configuration of the Gateway what is as it was.
 func (c Config) Next(in Input) Config {
 	change := newHostChange(in.Table, c.hosts)
-	sections := renderSections(in, c.sections)
+	sections := renderSections(in, c.sections, change)
 	if !sections.serves(change.before.sections) {
 		change = newHostChange(in.Table, nil)
 	}
