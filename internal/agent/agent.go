@@ -72,6 +72,8 @@ type Agent struct {
 	// in it too.
 	want     load
 	backends map[routing.Backend]config.BackendState
+	// observed are the keys of backends, sorted.
+	observed []routing.Backend
 	mounts   *mountReader
 	material material
 	// trials find out which certificates HAProxy refuses; trial are those in want that it is being asked about, and plain is

@@ -65,18 +65,23 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 // were touched.
 func (a *Agent) observe(touched map[string]bool) {
 	var unsure []routing.Backend
-	for _, backend := range a.compiled.result.Backends {
-		if _, ok := a.backends[backend]; !ok || touched[backend.Service] {
-			unsure = append(unsure, backend)
-		}
+	wanted := a.compiled.result.Backends
+	for service := range touched {
+		unsure = append(unsure, routing.BackendsOf(service, wanted)...)
 	}
-	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
-	if len(a.backends) > len(a.compiled.result.Backends) {
+	if !slices.Equal(wanted, a.observed) {
+		for _, backend := range wanted {
+			if _, ok := a.backends[backend]; !ok {
+				unsure = append(unsure, backend)
+			}
+		}
 		maps.DeleteFunc(a.backends, func(backend routing.Backend, _ config.BackendState) bool {
-			_, ok := slices.BinarySearchFunc(a.compiled.result.Backends, backend, routing.CompareBackends)
+			_, ok := slices.BinarySearchFunc(wanted, backend, routing.CompareBackends)
 			return !ok
 		})
+		a.observed = wanted
 	}
+	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
 }
 
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
