@@ -20,6 +20,7 @@ var ruleParts = []string{
 	`{matches: [{path: {value: %s}, headers: [{name: X-A, value: one}]}], backendRefs: [{name: two, port: 80}]}`,
 	`{matches: [{path: {value: %s}, queryParams: [{name: q, type: RegularExpression, value: "o.*"}], method: GET}], backendRefs: [{name: two, port: 80}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: set}], add: [{name: X-B, value: added}]}}], backendRefs: [{name: one, port: 80}]}`,
+	`{matches: [{path: {value: %s}}], backendRefs: [{name: two, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-D, value: d}]}}]}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: RequestHeaderModifier, requestHeaderModifier: {remove: [X-A, X-B]}}], maxRequestBytes: 5, backendRefs: [{name: one, port: 80}, {name: one, port: 80}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: X-C, value: c}]}}], timeouts: {request: 5s}, backendRefs: [{name: one, port: 80}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: RequestRedirect, requestRedirect: {scheme: https, statusCode: 308, path: {type: ReplacePrefixMatch, replacePrefixMatch: /x}}}]}`,

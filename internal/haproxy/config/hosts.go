@@ -35,6 +35,8 @@ type hostPart struct {
 	// entries are its own, shared and lists name others.
 	entries       []MapEntry
 	shared, lists []string
+	// isPlain says that the skeleton needs no rules for it.
+	isPlain bool
 }
 
 // hostChange is a set that is made, and how it differs from an earlier one that it shares parts with.
@@ -72,7 +74,7 @@ func (c *hostChange) compare(listener int, entries []routing.Entry, before []*ho
 		if len(before) > 0 && slices.EqualFunc(before[0].madeOf, entries[:n], sameEntry) {
 			parts, before = append(parts, before[0]), before[1:]
 		} else {
-			part := &hostPart{listener: listener, madeOf: slices.Clone(entries[:n])}
+			part := &hostPart{listener: listener, madeOf: slices.Clone(entries[:n]), isPlain: !slices.ContainsFunc(entries[:n], needsRules)}
 			c.added, parts = append(c.added, part), append(parts, part)
 		}
 		entries = entries[n:]
@@ -84,6 +86,27 @@ func (c *hostChange) compare(listener int, entries []routing.Entry, before []*ho
 // sameHosts says whether two listeners are the same to what is rendered of hostnames.
 func sameHosts(a, b routing.Listener) bool {
 	return a.Name == b.Name && a.Port == b.Port && a.Hostname == b.Hostname && isConnection(&a) == isConnection(&b)
+}
+
+// needsRules says whether there is something in an entry that the skeleton may have rules for: a wildcard, conditions, a program.
+func needsRules(entry routing.Entry) bool {
+	rule := entry.Rule
+	return isWildcard(entry.Hostname) || len(entry.Headers)+len(entry.Query) > 0 || !isEmpty(rule, rule.Headers) ||
+		slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return !isEmpty(rule, target.Headers) })
+}
+
+// withoutPlain returns a table without the entries that the skeleton needs no rules for, which are most.
+func (s *hostSet) withoutPlain(table routing.Table) routing.Table {
+	table.Listeners = slices.Clone(table.Listeners)
+	for i := range table.Listeners {
+		table.Listeners[i].Entries = nil
+		for _, part := range s.parts[i] {
+			if !part.isPlain {
+				table.Listeners[i].Entries = append(table.Listeners[i].Entries, part.madeOf...)
+			}
+		}
+	}
+	return table
 }
 
 // keys returns those of the sections that some parts need.

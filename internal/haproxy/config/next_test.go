@@ -3,6 +3,7 @@ package config_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	appv1 "gateway/api/app/v1"
@@ -57,6 +58,18 @@ func TestNext(t *testing.T) {
 		}
 		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {
 			t.Fatalf("seed %d, edit %d: without an edit, something differs", g.Seed, i)
+		}
+	}
+}
+
+// TestPlain: what the skeleton has rules for is seen by itself, too, among rules and hostnames that it needs none for.
+func TestPlain(t *testing.T) {
+	for part := range ruleParts {
+		for host := range partHosts {
+			in := partsWorld(t, [][3]int{{part, 1, host}, {0, 0, 1}}).input(t)
+			if got := config.Render(in).Skeleton; !strings.HasPrefix(got, config.SkeletonOf(in)) {
+				t.Errorf("rule %d, host %q: the skeleton lacks something: %s", part, partHosts[host], got)
+			}
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (c Config) Next(in Input) Config {
 		hosts:    change.set,
 	}
 	maps.Copy(next.Static, usedAuthorities(in, sections))
+	in.Table = change.set.withoutPlain(in.Table)
 	head := renderSkeleton(in)
 	if next.Skeleton = c.Skeleton; !strings.HasPrefix(c.Skeleton, head) || c.Skeleton[len(head):] != sections.text {
 		next.Skeleton = head + sections.text
