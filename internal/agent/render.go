@@ -47,9 +47,9 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
 		return true
 	}
-	a.observe(touched)
+	sameBackends := a.observe(touched)
 	newGeneration := a.want.generation != a.compiled.generation
-	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends)
+	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends, sameBackends)
 	a.plain = nil
 	if newGeneration {
 		kept := []*load{&a.want, &a.state.good}
@@ -62,14 +62,15 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 }
 
 // observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
-// were touched.
-func (a *Agent) observe(touched map[string]bool) {
+// were touched. It returns true if there are none: then a.want is of the same.
+func (a *Agent) observe(touched map[string]bool) bool {
 	var unsure []routing.Backend
 	wanted := a.compiled.result.Backends
 	for service := range touched {
 		unsure = append(unsure, routing.BackendsOf(service, wanted)...)
 	}
-	if !slices.Equal(wanted, a.observed) {
+	sameWanted := slices.Equal(wanted, a.observed)
+	if !sameWanted {
 		for _, backend := range wanted {
 			if _, ok := a.backends[backend]; !ok {
 				unsure = append(unsure, backend)
@@ -82,6 +83,7 @@ func (a *Agent) observe(touched map[string]bool) {
 		a.observed = wanted
 	}
 	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
+	return sameWanted && len(unsure) == 0
 }
 
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
@@ -123,6 +125,7 @@ func (a *Agent) compile() {
 // render makes a load of a table with those of its certificates that are among the given ones.
 func (a *Agent) render(
 	generation int64, table routing.Table, found material, certificates map[certificateID]bool, backends map[routing.Backend]config.BackendState,
+	sameBackends bool,
 ) load {
 	return load{
 		uid:          a.compiled.uid,
@@ -138,6 +141,7 @@ func (a *Agent) render(
 			Generation:   generation,
 			Table:        table,
 			Backends:     backends,
+			SameBackends: sameBackends,
 			Certificates: restrict(found.certificates, certificates),
 			Authorities:  found.authorities,
 			Paths:        a.options.Paths,
@@ -184,7 +188,7 @@ func (a *Agent) proven() []certificateID {
 
 // only is a.want with no certificates but these.
 func (a *Agent) only(certificates []certificateID) load {
-	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates), a.backends)
+	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates), a.backends, false)
 }
 
 // withoutTrial is a.want without the certificates on trial.
@@ -199,7 +203,7 @@ func (a *Agent) withoutTrial() *load {
 // again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
 // reload.
 func (a *Agent) again(good load) load {
-	again := a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()))
+	again := a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()), false)
 	again.uid = good.uid
 	return again
 }

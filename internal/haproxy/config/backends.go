@@ -48,7 +48,8 @@ type sectionSet struct {
 	settings map[string]ServerSettings
 	// names are those of the sections that can be used.
 	names map[routing.Backend][]string
-	// authorities and paths are those that it was made with.
+	// policies, authorities and paths are those that it was made with.
+	policies    map[routing.Backend]routing.BackendPolicy
 	authorities map[string][]byte
 	paths       Paths
 }
@@ -139,6 +140,9 @@ func (s *sectionSet) does(change hostChange) bool {
 
 // isUpToDate says whether the Service ports are what the sections were made of.
 func (s *sectionSet) isUpToDate(in Input) bool {
+	if in.SameBackends && reflect.DeepEqual(in.Table.Policies, s.policies) {
+		return true
+	}
 	return !slices.ContainsFunc(s.sorted, func(section *section) bool { return !section.madeOf.equal(sourceOf(in, section.backend)) })
 }
 
@@ -167,7 +171,7 @@ func (s sectionSource) equal(other sectionSource) bool {
 func newSectionSet(in Input, all map[sectionKey]*section) *sectionSet {
 	set := &sectionSet{
 		byKey: all, sorted: slices.SortedFunc(maps.Values(all), func(a, b *section) int { return strings.Compare(a.name, b.name) }),
-		settings: map[string]ServerSettings{}, names: map[routing.Backend][]string{}, authorities: in.Authorities, paths: in.Paths,
+		settings: map[string]ServerSettings{}, names: map[routing.Backend][]string{}, policies: in.Table.Policies, authorities: in.Authorities, paths: in.Paths,
 	}
 	var text strings.Builder
 	for _, s := range set.sorted {
@@ -191,6 +195,9 @@ func (s *sectionSet) servers(in Input, before Config) ServerSets {
 			return nil
 		}
 		return sortServers(in.Backends[section.backend].Servers)
+	}
+	if s == before.sections && in.SameBackends {
+		return before.Servers
 	}
 	if s == before.sections {
 		servers := before.Servers

@@ -23,11 +23,12 @@ func TestNext(t *testing.T) {
 	got, compiled := config.Render(in), routing.Compiled{}
 	for i := range 400 {
 		before := got
+		in.SameBackends = g.IntN(2) == 0
 		switch g.IntN(12) {
 		case 0:
 			in.Authorities = map[string][]byte{"ca": fmt.Append(nil, "content ", g.IntN(2))}
 		case 1:
-			in.Backends = someExist(g, all)
+			in.Backends, in.SameBackends = someExist(g, all), false
 		case 2:
 			world.Spec.Backends = somePolicies(g)
 		case 3:

@@ -13,6 +13,9 @@ type Input struct {
 	// Backends holds what was observed of every Service port that Table refers to. One that is missing counts as a Service
 	// that does not exist.
 	Backends map[routing.Backend]BackendState
+	// SameBackends says that Backends is what it was for the configuration before, but for what WithServers was told since. Then Next
+	// need not look at thousands of them.
+	SameBackends bool
 	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec. A
 	// listener with none is not there.
 	Certificates map[string][]Certificate
