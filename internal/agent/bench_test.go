@@ -18,7 +18,11 @@ import (
 // caches to HAProxy's answer. Of what is written to the disk a moment later, the part counts that falls into the run.
 func BenchmarkChange(b *testing.B) {
 	for _, routes := range []int{10, 1000, 4000} {
-		r := newBenchRig(b, routes)
+		r := newPassRig(b, routes)
+		r.agent.pass(b.Context())
+		r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
+		time.Sleep(2 * time.Second) // for a younger worker, endpoints are written to the disk at once
+		r.agent.pass(b.Context())
 		b.Run(fmt.Sprintf("endpoint/routes=%d", routes), func(b *testing.B) {
 			i := int32(0)
 			r.measure(b, func() {
@@ -43,19 +47,19 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// benchRig is a rig whose agent has no loop: the benchmark makes its passes.
-type benchRig struct {
+// passRig is a rig whose agent has no loop: whoever uses it makes its passes.
+type passRig struct {
 	*rig
 	gatewaySeen *appv1.Gateway
 }
 
-func newBenchRig(b *testing.B, routes int) *benchRig {
-	b.Helper()
-	r := &benchRig{rig: newRig(b)}
+func newPassRig(t testing.TB, routes int) *passRig {
+	t.Helper()
+	r := &passRig{rig: newRig(t)}
 	var err error
 	r.agent, err = New(r.options)
 	r.must(err)
-	go r.agent.watch.run(b.Context())
+	go r.agent.watch.run(t.Context())
 	r.eventually("the caches are synced", func() error {
 		if !r.agent.watch.synced() {
 			return fmt.Errorf("not yet")
@@ -76,19 +80,15 @@ func newBenchRig(b *testing.B, routes int) *benchRig {
 		r.gatewaySeen.Spec.Routes[i].Hostnames = []appv1.Hostname{appv1.Hostname(fmt.Sprintf("host-%d.example.com", i))}
 	}
 	r.put(r.agent.watch.gateways, r.gatewaySeen)
-	r.agent.pass(b.Context())
-	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
-	time.Sleep(2 * time.Second) // for a younger worker, endpoints are written to the disk at once
-	r.agent.pass(b.Context())
 	return r
 }
 
-func (r *benchRig) put(informer cache.SharedIndexInformer, object any) {
+func (r *passRig) put(informer cache.SharedIndexInformer, object any) {
 	r.must(informer.GetStore().Add(object))
 }
 
 // decoded returns a copy of the Gateway.
-func (r *benchRig) decoded() *appv1.Gateway {
+func (r *passRig) decoded() *appv1.Gateway {
 	encoded, err := json.Marshal(r.gatewaySeen)
 	r.must(err)
 	gateway := &appv1.Gateway{}
@@ -97,7 +97,7 @@ func (r *benchRig) decoded() *appv1.Gateway {
 }
 
 // measure makes changes, each of which one pass has to bring to HAProxy.
-func (r *benchRig) measure(b *testing.B, change func()) {
+func (r *passRig) measure(b *testing.B, change func()) {
 	b.Helper()
 	b.ReportAllocs()
 	before := cpuTime(b)

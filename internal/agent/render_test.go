@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/routing/routingtest"
+)
+
+// TestGather: whatever changes between two passes, the agent wants what one wants that has seen nothing before.
+func TestGather(t *testing.T) {
+	t.Parallel()
+	g := routingtest.New(t)
+	r := newPassRig(t, 4)
+	for i := range 300 {
+		for range 1 + g.IntN(3) {
+			r.change(g)
+		}
+		r.agent.gather(true, time.Now())
+		fresh, err := New(r.options)
+		r.must(err)
+		fresh.watch = r.agent.watch
+		fresh.gather(true, time.Now())
+		if got, want := content(r.agent.want.config), content(fresh.want.config); !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d, pass %d: got\n%+v\nwant\n%+v", g.Seed, i, got, want)
+		}
+	}
+}
+
+// change changes a rule, a Service or its endpoints.
+func (r *passRig) change(g *routingtest.Generator) {
+	name, watch := fmt.Sprint("service-", g.IntN(4)), r.agent.watch
+	service := newService(name)
+	switch g.IntN(5) {
+	case 0:
+		slice := newSlice(name, g.Int32N(3)+1000, newReady("127.0.0.1"))
+		r.put(watch.slices, slice)
+		watch.touch(slice)
+	case 1:
+		r.must(watch.services.GetStore().Delete(service))
+		watch.touch(service)
+	case 2:
+		r.put(watch.services, service)
+		watch.touch(service)
+	default:
+		r.gatewaySeen = r.gatewaySeen.DeepCopy()
+		r.gatewaySeen.Generation++
+		rule := &r.gatewaySeen.Spec.Routes[g.IntN(4)].Rules[0]
+		rule.Matches[0].Path.Value = fmt.Sprint("/path-", g.IntN(3))
+		if g.IntN(2) == 0 {
+			rule.BackendRefs[0].Name = name
+		}
+		r.put(watch.gateways, r.gatewaySeen)
+	}
+}
+
+// content is all that is in a configuration.
+func content(c config.Config) []any {
+	return []any{c.Skeleton, c.Static, c.Maps, c.Servers.All(), c.Settings}
+}
