@@ -34,9 +34,9 @@ mkdir -p "$work"/{lists,cache/archives}/partial "$work/new/bin"
 echo "deb [signed-by=$keyring] $archive $release main" >"$work/sources.list"
 touch "$work/status"
 
-# apt, as on a machine of that release on which nothing is installed.
+# apt, as on a machine of that release on which nothing is installed. The machine's own locks are not for it.
 apt() {
-    apt-get -qq -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" \
+    apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root -o Debug::NoLocking=true -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists" \
         -o Dir::Cache="$work/cache" -o Dir::State::Status="$work/status" "$@" >&2
 }
 apt update
