@@ -292,6 +292,17 @@ func TestReloadAfterAnother(t *testing.T) {
 	}
 }
 
+// A load may take longer than any other command: from 2.7 on the answer comes after it. Here the master takes so long to begin.
+func TestSlowReload(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t)
+	must(t, syscall.Kill(p.PID, syscall.SIGSTOP))
+	time.AfterFunc(exchangeTimeout+500*time.Millisecond, func() { _ = syscall.Kill(p.PID, syscall.SIGCONT) })
+	if _, err := p.master.request(t.Context()); err != nil && !isHangUp(err) {
+		t.Error(err)
+	}
+}
+
 // connections returns how many connections a socket has that were not accepted yet, or not closed.
 func connections(t *testing.T, socket string) int {
 	t.Helper()
