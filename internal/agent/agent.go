@@ -132,7 +132,7 @@ func New(options Options) (*Agent, error) {
 		a.rouse()
 	})
 	var err error
-	if a.watch, err = newWatcher(options, a.changed, a.report.again); err != nil {
+	if a.watch, err = newWatcher(options, a.changed, a.report.observe); err != nil {
 		return nil, err
 	}
 	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {

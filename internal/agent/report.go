@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
@@ -72,8 +73,12 @@ type reporter struct {
 	// wanted is the newest report, valid once there is one.
 	wanted report
 	valid  bool
-	// applied says whether the API server has wanted.
-	applied bool
+	// written is the report that the API server took in last, and made this version of the Gateway of.
+	written        report
+	writtenVersion string
+	// seen is the entry in the Gateway that was seen last, nil for none, and seenVersion that Gateway's.
+	seen        *appv1.ProxyStatus
+	seenVersion string
 }
 
 func newReporter(options Options, confirmed func(generation int64)) *reporter {
@@ -96,22 +101,37 @@ func (r *reporter) set(wanted report) {
 	if r.valid && r.wanted.equal(wanted) {
 		return
 	}
-	r.wanted, r.valid, r.applied = wanted, true, false
+	r.wanted, r.valid = wanted, true
 	r.rouse()
 }
 
-// again writes the report once more if the entry that was seen in the Gateway is not it; nil stands for none.
-func (r *reporter) again(seen *appv1.ProxyStatus) {
+// observe takes in the entry that was seen in a version of the Gateway, nil for none. If somebody took away what was written, it is
+// written again.
+func (r *reporter) observe(entry *appv1.ProxyStatus, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.valid {
-		return
+	r.seen, r.seenVersion = entry, version
+	if r.valid && !r.told() {
+		r.rouse()
 	}
-	if seen != nil && r.wanted.equal(report{r.wanted.uid, seen.ObservedGeneration, r.wanted.live, seen.Message, seen.Problems}) {
-		return
+}
+
+// told says whether the API server has wanted. What was seen counts if it is newer than what was written: the answer to a write may come
+// after the news of what happened next.
+func (r *reporter) told() bool {
+	if !r.written.equal(r.wanted) {
+		return false
 	}
-	r.applied = false
-	r.rouse()
+	if !isNewer(r.seenVersion, r.writtenVersion) {
+		return true
+	}
+	return r.seen != nil && r.wanted.equal(report{r.wanted.uid, r.seen.ObservedGeneration, r.wanted.live, r.seen.Message, r.seen.Problems})
+}
+
+// isNewer compares two versions of one object.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil && version != than || order > 0
 }
 
 func (r *reporter) rouse() {
@@ -150,7 +170,7 @@ func (r *reporter) run(ctx context.Context) {
 // write applies the newest report, if the API server does not have it yet.
 func (r *reporter) write(ctx context.Context) error {
 	r.mu.Lock()
-	wanted, done := r.wanted, r.applied || !r.valid
+	wanted, done := r.wanted, !r.valid || r.told()
 	r.mu.Unlock()
 	if done {
 		return nil
@@ -176,7 +196,7 @@ func (r *reporter) write(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.applied = r.wanted.equal(wanted)
+	r.written, r.writtenVersion = wanted, gateway.ResourceVersion
 	return nil
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,7 +43,7 @@ func TestAReportIsWrittenOnceAndRemovedAtTheEnd(t *testing.T) {
 		r.expectReport(3, "generation 4: no")
 	}
 	// What the watch shows is what was written: nothing to do.
-	reporter.again(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3, Message: "generation 4: no"})
+	reporter.observe(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3, Message: "generation 4: no"}, "2")
 	reporter.set(report{uid: "uid-1", generation: 4})
 	r.expectReport(4, "")
 	if got := writes.Load(); got != 2 {
@@ -58,13 +59,61 @@ func TestAnEntryThatSomebodyRemovedIsWrittenAgain(t *testing.T) {
 	r, reporter, writes := reporting(t, never)
 	reporter.set(report{uid: "uid-1", generation: 3})
 	r.expectReport(3, "")
-	reporter.again(nil)
+	reporter.observe(nil, "2")
 	r.eventually("it is written again", func() error {
 		if writes.Load() < 2 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
+}
+
+// The API server took the report in, and somebody removed it, which was seen before the answer.
+func TestAnEntryThatIsRemovedBeforeTheAnswerIsWrittenAgain(t *testing.T) {
+	var reporter *reporter
+	var r *rig
+	var writes *atomic.Int64
+	r, reporter, writes = reporting(t, func(n int64) error {
+		if n == 1 {
+			reporter.observe(nil, "2")
+		}
+		return nil
+	})
+	reporter.set(report{uid: "uid-1", generation: 3})
+	r.eventually("it is written again", func() error {
+		if writes.Load() < 2 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// What is seen may be older than what was written.
+func TestAnEntryThatIsOlderThanTheReportIsNoNews(t *testing.T) {
+	r, reporter, _ := reporting(t, never)
+	var writes atomic.Int64
+	r.gateways.PrependReactor("patch", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
+		writes.Add(1)
+		reporter.observe(nil, "99")
+		return true, &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "100"}}, nil
+	})
+	expectWrites := func(want int64) {
+		t.Helper()
+		r.eventually("it is written", func() error {
+			if got := writes.Load(); got != want {
+				return fmt.Errorf("%d writes, want %d", got, want)
+			}
+			return nil
+		})
+	}
+	reporter.set(report{uid: "uid-1", generation: 3})
+	expectWrites(1)
+	reporter.observe(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 2}, "98")
+	reporter.observe(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3}, "100")
+	reporter.set(report{uid: "uid-1", generation: 4})
+	expectWrites(2)
+	reporter.observe(nil, "101")
+	expectWrites(3)
 }
 
 func TestAReportIsTriedAgain(t *testing.T) {
@@ -83,7 +132,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 
 func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {
 	r, reporter, writes := reporting(t, never)
-	reporter.again(nil)
+	reporter.observe(nil, "2")
 	r.stop()
 	if got := writes.Load(); got != 0 {
 		t.Errorf("%d writes before there was a report", got)

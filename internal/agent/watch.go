@@ -37,8 +37,8 @@ type watcher struct {
 }
 
 // newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and
-// reported with the pod's entry in the Gateway's status, or nil, whenever that changed.
-func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus)) (*watcher, error) {
+// reported with the pod's entry in the Gateway's status, or nil, and the Gateway's resource version, whenever there is a new one.
+func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus, version string)) (*watcher, error) {
 	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed, touched: map[string]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -170,7 +170,7 @@ func sameContent(old, new any) bool {
 }
 
 // onGateway keeps changes of the status, of which each pod makes some, from the loop.
-func (w *watcher) onGateway(reported func(entry *appv1.ProxyStatus)) cache.ResourceEventHandlerFuncs {
+func (w *watcher) onGateway(reported func(entry *appv1.ProxyStatus, version string)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() },
 		UpdateFunc: func(old, new any) {
@@ -178,8 +178,9 @@ func (w *watcher) onGateway(reported func(entry *appv1.ProxyStatus)) cache.Resou
 			if before.UID != after.UID || before.Generation != after.Generation {
 				w.changed()
 			}
-			if !reflect.DeepEqual(before.Status.Proxies, after.Status.Proxies) {
-				reported(firstEntry(after))
+			// What is written is of another Gateway if it has another UID.
+			if before.UID == after.UID {
+				reported(firstEntry(after), after.ResourceVersion)
 			}
 		},
 	}
