@@ -232,7 +232,8 @@ func (a *Agent) write(want load, next step) error {
 	if was := &a.state.disk; was.id == a.store.newest.id {
 		before, before.Servers = was.config, was.written
 	}
-	files := want.config.FilesAfter(want.id, before, a.store.newest.files[config.ConfigFile])
+	files := want.config.FilesAfter(before, a.store.newest.files[config.ConfigFile])
+	files[config.LoadFile] = config.LoadContent(a.options.Namespace, a.options.Gateway, want.id)
 	files[certificatesName] = formatCertificates(want.certificates)
 	if a.state.proven && next.reload == "" {
 		files[provenName] = []byte(checksum(files))

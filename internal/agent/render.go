@@ -136,8 +136,6 @@ func (a *Agent) render(
 		unmounted:    found.unmounted,
 		found:        found,
 		config: a.want.config.Next(config.Input{
-			Namespace:    a.options.Namespace,
-			Name:         a.options.Gateway,
 			Generation:   generation,
 			Table:        table,
 			Backends:     backends,

@@ -57,7 +57,8 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 	container := corev1ac.Container().
 		WithName(HAProxyContainer).
 		WithImage(image).
-		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600", "-f", configDir+"/current/haproxy.cfg").
+		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600",
+			"-f", configDir+"/current/load.cfg", "-f", configDir+"/current/haproxy.cfg").
 		WithPorts(containerPort("metrics", metricsPort)).
 		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).

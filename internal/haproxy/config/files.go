@@ -1,7 +1,7 @@
 package config
 
 import (
-	"bytes"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -13,6 +13,9 @@ import (
 const (
 	ConfigFile = "haproxy.cfg"
 	MapFile    = "routes.map"
+	// LoadFile is read before ConfigFile: who reads one of an old configuration and one of a new one has the old load ID, and is
+	// not taken for one that runs the new.
+	LoadFile = "load.cfg"
 )
 
 // MapPath returns the path of the map file. It is also the name of the map in runtime commands.
@@ -21,14 +24,22 @@ func (p Paths) MapPath() string { return p.ConfigDir + "/" + MapFile }
 // WorkerSocket returns the path of the socket of the worker's command line.
 func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 
-// Files returns the content of every file, by name. HAProxy shows the load ID in the description that "show info" prints, as
-// "load=ID", by which one can tell that a new worker runs these files.
-func (c Config) Files(loadID string) map[string][]byte { return c.FilesAfter(loadID, Config{}, nil) }
+// LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in the description that
+// "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside it. It is in a file of its own because
+// the other files are large, and most of them the same after a change.
+func LoadContent(namespace, name, id string) []byte {
+	return fmt.Appendf(nil, "global\n    description \"gateway %s/%s load=%s\"\n", quote(namespace, inConfig), quote(name, inConfig), quote(id, inConfig))
+}
 
-// FilesAfter makes the same as Files. If haproxy.cfg differs in nothing but the load ID from that of an earlier configuration, which is
-// given, it takes much less time.
-func (c Config) FilesAfter(loadID string, before Config, configBefore []byte) map[string][]byte {
-	files := map[string][]byte{ConfigFile: c.configFile(loadID, before, configBefore)}
+// Files returns the content of every file but LoadFile, by name.
+func (c Config) Files() map[string][]byte { return c.FilesAfter(Config{}, nil) }
+
+// FilesAfter makes the same as Files, and shares haproxy.cfg with an earlier configuration, which is given, if it has the same.
+func (c Config) FilesAfter(before Config, configBefore []byte) map[string][]byte {
+	files := map[string][]byte{ConfigFile: configBefore}
+	if configBefore == nil || !c.hasSameSections(before) {
+		files[ConfigFile] = c.configFile()
+	}
 	for name, entries := range c.Maps {
 		size := 0
 		for _, entry := range entries {
@@ -47,16 +58,13 @@ func (c Config) FilesAfter(loadID string, before Config, configBefore []byte) ma
 	return files
 }
 
-// configFile returns the skeleton with the load ID, and with the servers of each backend section at its end.
-func (c Config) configFile(loadID string, before Config, configBefore []byte) []byte {
-	global, rest, _ := strings.Cut(c.Skeleton, "\n\n")
-	cfg := make([]byte, 0, max(len(c.Skeleton)*3/2, len(configBefore)+len(loadID)))
-	cfg = append(cfg, strings.Replace(global, loadPlace, " load="+quote(loadID, inConfig)+`"`, 1)...)
-	if configBefore != nil && c.hasSameSections(before) {
-		return append(cfg, configBefore[bytes.Index(configBefore, []byte("\n\n")):]...)
-	}
-	for section := range strings.SplitSeq(rest, "\n\n") {
-		cfg = append(cfg, "\n\n"...)
+// configFile returns the skeleton with the servers of each backend section at its end.
+func (c Config) configFile() []byte {
+	cfg := make([]byte, 0, len(c.Skeleton)*3/2)
+	for section := range strings.SplitSeq(c.Skeleton, "\n\n") {
+		if len(cfg) > 0 {
+			cfg = append(cfg, "\n\n"...)
+		}
 		cfg = append(cfg, strings.TrimSuffix(section, "\n")...)
 		if name, ok := backendSection(section); ok {
 			servers, options := c.serversOf(name)

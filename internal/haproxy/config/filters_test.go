@@ -10,8 +10,6 @@ import (
 )
 
 const filtersWorld = `
-namespace: demo
-name: filters
 generation: 1
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]

@@ -26,13 +26,13 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := readWorld(t, path).input(t)
-			files := config.Render(in).Files("example")
+			files := config.Render(in).Files()
 			compareGolden(t, filepath.Join("testdata", name+".cfg"), files[config.ConfigFile])
 			compareGolden(t, filepath.Join("testdata", name+".map"), data(files))
 
 			in.Paths = haproxytest.NewPaths(t)
 			in = withRealCertificates(t, in)
-			if err := haproxytest.Check(t, in.Paths, config.Render(in).Files("example")); err != nil {
+			if err := haproxytest.Check(t, in.Paths, config.Render(in).Files()); err != nil {
 				t.Error(err)
 			}
 		})

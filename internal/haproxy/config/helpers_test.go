@@ -17,8 +17,6 @@ var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/hap
 
 // world is an Input as it is written in YAML.
 type world struct {
-	Namespace  string            `json:"namespace"`
-	Name       string            `json:"name"`
 	Generation int64             `json:"generation"`
 	Spec       appv1.GatewaySpec `json:"spec"`
 	// Backends are the Service ports that exist, with the addresses of their endpoints.
@@ -40,8 +38,8 @@ func (w world) input(t testing.TB) config.Input {
 	t.Helper()
 	table, _ := routing.Compile(&w.Spec)
 	in := config.Input{
-		Namespace: w.Namespace, Name: w.Name, Generation: w.Generation,
-		Table: table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,
+		Generation: w.Generation,
+		Table:      table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,
 		Certificates: w.Certificates, Authorities: map[string][]byte{},
 	}
 	for name, authority := range w.Authorities {

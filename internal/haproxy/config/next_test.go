@@ -53,8 +53,8 @@ func TestNext(t *testing.T) {
 		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
 			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
 		}
-		files := got.FilesAfter("after", before, before.Files("before")[config.ConfigFile])
-		if want := got.Files("after"); !reflect.DeepEqual(files, want) {
+		files := got.FilesAfter(before, before.Files()[config.ConfigFile])
+		if want := got.Files(); !reflect.DeepEqual(files, want) {
 			t.Fatalf("seed %d, edit %d: other files after some than without", g.Seed, i)
 		}
 		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {

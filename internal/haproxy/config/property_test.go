@@ -153,7 +153,7 @@ func describe(table routing.Table) string {
 
 // propertyWorld is a world of everything that random tables may have.
 func propertyWorld() world {
-	w := world{Namespace: "test", Name: "property", Generation: 1, Spec: routingtest.Universe([2]int32{80, 81})}
+	w := world{Generation: 1, Spec: routingtest.Universe([2]int32{80, 81})}
 	for _, service := range routingtest.Services {
 		backend := worldBackend{Service: service, Port: 80}
 		if service != "empty" && service != "missing" {

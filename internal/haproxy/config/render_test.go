@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, path := range inputs {
 		w := readWorld(t, path)
-		want := config.Render(w.input(t)).Files("x")
+		want := config.Render(w.input(t)).Files()
 		for range 100 {
 			shuffle(r, w.Spec.Listeners)
 			shuffle(r, w.Backends)
@@ -36,7 +37,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 			for _, backend := range w.Backends {
 				shuffle(r, backend.Servers)
 			}
-			if got := config.Render(w.input(t)).Files("x"); !maps.EqualFunc(got, want, bytes.Equal) {
+			if got := config.Render(w.input(t)).Files(); !maps.EqualFunc(got, want, bytes.Equal) {
 				t.Fatalf("%s: rendered another time, it differs:\n%s", path, got[config.ConfigFile])
 			}
 		}
@@ -51,7 +52,7 @@ func shuffle[T any](r *rand.Rand, s []T) {
 // as many lines and sections as with harmless ones.
 func TestHostileStringsAreInert(t *testing.T) {
 	lines := func(s string) (int, int) {
-		in := config.Input{Namespace: s, Name: s, Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{"127.0.0.1"}}}
+		in := config.Input{Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{"127.0.0.1"}}}
 		in.Table, _ = routing.Compile(&appv1.GatewaySpec{
 			Listeners: []appv1.Listener{{Name: appv1.Name(s), Port: 80, Hostname: appv1.Hostname(s)}},
 			Routes: []appv1.Route{{
@@ -72,11 +73,13 @@ func TestHostileStringsAreInert(t *testing.T) {
 			}},
 		})
 		in.Backends = map[routing.Backend]config.BackendState{{Service: "a", Port: 80}: {Exists: true}}
-		files := config.Render(in).Files(s)
+		files := config.Render(in).Files()
+		files[config.LoadFile] = config.LoadContent(s, s, s)
 		if err := haproxytest.Check(t, in.Paths, files); err != nil {
 			t.Errorf("%q: %v", s, err)
 		}
-		return bytes.Count(files[config.ConfigFile], []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n"))
+		cfg := slices.Concat(files[config.ConfigFile], files[config.LoadFile])
+		return bytes.Count(cfg, []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n"))
 	}
 	wantConfig, wantMap := lines("harmless")
 	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", strings.Repeat("a", 1000)} {
@@ -89,7 +92,7 @@ func TestHostileStringsAreInert(t *testing.T) {
 // bigInput returns an Input with as many routes, each with a hostname and a Service of its own.
 func bigInput(routes int) config.Input {
 	spec := &appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: 80}}}
-	in := config.Input{Namespace: "big", Name: "big", Generation: 1, Paths: podPaths, Backends: map[routing.Backend]config.BackendState{}}
+	in := config.Input{Generation: 1, Paths: podPaths, Backends: map[routing.Backend]config.BackendState{}}
 	weight := int32(9)
 	for i := range routes {
 		name := fmt.Sprintf("service-%d", i)
@@ -120,7 +123,7 @@ func BenchmarkRender(b *testing.B) {
 func BenchmarkFiles(b *testing.B) {
 	rendered := config.Render(bigInput(3000))
 	for b.Loop() {
-		rendered.Files("x")
+		rendered.Files()
 	}
 }
 
@@ -138,7 +141,7 @@ func BenchmarkDiff(b *testing.B) {
 func BenchmarkCheck(b *testing.B) {
 	in := bigInput(3000)
 	in.Paths = haproxytest.NewPaths(b)
-	files := config.Render(in).Files("x")
+	files := config.Render(in).Files()
 	for b.Loop() {
 		if err := haproxytest.Check(b, in.Paths, files); err != nil {
 			b.Fatal(err)

@@ -4,8 +4,7 @@ import "strings"
 
 // The parts of haproxy.cfg that are the same for every Gateway, with what HAProxy 2.6 was seen to do.
 
-// globalSection wants the Gateway's namespace and name, the worker's socket, and how long connections may keep an old worker
-// from ending.
+// globalSection wants the worker's socket, and how long connections may keep an old worker from ending.
 //
 // There is no mworker-max-reloads: HAProxy 2.6 counts failed reloads against the worker that keeps running, and ends it,
 // requests and all, with the next reload that succeeds. hard-stop-after bounds old workers.
@@ -19,7 +18,6 @@ import "strings"
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
 // may be a billion.
 const globalSection = `global
-    description "gateway %s/%s load="
     log stdout len 16384 format raw local0 info
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after %sms

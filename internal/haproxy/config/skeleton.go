@@ -8,18 +8,12 @@ import (
 	"gateway/internal/routing"
 )
 
-// Where Files puts the load ID.
-const (
-	descriptionPrefix = "    description "
-	loadPlace         = ` load="`
-)
-
 // renderSkeleton returns haproxy.cfg without its server lines and the sections of Service ports, which come last. Beside the ports it
 // depends on what kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order
 // whatever others there are, which do nothing for a table without it. Diff relies on that.
 func renderSkeleton(in Input) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, globalSection, quote(in.Namespace, inConfig), quote(in.Name, inConfig), in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout))
+	fmt.Fprintf(&b, globalSection, in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout))
 	if verifiesClients(in, 0) {
 		b.WriteString(noSessions)
 	}

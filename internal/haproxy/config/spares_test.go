@@ -79,7 +79,7 @@ func TestSpares(t *testing.T) {
 			t.Fatalf("got %+v", plan)
 		}
 		line := fmt.Sprintf("    server 10.0.0.1_80 10.0.0.1:80 id %d proto h2\n", config.ServerID(plan.Add[0].Server))
-		if cfg := string(plan.After.Files("x")[config.ConfigFile]); strings.Count(cfg, line) != 1 {
+		if cfg := string(plan.After.Files()[config.ConfigFile]); strings.Count(cfg, line) != 1 {
 			t.Errorf("the server's line has not its options:\n%s", cfg)
 		}
 		gone := config.Diff(with(h2c), plan.After)
@@ -146,7 +146,7 @@ backends:
 		}
 	}
 	g.Stop()
-	files := plan.After.Files("again")
+	files := plan.After.Files()
 	if names := slices.Collect(maps.Keys(files)); !slices.Contains(names, config.SparesFile) {
 		t.Errorf("the files are %v", names)
 	}

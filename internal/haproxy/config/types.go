@@ -4,8 +4,6 @@ import "gateway/internal/routing"
 
 // Input is everything HAProxy's configuration is made from.
 type Input struct {
-	// Namespace and Name are the Gateway's.
-	Namespace, Name string
 	// Generation is the metadata.generation of the Gateway that Table was compiled from.
 	Generation int64
 	// Table says which requests go where.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -66,7 +67,7 @@ func Start(t testing.TB, paths config.Paths, files map[string][]byte) *Instance 
 	if files != nil {
 		h.WriteFiles(files)
 	}
-	h.cmd = exec.Command(binary(t), "-W", "-db", "-S", h.MasterSocket+",mode,600", "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+	h.cmd = exec.Command(binary(t), append(read(paths), "-W", "-db", "-S", h.MasterSocket+",mode,600")...)
 	h.cmd.Stdout, h.cmd.Stderr = &h.log, &h.log
 	// A process group of its own, so that Stop reaches the workers too.
 	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -89,6 +90,10 @@ func (h *Instance) WriteFiles(files map[string][]byte) {
 	h.t.Helper()
 	h.loads++
 	name := fmt.Sprintf("load-%06d", h.loads)
+	files = maps.Clone(files)
+	if _, ok := files[config.LoadFile]; !ok {
+		files[config.LoadFile] = config.LoadContent("test", "test", name)
+	}
 	writeDir(h.t, filepath.Join(filepath.Dir(h.Paths.ConfigDir), name), files)
 	next := h.Paths.ConfigDir + ".next"
 	if err := os.Symlink(name, next); err != nil {
@@ -168,7 +173,7 @@ func (h *Instance) waitFor(socket, command string) {
 func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
 	t.Helper()
 	writeDir(t, paths.ConfigDir, files)
-	out, err := exec.Command(binary(t), "-c", "-f", filepath.Join(paths.ConfigDir, "haproxy.cfg")).CombinedOutput()
+	out, err := exec.Command(binary(t), append(read(paths), "-c")...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("haproxy -c: %w:\n%s", err, out)
 	}
@@ -176,6 +181,18 @@ func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
 		return fmt.Errorf("haproxy -c has warnings:\n%s", out)
 	}
 	return nil
+}
+
+// read returns the arguments by which HAProxy reads the configuration, as in a pod.
+func read(paths config.Paths) []string {
+	var arguments []string
+	for _, name := range []string{config.LoadFile, config.ConfigFile} {
+		file := filepath.Join(paths.ConfigDir, name)
+		if _, err := os.Stat(file); err == nil {
+			arguments = append(arguments, "-f", file)
+		}
+	}
+	return arguments
 }
 
 func writeDir(t testing.TB, dir string, files map[string][]byte) {

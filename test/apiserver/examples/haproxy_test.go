@@ -32,7 +32,7 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 		for _, servers := range [][]config.Server{nil, {{Address: "10.0.0.1", Port: 8080}, {Address: "fd00::1", Port: 8080}}} {
 			in := input(t, gateway, servers)
 			rendered := config.Render(in)
-			if err := haproxytest.Check(t, in.Paths, rendered.Files("test")); err != nil {
+			if err := haproxytest.Check(t, in.Paths, rendered.Files()); err != nil {
 				t.Errorf("with %d servers: %v\n%s", len(servers), err, rendered.Skeleton)
 			}
 		}
@@ -45,7 +45,7 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config
 	t.Helper()
 	table, _ := routing.Compile(&gateway.Spec)
 	in := config.Input{
-		Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation, Table: table,
+		Generation: gateway.Generation, Table: table,
 		Backends:     map[routing.Backend]config.BackendState{},
 		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
 		Paths: haproxytest.NewPaths(t),

@@ -112,7 +112,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		table.TrustedProxies = append(table.TrustedProxies, "127.0.0.0/8")
 	}
 	in := config.Input{
-		Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation, Table: table,
+		Generation: gateway.Generation, Table: table,
 		Backends:     map[routing.Backend]config.BackendState{},
 		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
 		Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{s.address(1)}},
@@ -146,7 +146,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		}
 		in.Authorities[name] = []byte(configMap.Data["ca.crt"])
 	}
-	haproxytest.Start(t, in.Paths, config.Render(in).Files("test"))
+	haproxytest.Start(t, in.Paths, config.Render(in).Files())
 }
 
 // writeSecret writes a Secret as kubelet does and returns its certificate; nil: there is none.

@@ -178,7 +178,7 @@ func (r *run) checkRendered(t *testing.T, g *generator, gateway *appv1.Gateway, 
 	if plan := config.Diff(rendered, rendered); !plan.Empty() {
 		return fmt.Errorf("a configuration differs from itself: %+v", plan)
 	}
-	files := rendered.Files("fuzz")
+	files := rendered.Files()
 	if err := os.RemoveAll(paths.ConfigDir); err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func checkFiles(rendered config.Config, files map[string][]byte) error {
 func (r *run) input(g *generator, gateway *appv1.Gateway, paths config.Paths) (config.Input, error) {
 	table, _ := routing.Compile(&gateway.Spec)
 	in := config.Input{
-		Namespace: "default", Name: gateway.Name, Generation: 1, Table: table, Paths: paths,
+		Generation: 1, Table: table, Paths: paths,
 		Backends: map[routing.Backend]config.BackendState{}, Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
 	}
 	for _, backend := range table.Backends() {

@@ -82,7 +82,7 @@ func gateway(name string, routes []appv1.Route, edit string) proxy {
 
 // gatewayInput is what a Gateway with these routes is rendered from. The servers are those of each Service.
 func gatewayInput(routes []appv1.Route, ports [2]int, servers [][]config.Server) config.Input {
-	in := config.Input{Namespace: "bench", Name: "bench", Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
+	in := config.Input{Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
 	in.Table, _ = routing.Compile(&appv1.GatewaySpec{
 		Listeners: []appv1.Listener{
 			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
@@ -105,7 +105,7 @@ func runGateway(site *site, dir string, in config.Input, edit string) (*process,
 	}
 	in.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
 	in.Bind = config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
-	for name, content := range config.Render(in).Files("bench") {
+	for name, content := range config.Render(in).Files() {
 		if err := write(dir, name, content); err != nil {
 			return nil, err
 		}

@@ -20,8 +20,8 @@ var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/hap
 // their listener: keys and what goes with them are nothing to read for that.
 func (s *Site) Input(table routing.Table) config.Input {
 	input := config.Input{
-		Namespace: s.Gateway.Namespace, Name: s.Gateway.Name, Generation: s.Gateway.Generation,
-		Table: table, Backends: map[routing.Backend]config.BackendState{},
+		Generation: s.Gateway.Generation,
+		Table:      table, Backends: map[routing.Backend]config.BackendState{},
 		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
 	}
 	for _, backend := range table.Backends() {

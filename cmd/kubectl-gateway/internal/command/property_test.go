@@ -50,9 +50,9 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		table, _ := routing.Compile(&gateway.Spec)
 		haproxyPaths := haproxytest.NewPaths(t)
 		proxy := haproxytest.Start(t, haproxyPaths, haproxytest.ShowMatches(config.Render(config.Input{
-			Namespace: "default", Name: "random", Table: table, Backends: backends, Paths: haproxyPaths,
+			Table: table, Backends: backends, Paths: haproxyPaths,
 			Bind: config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
-		}).Files("test")))
+		}).Files()))
 		for range requestsPerTable {
 			r := g.Request(gateway.Spec, ports)
 			answer := send(t, r) //nolint:bodyclose // send closed it

@@ -58,7 +58,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	if err := makeCertificates(&input); err != nil {
 		return err
 	}
-	if err := write(dir, config.Render(input).Files(loadID)); err != nil {
+	if err := write(dir, config.Render(input).Files()); err != nil {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, binary, "-c", "-f", filepath.Join(dir, config.ConfigFile)).CombinedOutput() //nolint:gosec // HAProxy

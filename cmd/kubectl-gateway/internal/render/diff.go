@@ -29,7 +29,7 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 	}
 	before, _ := routing.Compile(&live.Gateway.Spec)
 	running, desired := config.Render(live.Input(before)), config.Render(live.Input(table))
-	was, is := running.Files(loadID), desired.Files(loadID)
+	was, is := running.Files(), desired.Files()
 	if maps.EqualFunc(was, is, bytes.Equal) {
 		c.Say("%s: no difference", site.Name())
 		return nil

@@ -31,9 +31,6 @@ const examples = `  kubectl gateway render -f shop.yaml
   kubectl gateway render -f shop.yaml --diff
   kubectl gateway render shop --only haproxy.cfg`
 
-// loadID is in place of what the agent counts its loads by.
-const loadID = "rendered"
-
 type command struct {
 	*cli.Options
 	files       cli.Files
@@ -87,7 +84,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	case c.diff:
 		return c.compare(ctx, site, table)
 	}
-	return c.show(config.Render(site.Input(table)).Files(loadID))
+	return c.show(config.Render(site.Input(table)).Files())
 }
 
 // show prints the files that have any content, or writes all of them.
