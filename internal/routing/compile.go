@@ -21,40 +21,46 @@ type Problem struct {
 	Message string
 }
 
-// compiler collects the table. The pointers in byName are into the table.
+// compiler collects the table.
 type compiler struct {
-	table     Table
-	byName    map[string]*Listener
+	table    Table
+	problems []Problem
+	// entries are those of each listener, in the order of the spec. They are all of the hosts that are made.
+	entries map[string][]Entry
+	// redirects are the names of listeners that redirect everything.
 	redirects map[string]bool
-	problems  []Problem
 	// before is what an earlier spec was compiled to, places are those of its routes.
 	before Compiled
 	places map[appv1.Name]int
 	// routes are those of this spec.
 	routes []compiledRoute
+	// touched are the hosts of listeners for requests that are made anew, as some route of theirs is another one. Nil stands for all.
+	touched map[string]bool
 }
 
 func newCompiler(spec *appv1.GatewaySpec, before Compiled) *compiler {
 	return &compiler{
-		table:  Table{Listeners: make([]Listener, len(spec.Listeners)), Policies: compilePolicies(spec.Backends)},
-		byName: make(map[string]*Listener, len(spec.Listeners)), redirects: map[string]bool{},
+		table:   Table{Policies: compilePolicies(spec.Backends)},
+		entries: make(map[string][]Entry, len(spec.Listeners)), redirects: map[string]bool{},
 		before: before, routes: make([]compiledRoute, 0, len(spec.Routes)),
 	}
 }
 
 func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	for i := range spec.Listeners {
-		listener := &c.table.Listeners[i]
-		*listener = compileListener(&spec.Listeners[i])
-		listener.Entries = c.room(listener.Name)
-		c.byName[listener.Name] = listener
+		listener := compileListener(&spec.Listeners[i])
+		c.table.Listeners = append(c.table.Listeners, listener)
 		if spec.Listeners[i].HTTPSRedirect {
 			c.redirects[listener.Name] = true
-			listener.Entries = []Entry{redirectEntry(spec)}
+			c.entries[listener.Name] = []Entry{redirectEntry(spec)}
 		}
 	}
-	for i := range spec.Routes {
-		c.route(&spec.Routes[i])
+	slices.SortFunc(c.table.Listeners, func(a, b Listener) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
+	})
+	c.compileRoutes(spec.Routes)
+	for i := range c.routes {
+		c.attachRoute(&c.routes[i])
 	}
 	for i := range spec.TCPRoutes {
 		c.tcpRoute(&spec.TCPRoutes[i])
@@ -68,30 +74,12 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	slices.Sort(c.table.TrustedProxies)
 	c.table.DrainTimeout = DrainTimeout(spec)
 	for i := range c.table.Listeners {
-		c.table.Listeners[i].Entries = byPrecedence(c.table.Listeners[i].Entries)
+		c.addHosts(i)
 	}
-	slices.SortFunc(c.table.Listeners, func(a, b Listener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
-	})
 }
 
 func (c *compiler) problem(route, listener, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Route: route, Listener: listener, Message: fmt.Sprintf(format, args...)})
-}
-
-func (c *compiler) route(route *appv1.Route) {
-	compiled := c.earlier(route.Name)
-	if compiled.route == nil || !sameRoute(compiled.route, route) {
-		compiled = compileRoute(route)
-	}
-	compiled.route = route // The earlier spec need not be kept.
-	c.routes = append(c.routes, compiled)
-	c.problems = append(c.problems, compiled.problems...)
-	fits := func(l *Listener) bool { return (l.Protocol == "HTTP" || l.Protocol == "HTTPS") && !c.redirects[l.Name] }
-	c.attach(attachment{
-		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
-		fits: fits, want: "HTTP or HTTPS, without httpsRedirect", entries: compiled.entries,
-	})
 }
 
 func (c *compiler) tcpRoute(route *appv1.TCPRoute) {
@@ -106,70 +94,6 @@ func (c *compiler) tlsRoute(route *appv1.TLSRoute) {
 		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
 		fits: func(l *Listener) bool { return l.Protocol == "TLS" }, want: "TLS", entries: connectionEntries(route.Name, route.Rules),
 	})
-}
-
-// attachment is a route of any kind on its way to its listeners.
-type attachment struct {
-	name      string
-	listeners []appv1.Name
-	hostnames []appv1.Hostname
-	// fits says whether the route may belong to a listener, want says of which kind such a listener is.
-	fits func(l *Listener) bool
-	want string
-	// entries are the route's, without a hostname.
-	entries []Entry
-}
-
-// attach adds a route to its listeners.
-func (c *compiler) attach(a attachment) {
-	if len(a.listeners) == 0 {
-		found := false
-		for i := range c.table.Listeners {
-			if listener := &c.table.Listeners[i]; a.fits(listener) {
-				found = attachTo(listener, a) || found
-			}
-		}
-		if !found {
-			c.problem(a.name, "", "route %q gets no requests: no listener of its kind takes one of its hostnames", a.name)
-		}
-		return
-	}
-	for _, name := range a.listeners {
-		listener, ok := c.byName[string(name)]
-		switch {
-		case !ok:
-			c.problem(a.name, string(name), "route %q names listener %q, which does not exist", a.name, name)
-		case !a.fits(listener):
-			c.problem(a.name, string(name), "route %q gets no requests from listener %q, which is not of protocol %s", a.name, name, a.want)
-		case !attachTo(listener, a):
-			c.problem(a.name, string(name), "route %q gets no requests from listener %q: none of its hostnames is within the listener's hostname %q",
-				a.name, name, listener.Hostname)
-		}
-	}
-}
-
-// attachTo adds the rules of a route to a listener, for every hostname of the route that overlaps with the listener's,
-// and says whether there was one.
-//
-// An entry keeps the route's hostname, even where the listener's is narrower: only requests for the listener's hosts get
-// there anyway, and precedence goes by the hostname of the route.
-func attachTo(listener *Listener, a attachment) bool {
-	hostnames := a.hostnames
-	if len(hostnames) == 0 {
-		hostnames = []appv1.Hostname{""}
-	}
-	fits := false
-	for _, hostname := range hostnames {
-		if !hostnamesOverlap(listener.Hostname, string(hostname)) {
-			continue
-		}
-		fits = true
-		for _, entry := range a.entries {
-			entry.Hostname = string(hostname)
-			listener.Entries = append(listener.Entries, entry)
-		}
-	}
-	return fits
 }
 
 // compileRoute returns an entry for every match of every rule of a route. A match that cannot be carried out is left out: nothing meets
@@ -286,49 +210,4 @@ func checkRegex(field, expression string) (int, error) {
 		return 0, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
 	}
 	return len(translated), nil
-}
-
-// byPrecedence sorts entries by precedence and drops those that no request can reach: an equal or less demanding one of
-// the same path comes before.
-func byPrecedence(entries []Entry) []Entry {
-	if len(entries) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(entries, compareEntries)
-	kept := entries[:0]
-	seen := map[string]bool{}
-	for i := range entries {
-		entry := &entries[i]
-		if !entry.Conditional() {
-			if last := len(kept) - 1; last >= 0 && !kept[last].Conditional() && kept[last].samePlace(entry) {
-				continue
-			}
-		} else {
-			key := fmt.Sprintf("%s %d %s %s %v %v", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-		}
-		kept = append(kept, *entry)
-	}
-	return kept
-}
-
-func compareEntries(a, b Entry) int {
-	order := cmp.Or(CompareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
-	if a.PathType != Regex && order == 0 {
-		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
-	}
-	return cmp.Or(order,
-		cmp.Compare(hasMethod(b), hasMethod(a)),
-		cmp.Compare(len(b.Headers), len(a.Headers)),
-		cmp.Compare(len(b.Query), len(a.Query)))
-}
-
-func hasMethod(e Entry) int {
-	if e.Method == "" {
-		return 0
-	}
-	return 1
 }

@@ -27,7 +27,7 @@ func format(table routing.Table) string {
 	var b strings.Builder
 	for _, listener := range table.Listeners {
 		fmt.Fprintf(&b, "%s :%d %q\n", listener.Name, listener.Port, listener.Hostname)
-		for _, entry := range listener.Entries {
+		for entry := range listener.Entries() {
 			kind := map[routing.PathType]string{routing.Exact: "exact", routing.Regex: "regex", routing.Prefix: "prefix"}[entry.PathType]
 			fmt.Fprintf(&b, "  %q %s %s", entry.Hostname, kind, entry.Path)
 			if entry.Method != "" {

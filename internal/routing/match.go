@@ -45,8 +45,8 @@ func (t Table) Match(r Request) (Match, bool) {
 		if listener.Port != r.Port || !hostMatches(listener.Hostname, r.Host) {
 			continue
 		}
-		for i := range listener.Entries {
-			if entry := &listener.Entries[i]; entry.matches(r) {
+		for entry := range listener.Entries() {
+			if entry.matches(r) {
 				return Match{Listener: listener.Name, Entry: entry, Rule: entry.Rule}, true
 			}
 		}

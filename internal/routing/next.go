@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -17,14 +18,18 @@ type Compiled struct {
 
 	// routes are those of the spec, in its order.
 	routes []compiledRoute
+	// redirects are the names of listeners that redirect everything.
+	redirects map[string]bool
 }
 
-// compiledRoute is what a route was compiled to by itself.
+// compiledRoute is what a route was compiled to.
 type compiledRoute struct {
 	route *appv1.Route
 	// entries have no hostname.
 	entries  []Entry
 	problems []Problem
+	// unattached are the problems with its listeners.
+	unattached []Problem
 }
 
 // Compile returns the routing table of a spec and what of the spec is not in it. It expects what the CRD's schema
@@ -34,12 +39,12 @@ func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
 	return compiled.Table, compiled.Problems
 }
 
-// Next makes the same as Compile, and shares with an earlier result the rules of routes that are as they were. The specs of both must
-// not be changed any more.
+// Next makes the same as Compile, and shares with an earlier result the rules of routes that are as they were, and the hosts of such
+// routes. The specs of both must not be changed any more.
 func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
 	compiler := newCompiler(spec, c)
 	compiler.compile(spec)
-	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: compiler.routes}
+	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: compiler.routes, redirects: compiler.redirects}
 	if !slices.EqualFunc(next.Table.Listeners, c.Table.Listeners, sameBackends) {
 		next.Backends = next.Table.Backends()
 	}
@@ -48,16 +53,63 @@ func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
 
 // sameBackends says whether two listeners refer to the same backends, entry by entry.
 func sameBackends(a, b Listener) bool {
-	return slices.EqualFunc(a.Entries, b.Entries, func(a, b Entry) bool {
-		return a.Rule == b.Rule || slices.EqualFunc(a.Rule.Targets, b.Rule.Targets, func(a, b Target) bool { return a.Backend == b.Backend })
+	return slices.EqualFunc(a.Hosts, b.Hosts, func(a, b *Host) bool {
+		return a == b || slices.EqualFunc(a.Entries, b.Entries, func(a, b Entry) bool {
+			return a.Rule == b.Rule || slices.EqualFunc(a.Rule.Targets, b.Rule.Targets, func(a, b Target) bool { return a.Backend == b.Backend })
+		})
 	})
 }
 
-// earlier returns what the next route was compiled to before, if that was of this name. Most are where they were.
-func (c *compiler) earlier(name appv1.Name) compiledRoute {
+// compileRoutes compiles the routes that are not as they were, and finds the hosts that have another route than before, or in another
+// order.
+func (c *compiler) compileRoutes(routes []appv1.Route) {
+	before, next := c.before.routes, 0
+	sameListeners := slices.EqualFunc(c.table.Listeners, c.before.Table.Listeners, sameAttachment) && maps.Equal(c.redirects, c.before.redirects)
+	touched := map[string]bool{}
+	touch := func(route *appv1.Route) {
+		for _, hostname := range hostnamesOf(route.Hostnames) {
+			touched[string(hostname)] = true
+		}
+	}
+	for i := range routes {
+		route := &routes[i]
+		var compiled compiledRoute
+		if place := c.place(route.Name, next); place >= 0 {
+			compiled = before[place]
+			// What is passed by here is gone, or comes later than it did.
+			for ; next < place; next++ {
+				touch(before[next].route)
+			}
+			next = max(next, place+1)
+		}
+		if compiled.route == nil || !sameRoute(compiled.route, route) {
+			if compiled.route != nil {
+				touch(compiled.route)
+			}
+			touch(route)
+			compiled = compileRoute(route)
+		}
+		compiled.route = route // The earlier spec need not be kept.
+		c.routes = append(c.routes, compiled)
+	}
+	for ; next < len(before); next++ {
+		touch(before[next].route)
+	}
+	if sameListeners {
+		c.touched = touched
+	}
+}
+
+// sameAttachment says whether the same routes may belong to two listeners.
+func sameAttachment(a, b Listener) bool {
+	return a.Name == b.Name && a.Protocol == b.Protocol && a.Hostname == b.Hostname
+}
+
+// place returns where the route of a name was before, which may be guessed, or -1.
+func (c *compiler) place(name appv1.Name, guess int) int {
 	routes := c.before.routes
-	if i := len(c.routes); i < len(routes) && routes[i].route.Name == name {
-		return routes[i]
+	if guess < len(routes) && routes[guess].route.Name == name {
+		return guess
 	}
 	if c.places == nil {
 		c.places = make(map[appv1.Name]int, len(routes))
@@ -65,20 +117,10 @@ func (c *compiler) earlier(name appv1.Name) compiledRoute {
 			c.places[routes[i].route.Name] = i
 		}
 	}
-	if i, ok := c.places[name]; ok {
-		return routes[i]
+	if place, ok := c.places[name]; ok {
+		return place
 	}
-	return compiledRoute{}
-}
-
-// room returns room for the entries of a listener: some more than it had before.
-func (c *compiler) room(listener string) []Entry {
-	i := slices.IndexFunc(c.before.Table.Listeners, func(l Listener) bool { return l.Name == listener })
-	if i < 0 {
-		return nil
-	}
-	n := len(c.before.Table.Listeners[i].Entries)
-	return make([]Entry, 0, n+n/16)
+	return -1
 }
 
 // sameRoute says whether two routes are the same. What most routes have is compared here, which takes a seventh of the time; what

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
@@ -37,7 +38,7 @@ const (
 
 // Entry is one way to match a request: a hostname and one match of one rule.
 type Entry struct {
-	// Hostname is the route's: exact, a wildcard ("*.example.com"), or "" for every host of the listener.
+	// Hostname is the name of the host.
 	Hostname string
 	// PathType says how Path is compared.
 	PathType PathType
@@ -84,9 +85,30 @@ type Listener struct {
 	ProxyProtocol bool
 	// TLS is how the listener terminates TLS; nil if it does not.
 	TLS *TLS
-	// Entries are ordered by precedence: the first that matches a request wins. No two have the same conditions. Those of
-	// a TCP or TLS listener have only a hostname, the path "/" and targets.
+	// Hosts are ordered by precedence, of which no two have the same name. A table shares those that are as they were with the next.
+	Hosts []*Host
+}
+
+// Host is a hostname of a listener and everything that can match a request for it. It never changes.
+type Host struct {
+	// Name is the routes' hostname: exact, a wildcard ("*.example.com"), or "" for every host of the listener.
+	Name string
+	// Entries are ordered by precedence: the first that matches a request wins. No two have the same conditions. There is one at least. Those
+	// of a TCP or TLS listener have only a hostname, the path "/" and targets.
 	Entries []Entry
+}
+
+// Entries returns those of all hosts, ordered by precedence.
+func (l *Listener) Entries() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for _, host := range l.Hosts {
+			for i := range host.Entries {
+				if !yield(&host.Entries[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // TLS is how a listener terminates TLS.
@@ -118,8 +140,8 @@ type Table struct {
 // Rules calls f for every rule of the table, once for each entry that leads to it, with the listener it is reached by.
 func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 	for i := range t.Listeners {
-		for j := range t.Listeners[i].Entries {
-			f(&t.Listeners[i], t.Listeners[i].Entries[j].Rule)
+		for entry := range t.Listeners[i].Entries() {
+			f(&t.Listeners[i], entry.Rule)
 		}
 	}
 }

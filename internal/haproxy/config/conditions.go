@@ -235,9 +235,9 @@ func conditionNames(table routing.Table) (headers, params []string) {
 		}
 	}
 	for i := range table.Listeners {
-		for j := range table.Listeners[i].Entries {
-			note(&headers, "h:", table.Listeners[i].Entries[j].Headers)
-			note(&params, "q:", table.Listeners[i].Entries[j].Query)
+		for entry := range table.Listeners[i].Entries() {
+			note(&headers, "h:", entry.Headers)
+			note(&params, "q:", entry.Query)
 		}
 	}
 	slices.Sort(headers)

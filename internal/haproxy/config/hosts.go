@@ -31,7 +31,7 @@ type hostSet struct {
 // hostPart is what one hostname of a listener, which is given by its index, has in the maps.
 type hostPart struct {
 	listener int
-	madeOf   []routing.Entry
+	madeOf   *routing.Host
 	// entries are its own, shared and lists name others.
 	entries       []MapEntry
 	shared, lists []string
@@ -55,29 +55,24 @@ func newHostChange(table routing.Table, before *hostSet) hostChange {
 		listeners: table.Listeners, parts: make([][]*hostPart, len(table.Listeners)), shared: map[string][]MapEntry{}, lists: conditionLists{},
 	}}
 	for i := range table.Listeners {
-		c.compare(i, table.Listeners[i].Entries, before.parts[i])
+		c.compare(i, table.Listeners[i].Hosts, before.parts[i])
 	}
 	return c
 }
 
 // compare takes the parts of a listener from those before, which are in the same order, or adds new ones.
-func (c *hostChange) compare(listener int, entries []routing.Entry, before []*hostPart) {
-	parts := make([]*hostPart, 0, len(before))
-	for len(entries) > 0 {
-		hostname, n := entries[0].Hostname, 1
-		for n < len(entries) && entries[n].Hostname == hostname {
-			n++
-		}
-		for len(before) > 0 && routing.CompareHostnames(before[0].madeOf[0].Hostname, hostname) < 0 {
+func (c *hostChange) compare(listener int, hosts []*routing.Host, before []*hostPart) {
+	parts := make([]*hostPart, 0, len(hosts))
+	for _, host := range hosts {
+		for len(before) > 0 && before[0].madeOf != host && routing.CompareHostnames(before[0].madeOf.Name, host.Name) <= 0 {
 			c.gone, before = append(c.gone, before[0]), before[1:]
 		}
-		if len(before) > 0 && slices.EqualFunc(before[0].madeOf, entries[:n], sameEntry) {
+		if len(before) > 0 && before[0].madeOf == host {
 			parts, before = append(parts, before[0]), before[1:]
 		} else {
-			part := &hostPart{listener: listener, madeOf: slices.Clone(entries[:n]), isPlain: !slices.ContainsFunc(entries[:n], needsRules)}
+			part := &hostPart{listener: listener, madeOf: host, isPlain: !slices.ContainsFunc(host.Entries, needsRules)}
 			c.added, parts = append(c.added, part), append(parts, part)
 		}
-		entries = entries[n:]
 	}
 	c.gone = append(c.gone, before...)
 	c.set.parts[listener] = parts
@@ -95,14 +90,14 @@ func needsRules(entry routing.Entry) bool {
 		slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return !isEmpty(rule, target.Headers) })
 }
 
-// withoutPlain returns a table without the entries that the skeleton needs no rules for, which are most.
+// withoutPlain returns a table without the hosts that the skeleton needs no rules for, which are most.
 func (s *hostSet) withoutPlain(table routing.Table) routing.Table {
 	table.Listeners = slices.Clone(table.Listeners)
 	for i := range table.Listeners {
-		table.Listeners[i].Entries = nil
+		table.Listeners[i].Hosts = nil
 		for _, part := range s.parts[i] {
 			if !part.isPlain {
-				table.Listeners[i].Entries = append(table.Listeners[i].Entries, part.madeOf...)
+				table.Listeners[i].Hosts = append(table.Listeners[i].Hosts, part.madeOf)
 			}
 		}
 	}
@@ -113,7 +108,7 @@ func (s *hostSet) withoutPlain(table routing.Table) routing.Table {
 func (c *hostChange) keys(parts []*hostPart) map[sectionKey]bool {
 	keys := map[sectionKey]bool{}
 	for _, part := range parts {
-		for _, entry := range part.madeOf {
+		for _, entry := range part.madeOf.Entries {
 			for _, target := range entry.Rule.Targets {
 				keys[keyOf(target.Backend, entry.Rule, isConnection(&c.set.listeners[part.listener]))] = true
 			}
@@ -134,12 +129,6 @@ func (c *hostChange) take() {
 			}
 		}
 	}
-}
-
-// sameEntry says whether two entries of a table are the same. Rules are shared by a table and the next.
-func sameEntry(a, b routing.Entry) bool {
-	return a.Rule == b.Rule && a.Hostname == b.Hostname && a.PathType == b.PathType && a.Path == b.Path && a.Method == b.Method &&
-		slices.Equal(a.Headers, b.Headers) && slices.Equal(a.Query, b.Query)
 }
 
 // finish makes the entries of MapFile.

@@ -144,7 +144,7 @@ func describe(table routing.Table) string {
 	var b strings.Builder
 	for _, listener := range table.Listeners {
 		fmt.Fprintf(&b, "listener %s %d %q\n", listener.Name, listener.Port, listener.Hostname)
-		for _, entry := range listener.Entries {
+		for entry := range listener.Entries() {
 			fmt.Fprintf(&b, "  %q %d %s %s %v %v -> %s %d\n", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query, entry.Rule.Route, entry.Rule.Index)
 		}
 	}

@@ -114,8 +114,8 @@ func appendListener(entries []MapEntry, listener *routing.Listener) []MapEntry {
 
 // addHost adds the entries of one hostname, which are in the order of precedence: exact paths, then regular expressions,
 // then prefixes, the longest first.
-func (b *mapBuilder) addHost(entries []routing.Entry) {
-	hostname := entries[0].Hostname
+func (b *mapBuilder) addHost(host *routing.Host) {
+	hostname, entries := host.Name, host.Entries
 	place := "p/" + b.listener.Name + "/" + hostKey(hostname)
 	if hostname != "" && !isWildcard(hostname) {
 		if b.in.Table.ListenerFor(b.listener.Port, hostname) != b.listener {

@@ -184,8 +184,8 @@ func wildcardDepths(table routing.Table) []int {
 	}
 	for i := range table.Listeners {
 		note(table.Listeners[i].Hostname)
-		for j := range table.Listeners[i].Entries {
-			note(table.Listeners[i].Entries[j].Hostname)
+		for _, host := range table.Listeners[i].Hosts {
+			note(host.Name)
 		}
 	}
 	var depths []int

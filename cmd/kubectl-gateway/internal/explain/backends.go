@@ -87,7 +87,8 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 // isUsable asks the renderer whether it would send requests to a backend that had an endpoint.
 func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) bool {
 	alone := routing.Rule{MaxBody: -1, Targets: []routing.Target{{Backend: backend, Weight: 1}}}
-	own := routing.Listener{Name: listener.Name, Port: listener.Port, Protocol: "HTTP", Entries: []routing.Entry{{PathType: routing.Prefix, Path: "/", Rule: &alone}}}
+	host := routing.Host{Entries: []routing.Entry{{PathType: routing.Prefix, Path: "/", Rule: &alone}}}
+	own := routing.Listener{Name: listener.Name, Port: listener.Port, Protocol: "HTTP", Hosts: []*routing.Host{&host}}
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
 		own.Protocol = listener.Protocol
 	}

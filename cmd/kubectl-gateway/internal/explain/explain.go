@@ -67,7 +67,7 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	match, found := table.Match(r.Request)
 	e.passBy(listener, match.Entry, r.Request, limit)
 	switch {
-	case !found && e.OtherHosts == len(listener.Entries):
+	case !found && len(e.Passed)+e.More == 0:
 		return e.refuse("404: listener %s has no route for the host %s%s", listener.Name, host, hosts(listener))
 	case !found:
 		return e.refuse("404: the request meets no rule of listener %s", listener.Name)
@@ -165,8 +165,7 @@ func isMoreSpecific(a, b string) bool {
 func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r routing.Request, limit int) {
 	path, _ := routing.CanonicalPath(r.Path)
 	var close, far []Passed
-	for i := range listener.Entries {
-		entry := &listener.Entries[i]
+	for entry := range listener.Entries() {
 		if entry == met {
 			break
 		}
@@ -197,10 +196,9 @@ const maxHosts = 5
 // hosts names some of those that a listener has routes for.
 func hosts(listener *routing.Listener) string {
 	var names []string
-	for i := range listener.Entries {
-		names = append(names, listener.Entries[i].Hostname)
+	for _, host := range listener.Hosts {
+		names = append(names, host.Name)
 	}
-	names = slices.Compact(names)
 	switch {
 	case len(names) == 0:
 		return ""
@@ -222,7 +220,7 @@ func failures(entry *routing.Entry, r routing.Request, path string) failure {
 		if part.Path == "" {
 			part.PathType, part.Path = routing.Prefix, "/"
 		}
-		table := routing.Table{Listeners: []routing.Listener{{Port: r.Port, Entries: []routing.Entry{part}}}}
+		table := routing.Table{Listeners: []routing.Listener{{Port: r.Port, Hosts: []*routing.Host{{Name: part.Hostname, Entries: []routing.Entry{part}}}}}}
 		_, ok := table.Match(r)
 		return ok
 	}
