@@ -14,16 +14,18 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 )
 
-// BenchmarkChange measures what one change among many routes, each with a hostname and a Service of its own, costs the agent, from its
-// caches to HAProxy's answer. Of what is written to the disk a moment later, the part counts that falls into the run.
+// BenchmarkChange measures what one change among many rules costs the agent, from its caches to HAProxy's answer. Each route has a hostname
+// and a Service of its own, and one rule; in the last size, four. Of what is written to the disk a moment later, the part counts that falls
+// into the run.
 func BenchmarkChange(b *testing.B) {
-	for _, routes := range []int{10, 1000, 4000} {
-		r := newPassRig(b, routes)
+	for _, size := range []struct{ routes, rules int }{{10, 10}, {1000, 1000}, {4000, 4000}, {2500, 10_000}} {
+		r := newPassRig(b, size.routes)
+		r.repeatRules(size.rules / size.routes)
 		r.agent.pass(b.Context())
 		r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
 		time.Sleep(2 * time.Second) // for a younger worker, endpoints are written to the disk at once
 		r.agent.pass(b.Context())
-		b.Run(fmt.Sprintf("endpoint/routes=%d", routes), func(b *testing.B) {
+		b.Run(fmt.Sprintf("endpoint/rules=%d", size.rules), func(b *testing.B) {
 			i := int32(0)
 			r.measure(b, func() {
 				i++
@@ -32,7 +34,7 @@ func BenchmarkChange(b *testing.B) {
 				r.agent.watch.touch(slice)
 			})
 		})
-		b.Run(fmt.Sprintf("rule/routes=%d", routes), func(b *testing.B) {
+		b.Run(fmt.Sprintf("rule/rules=%d", size.rules), func(b *testing.B) {
 			// Nothing of one is in the memory of the other, as it is with what comes from the API server.
 			seen, next := r.decoded(), r.decoded()
 			r.measure(b, func() {
@@ -81,6 +83,18 @@ func newPassRig(t testing.TB, routes int) *passRig {
 	}
 	r.put(r.agent.watch.gateways, r.gatewaySeen)
 	return r
+}
+
+// repeatRules gives each route some rules, which differ in their paths.
+func (r *passRig) repeatRules(n int) {
+	for i := range r.gatewaySeen.Spec.Routes {
+		route := &r.gatewaySeen.Spec.Routes[i]
+		for j := 1; j < n; j++ {
+			rule := *route.Rules[0].DeepCopy()
+			rule.Matches[0].Path.Value = fmt.Sprintf("/rule-%d", j)
+			route.Rules = append(route.Rules, rule)
+		}
+	}
 }
 
 func (r *passRig) put(informer cache.SharedIndexInformer, object any) {
