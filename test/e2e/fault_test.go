@@ -200,10 +200,10 @@ func (c *client) watch(t *testing.T) (stop func() (int, []loss)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	kept := &client{address: c.address, tls: c.tls, http: &http.Client{
-		Timeout: lossTimeout, Transport: &http.Transport{TLSClientConfig: c.tls},
+		Timeout: lossTimeout, Transport: &http.Transport{DialContext: dialAnew, TLSClientConfig: c.tls},
 	}}
 	fresh := &client{address: c.address, tls: c.tls, http: &http.Client{
-		Timeout: lossTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.tls},
+		Timeout: lossTimeout, Transport: &http.Transport{DialContext: dialAnew, DisableKeepAlives: true, TLSClientConfig: c.tls},
 	}}
 	var mutex sync.Mutex
 	var sent int
