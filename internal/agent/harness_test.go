@@ -162,7 +162,7 @@ func (r *rig) createGateway(spec appv1.GatewaySpec, uid ...types.UID) {
 	r.t.Helper()
 	uid = append(uid, "uid-1")
 	gateway := &appv1.Gateway{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: uid[0], Generation: 1}, Spec: spec,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: uid[0], Generation: 1, ResourceVersion: "1"}, Spec: spec,
 	}
 	_, err := r.gateways.AppV1().Gateways(namespace).Create(r.t.Context(), gateway, metav1.CreateOptions{})
 	r.must(err)

@@ -66,17 +66,18 @@ type reporter struct {
 	// confirmed is called with the generation of a report that the API server took in, unless a newer one was said to be live
 	// everywhere then.
 	confirmed func(generation int64)
-	// wake holds an element when wanted changed.
+	// wake holds an element when there is something to write.
 	wake chan struct{}
 
 	mu sync.Mutex
 	// wanted is the newest report, valid once there is one.
 	wanted report
 	valid  bool
-	// written is the report that the API server took in last, and made this version of the Gateway of.
+	// written is the report that is in the Gateway, as far as is known; the zero value if none is. writtenVersion is the version that the
+	// Gateway had then.
 	written        report
 	writtenVersion string
-	// seen is the entry in the Gateway that was seen last, nil for none, and seenVersion that Gateway's.
+	// seen is the entry in the Gateway that was seen last, nil for none, and seenVersion that Gateway's version.
 	seen        *appv1.ProxyStatus
 	seenVersion string
 }
@@ -105,33 +106,47 @@ func (r *reporter) set(wanted report) {
 	r.rouse()
 }
 
-// observe takes in the entry that was seen in a version of the Gateway, nil for none. If somebody took away what was written, it is
-// written again.
+// observe takes in the entry that was seen in a version of the Gateway, nil for none. What was written is written again if somebody
+// took it away.
 func (r *reporter) observe(entry *appv1.ProxyStatus, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	wentBack := isNewer(r.seenVersion, version)
 	r.seen, r.seenVersion = entry, version
-	if r.valid && !r.told() {
+	if wentBack {
+		r.lose() // etcd was restored from a backup.
+		return
+	}
+	r.compare()
+}
+
+// compare looks for what was written in what was seen, if that is newer. It is called after each of both: the answer to a write may come
+// after the news of what happened next.
+func (r *reporter) compare() {
+	if !isNewer(r.seenVersion, r.writtenVersion) {
+		return
+	}
+	seen := report{uid: r.written.uid, live: r.written.live}
+	if r.seen != nil {
+		seen.generation, seen.message, seen.problems = r.seen.ObservedGeneration, r.seen.Message, r.seen.Problems
+	}
+	if r.seen == nil || !r.written.equal(seen) {
+		r.lose()
+	}
+}
+
+// lose notes that what was written is not in the Gateway any more.
+func (r *reporter) lose() {
+	if r.writtenVersion != "" {
+		r.written, r.writtenVersion = report{}, ""
 		r.rouse()
 	}
 }
 
-// told says whether the API server has wanted. What was seen counts if it is newer than what was written: the answer to a write may come
-// after the news of what happened next.
-func (r *reporter) told() bool {
-	if !r.written.equal(r.wanted) {
-		return false
-	}
-	if !isNewer(r.seenVersion, r.writtenVersion) {
-		return true
-	}
-	return r.seen != nil && r.wanted.equal(report{r.wanted.uid, r.seen.ObservedGeneration, r.wanted.live, r.seen.Message, r.seen.Problems})
-}
-
-// isNewer compares two versions of one object.
+// isNewer compares two versions of one object; "" is none.
 func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err != nil && version != than || order > 0
+	return err == nil && order > 0
 }
 
 func (r *reporter) rouse() {
@@ -170,7 +185,7 @@ func (r *reporter) run(ctx context.Context) {
 // write applies the newest report, if the API server does not have it yet.
 func (r *reporter) write(ctx context.Context) error {
 	r.mu.Lock()
-	wanted, done := r.wanted, !r.valid || r.told()
+	wanted, done := r.wanted, !r.valid || r.written.equal(r.wanted)
 	r.mu.Unlock()
 	if done {
 		return nil
@@ -197,6 +212,7 @@ func (r *reporter) write(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.written, r.writtenVersion = wanted, gateway.ResourceVersion
+	r.compare()
 	return nil
 }
 

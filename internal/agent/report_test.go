@@ -43,7 +43,7 @@ func TestAReportIsWrittenOnceAndRemovedAtTheEnd(t *testing.T) {
 		r.expectReport(3, "generation 4: no")
 	}
 	// What the watch shows is what was written: nothing to do.
-	reporter.observe(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3, Message: "generation 4: no"}, "2")
+	reporter.observe(&appv1.ProxyStatus{Pod: podName, ObservedGeneration: 3, Message: "generation 4: no"}, "1")
 	reporter.set(report{uid: "uid-1", generation: 4})
 	r.expectReport(4, "")
 	if got := writes.Load(); got != 2 {
@@ -114,6 +114,9 @@ func TestAnEntryThatIsOlderThanTheReportIsNoNews(t *testing.T) {
 	expectWrites(2)
 	reporter.observe(nil, "101")
 	expectWrites(3)
+	// etcd was restored from a backup.
+	reporter.observe(nil, "50")
+	expectWrites(4)
 }
 
 func TestAReportIsTriedAgain(t *testing.T) {

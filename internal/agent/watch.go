@@ -37,7 +37,7 @@ type watcher struct {
 }
 
 // newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and
-// reported with the pod's entry in the Gateway's status, or nil, and the Gateway's resource version, whenever there is a new one.
+// reported with the pod's entry in the Gateway's status, or nil, and the Gateway's resource version, whenever the Gateway was written.
 func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus, version string)) (*watcher, error) {
 	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed, touched: map[string]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
