@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -200,6 +201,32 @@ func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
 	r.startHAProxy()
 	r.expectBody("/", "one")
 	r.expectReport(1, "")
+}
+
+// An edit while HAProxy cannot start on what is on the disk writes all of it anew, also what is as it was.
+func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
+	r, _ := serving(t)
+	r.haproxy.Stop()
+	r.must(os.WriteFile(filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile), []byte("\x00garbage\n"), 0o600))
+	r.eventually("the pod is not ready", func() error {
+		if r.agent.probes.ready() == nil {
+			return errors.New("it is")
+		}
+		return nil
+	})
+	spec := r.spec("api")
+	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/other"
+	generation := r.edit(spec)
+	r.eventually("the edit is on the disk", func() error {
+		content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, config.MapFile))
+		if err == nil && !strings.Contains(string(content), "/other/") {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	r.startHAProxy()
+	r.expectBody("/other", "one")
+	r.expectReport(generation, "")
 }
 
 func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {

@@ -239,6 +239,9 @@ func (a *Agent) write(want load, next step) error {
 		files[provenName] = []byte(checksum(files))
 		a.provenID = want.id
 	}
+	if !a.state.up {
+		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
+	}
 	if err := a.store.write(want.id, files); err != nil {
 		return err
 	}
