@@ -69,7 +69,7 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
 	flags.StringVar(&o.master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
-	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/haproxy.cfg in it")
+	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", resources.CertificatesDir,
 		"`directory` with SECRET/tls.crt, without keys, for each -secret")

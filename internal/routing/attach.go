@@ -18,7 +18,7 @@ type attachment struct {
 	want string
 	// entries are the route's, without a hostname.
 	entries []Entry
-	// touched are the hosts that get them. Nil stands for all: the others have them already.
+	// touched are the hosts that get them, as the others have them already. Nil stands for all.
 	touched map[string]bool
 }
 

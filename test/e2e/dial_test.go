@@ -20,7 +20,7 @@ var sourcePortsTaken atomic.Uint32
 // all clients are on one machine here; and of a connection that was reset, the node's connection tracking remembers for 10 s where it went, and sends a
 // new one from the same port there, too, whatever the Service's endpoints are by now.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
-	for {
+	for ctx.Err() == nil {
 		port := firstSourcePort + int(sourcePortsTaken.Add(1)%sourcePorts)
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -28,4 +28,5 @@ func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 			return conn, err
 		}
 	}
+	return nil, ctx.Err()
 }

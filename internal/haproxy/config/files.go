@@ -13,8 +13,8 @@ import (
 const (
 	ConfigFile = "haproxy.cfg"
 	MapFile    = "routes.map"
-	// LoadFile is read before ConfigFile: who reads one of an old configuration and one of a new one has the old load ID, and is
-	// not taken for one that runs the new.
+	// LoadFile is read before ConfigFile: a HAProxy that reads one of an old configuration and the other of a new one shows the old load
+	// ID, and is not taken for one that runs the new.
 	LoadFile = "load.cfg"
 )
 

@@ -72,7 +72,7 @@ type Bind struct {
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's expressions
 // cannot quote anything else.
 type Paths struct {
-	// ConfigDir holds haproxy.cfg and routes.map.
+	// ConfigDir holds load.cfg, haproxy.cfg and routes.map.
 	ConfigDir string
 	// RunDir holds the sockets.
 	RunDir string

@@ -183,7 +183,7 @@ func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
 	return nil
 }
 
-// read returns the arguments by which HAProxy reads the configuration, as in a pod.
+// read returns the arguments by which HAProxy reads the configuration: as in a pod, but that LoadFile need not be there for a check.
 func read(paths config.Paths) []string {
 	var arguments []string
 	for _, name := range []string{config.LoadFile, config.ConfigFile} {

@@ -31,8 +31,7 @@ type proxy struct {
 
 func (p *proxy) files(loadID, extra string) map[string][]byte {
 	cfg := fmt.Sprintf(`global
-    description "test load=%[1]s"
-    stats socket %[2]s/worker.sock mode 600 level admin expose-fd listeners
+    stats socket %[1]s/worker.sock mode 600 level admin expose-fd listeners
     hard-stop-after 5s
 defaults
     mode http
@@ -40,13 +39,15 @@ defaults
     timeout server 5s
     timeout connect 1s
 frontend f
-    bind 127.0.0.1:%[3]d
-    http-request return status 200 content-type text/plain lf-string "%%[path,map_str(%[4]s,none)]" if { path_beg /map/ }
+    bind 127.0.0.1:%[2]d
+    http-request return status 200 content-type text/plain lf-string "%%[path,map_str(%[3]s,none)]" if { path_beg /map/ }
     default_backend b
 backend b
     balance random(2)
-%[5]s`, loadID, p.Paths.RunDir, p.port, p.Paths.MapPath(), extra)
-	return map[string][]byte{config.ConfigFile: []byte(cfg), config.MapFile: []byte("/map/a first\n")}
+%[4]s`, p.Paths.RunDir, p.port, p.Paths.MapPath(), extra)
+	return map[string][]byte{
+		config.LoadFile: config.LoadContent("shop", "web", loadID), config.ConfigFile: []byte(cfg), config.MapFile: []byte("/map/a first\n"),
+	}
 }
 
 func startProxy(t *testing.T) *proxy {

@@ -40,7 +40,7 @@ type Master struct {
 // NewMaster returns the master that listens on the socket, a path. Nothing is opened yet.
 func NewMaster(socket string) *Master { return &Master{socket: socket} }
 
-// Reload makes HAProxy load its configuration file anew and returns when the master has either started a worker with it
+// Reload makes HAProxy load its configuration files anew and returns when the master has either started a worker with it
 // or refused it, with a *RejectedError. That the new worker answers is for the caller to see, by its load id.
 //
 // HAProxy 2.6 starts the master program anew in the middle of the command, so the connection ends without an answer, and
