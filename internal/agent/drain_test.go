@@ -2,12 +2,19 @@ package agent
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 )
 
@@ -47,18 +54,83 @@ func TestOldWorkersAreBounded(t *testing.T) {
 	}
 }
 
+// TestLiveOnceTheOldWorkerStops: what a reload loads is not said to be live while the worker before may go on as if there were no newer
+// one. Here that one is late to hear of it.
+func TestLiveOnceTheOldWorkerStops(t *testing.T) {
+	r, _ := serving(t)
+	unfinished := r.dial()
+	_, err := io.WriteString(unfinished, "GET / HTTP/1.1\r\n")
+	r.must(err)
+	old, generation := r.freezeDuringReload()
+	r.eventually("a new worker answers", func() error {
+		// What reaches the old one is not answered.
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if now, err := runtime.NewWorker(r.options.Paths.WorkerSocket()).Process(ctx); err != nil || now == old {
+			return fmt.Errorf("%+v answers (%w)", now, err)
+		}
+		return nil
+	})
+	var goesOn atomic.Bool
+	time.AfterFunc(200*time.Millisecond, func() {
+		goesOn.Store(true)
+		_ = syscall.Kill(old.PID, syscall.SIGCONT)
+	})
+	r.expectReport(generation, "")
+	if !goesOn.Load() {
+		t.Error("the generation is reported before the old worker has heard of it")
+	}
+	if info := r.haproxy.Master(fmt.Sprintf("@!%d show info", old.PID)); !strings.Contains(info, "\nStopping: 1\n") {
+		t.Errorf("the old worker does not stop:\n%s", info)
+	}
+}
+
+// TestLiveThoughTheOldWorkerHangs: a worker that does not go on answers no requests, so that nothing waits for it for long.
+func TestLiveThoughTheOldWorkerHangs(t *testing.T) {
+	t.Parallel()
+	r, _ := serving(t)
+	_, generation := r.freezeDuringReload()
+	r.expectReport(generation, "")
+}
+
+// freezeDuringReload edits the Gateway and stops HAProxy's worker when the agent has seen that it is well. It returns the worker, which
+// goes on with SIGCONT, and the generation that the agent makes HAProxy load.
+func (r *rig) freezeDuringReload() (runtime.Process, int64) {
+	r.t.Helper()
+	old := r.process()
+	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGSTOP))
+	generation := r.edit(r.retrying("api", "other"))
+	r.eventually("the agent asks HAProxy's master", func() error {
+		if haproxytest.Connections(r.t, r.haproxy.MasterSocket) == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	r.must(syscall.Kill(old.PID, syscall.SIGSTOP))
+	r.t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
+	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGCONT))
+	return old, generation
+}
+
 // keepOpen sends a request on a connection that stays open.
 func (r *rig) keepOpen() net.Conn {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
-	r.must(err)
-	r.t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	conn := r.dial()
+	_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	r.must(err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	r.must(err)
 	_, err = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	r.must(err)
+	return conn
+}
+
+// dial opens a connection that stays open until the end of the test at the latest.
+func (r *rig) dial() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
+	r.must(err)
+	r.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -20,6 +20,8 @@ const (
 	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
 	liveTimeout = 10 * time.Second
 	livePoll    = 2 * time.Millisecond
+	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests either.
+	stoppingTimeout = 5 * time.Second
 	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
 	stuckGrace = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
@@ -299,11 +301,25 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	return nil
 }
 
-// load makes HAProxy load what is on the disk and returns the worker that runs it.
+// load makes HAProxy load what is on the disk and returns the worker that runs it, once the one before stops.
 func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	if err := a.master.Reload(ctx); err != nil {
 		return runtime.Process{}, err
 	}
+	process, err := a.awaitLive(ctx, id)
+	if err != nil {
+		return runtime.Process{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stoppingTimeout)
+	defer cancel()
+	if err := a.master.AwaitStopping(ctx, a.state.worker.PID); err != nil {
+		glog.Warningf("HAProxy runs %s, but may answer some requests by the configuration before: %v", id, err)
+	}
+	return process, nil
+}
+
+// awaitLive returns the worker that runs a load, when it answers.
+func (a *Agent) awaitLive(ctx context.Context, id string) (runtime.Process, error) {
 	tick := time.NewTicker(livePoll)
 	defer tick.Stop()
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)

@@ -219,6 +219,17 @@ func binary(t testing.TB) string {
 	return path
 }
 
+// Connections returns how many connections a socket, a path, has that were not accepted yet, or not closed.
+func Connections(t testing.TB, socket string) int {
+	t.Helper()
+	// The listener itself is in it too.
+	sockets, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatalf("failed to read which sockets are connected: %v", err)
+	}
+	return strings.Count(string(sockets), socket) - 1
+}
+
 // ask sends one request to a command line of HAProxy, which closes the connection after its answer; the master does so
 // only if we close our side.
 func ask(socket, request string) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -283,7 +282,7 @@ func TestReloadAfterAnother(t *testing.T) {
 	p.WriteFiles(p.files("two", ""))
 	reloaded := make(chan error, 1)
 	go func() { reloaded <- p.master.Reload(t.Context()) }()
-	for connections(t, p.MasterSocket) < 2 {
+	for haproxytest.Connections(t, p.MasterSocket) < 2 {
 		goruntime.Gosched()
 	}
 	must(t, syscall.Kill(p.PID, syscall.SIGCONT))
@@ -302,13 +301,4 @@ func TestSlowReload(t *testing.T) {
 	if _, err := p.master.request(t.Context()); err != nil && !isHangUp(err) {
 		t.Error(err)
 	}
-}
-
-// connections returns how many connections a socket has that were not accepted yet, or not closed.
-func connections(t *testing.T, socket string) int {
-	t.Helper()
-	// The listener itself is in it too.
-	sockets, err := os.ReadFile("/proc/net/unix")
-	must(t, err)
-	return strings.Count(string(sockets), socket) - 1
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,8 @@ const (
 	startTimeout = 5 * time.Second
 	// reloadTimeout bounds a reload: 2.6 takes 35 ms for a small configuration, 2 s for 10,000 backends.
 	reloadTimeout = 30 * time.Second
-	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again.
+	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again, and a worker that does not
+	// stop yet.
 	reloadPoll = 2 * time.Millisecond
 )
 
@@ -76,6 +78,26 @@ func (m *Master) Reload(ctx context.Context) error {
 		return errors.New("failed to ask HAProxy's master for a reload: it was starting anew and did not take the request")
 	}
 	return &RejectedError{}
+}
+
+// AwaitStopping returns when the worker of the PID stops, or is gone, or ctx ends, which is an error. A worker that stops takes no new
+// connections, and its answer to a request on one that it has says that it is the last. From 3.1 on, HAProxy's master sends the signal
+// for that when the newer worker is ready, before that (in 2.6) the newer one does; in both, the old one may be slower to take the signal
+// than the newer one to answer.
+func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
+	tick := time.NewTicker(reloadPoll)
+	defer tick.Stop()
+	for {
+		info, err := exchange(ctx, m.socket, fmt.Sprintf("@!%d show info\n", pid))
+		if err == nil && (parseFields(info)["Stopping"] == "1" || strings.HasPrefix(info, "Can't find the target PID")) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("worker %d did not say that it stops: %w", pid, cmp.Or(err, ctx.Err()))
+		case <-tick.C:
+		}
+	}
 }
 
 // request asks for a reload, again while another goes on, and returns the answer, which from 2.7 on comes after the load.
