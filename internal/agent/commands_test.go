@@ -116,7 +116,7 @@ func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 
 	good, _, err := r.agent.store.open()
 	r.must(err)
-	r.must(r.agent.store.write("load-bad", map[string][]byte{config.LoadFile: nil, config.ConfigFile: []byte("no such keyword\n")}))
+	r.must(r.agent.store.write("load-bad", sources(config.LoadFile, "", config.ConfigFile, "no such keyword\n"), false))
 	r.must(r.agent.store.point("load-bad"))
 	master := runtime.NewMaster(r.haproxy.MasterSocket)
 	for range 60 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -38,7 +39,9 @@ type store struct {
 	// newest is the configuration that was written last.
 	newest struct {
 		id    string
-		files map[string][]byte
+		files map[string]config.Source
+		// sums are the checksums of the files.
+		sums map[string]uint32
 	}
 }
 
@@ -69,40 +72,43 @@ func (s *store) open() (id string, proven bool, err error) {
 	if err != nil || len(mark) == 0 {
 		return id, false, nil //nolint:nilerr // without the mark, or with one that was only begun, it is not proven
 	}
-	files, err := s.read(id)
-	if err != nil || string(mark) != checksum(files) {
+	sums, err := s.sums(id)
+	if err != nil || !bytes.Equal(mark, checksum(sums)) {
 		glog.Errorf("The configuration %s on disk is damaged (%v): waiting for the API server to make another one", id, err)
 		return "", false, os.Remove(s.current)
 	}
 	return id, true, nil
 }
 
-// read returns the files of a configuration.
-func (s *store) read(id string) (map[string][]byte, error) {
+// sums returns the checksums of the files of a configuration, but of the mark.
+func (s *store) sums(id string) (map[string]uint32, error) {
 	entries, err := os.ReadDir(s.dir(id))
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
+	sums := map[string]uint32{}
 	for _, entry := range entries {
-		if files[entry.Name()], err = os.ReadFile(filepath.Join(s.dir(id), entry.Name())); err != nil {
+		if strings.HasPrefix(entry.Name(), provenName) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(s.dir(id), entry.Name()))
+		if err != nil {
 			return nil, err
 		}
+		sums[entry.Name()] = crc32.Checksum(content, castagnoli)
 	}
-	return files, nil
+	return sums, nil
 }
 
-// checksum tells the content of files but the mark.
-func checksum(files map[string][]byte) string {
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !strings.HasPrefix(name, provenName) {
-			// Writing to a hash never fails.
-			_, _ = fmt.Fprintf(sum, "%s %d ", name, len(files[name]))
-			_, _ = sum.Write(files[name])
-		}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum tells the content of files, which are given by their checksums.
+func checksum(sums map[string]uint32) []byte {
+	var lines []byte
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		lines = fmt.Appendf(lines, "%s %08x\n", name, sums[name])
 	}
-	return fmt.Sprintf("%08x\n", sum.Sum32())
+	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(lines, castagnoli))
 }
 
 // certificates returns those that are in the configuration that the symlink points to.
@@ -134,26 +140,33 @@ func (s *store) nextID() string {
 	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
 }
 
-// write puts a configuration on disk, for good, without making it the current one. What the one before has too is linked: to write
-// it anew takes a disk some milliseconds a file.
-func (s *store) write(id string, files map[string][]byte) error {
-	dir := s.dir(id)
+// write puts a configuration on disk, for good, without making it the current one; proven says that HAProxy is sure to accept it. What the
+// one before has too is linked: to write it anew takes a disk some milliseconds a file.
+func (s *store) write(id string, files map[string]config.Source, proven bool) error {
+	dir, sums := s.dir(id), map[string]uint32{}
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
-		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
+		if before, ok := s.newest.files[name]; ok && before.Equal(files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
+			sums[name] = s.newest.sums[name]
 			continue
 		}
-		if err := writeFile(path, files[name]); err != nil {
+		var err error
+		if sums[name], err = writeFile(path, files[name]); err != nil {
 			return fmt.Errorf("failed to write %s: %w", name, err)
+		}
+	}
+	if proven {
+		if _, err := writeFile(filepath.Join(dir, provenName), config.SourceOf(checksum(sums))); err != nil {
+			return fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
 	if err := syncDir(dir); err != nil {
 		return err
 	}
-	s.newest.id, s.newest.files = id, files
+	s.newest.id, s.newest.files, s.newest.sums = id, files, sums
 	return nil
 }
 
@@ -175,10 +188,10 @@ func (s *store) point(id string) error {
 
 // prove notes that HAProxy has run a configuration.
 func (s *store) prove(id string) error {
-	files, err := s.read(id)
+	sums, err := s.sums(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		err = writeFile(mark+".next", []byte(checksum(files)))
+		_, err = writeFile(mark+".next", config.SourceOf(checksum(sums)))
 	}
 	if err == nil {
 		err = os.Rename(mark+".next", mark)
@@ -191,7 +204,7 @@ func (s *store) prove(id string) error {
 
 // serve notes that the pod was up to date once, for the next agent.
 func (s *store) serve() error {
-	if err := writeFile(s.servedFile(), nil); err != nil {
+	if _, err := writeFile(s.servedFile(), config.Source{}); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
 	return nil
@@ -224,17 +237,18 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns when the content is on the disk, where a crash of the machine leaves it. The mark may get lost.
-func writeFile(path string, content []byte) error {
+// writeFile returns the checksum of the content when that is on the disk, where a crash of the machine leaves it. The mark may get lost.
+func writeFile(path string, source config.Source) (uint32, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = file.Write(content)
+	sum := crc32.New(castagnoli)
+	err = source.Write(io.MultiWriter(file, sum))
 	if err == nil && filepath.Base(path) != provenName {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	return sum.Sum32(), errors.Join(err, file.Close())
 }
 
 func syncDir(path string) error {

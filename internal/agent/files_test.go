@@ -1,10 +1,10 @@
 package agent
 
 import (
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gateway/internal/haproxy/config"
@@ -25,13 +25,13 @@ func TestStore(t *testing.T) {
 	}
 	first := s.nextID()
 	certificates := setOf([]certificateID{{"a.tls", "11"}, {"b", "22"}})
-	mustDo(t, s.write(first, map[string][]byte{config.ConfigFile: []byte("one"), certificatesName: formatCertificates(certificates)}))
+	mustDo(t, s.write(first, sources(config.ConfigFile, "one", certificatesName, string(formatCertificates(certificates))), false))
 	if _, err := os.Stat(current); err == nil {
 		t.Error("writing alone made it the current one")
 	}
 	mustDo(t, s.point(first))
 	second := s.nextID()
-	mustDo(t, s.write(second, map[string][]byte{config.ConfigFile: []byte("two")}))
+	mustDo(t, s.write(second, sources(config.ConfigFile, "two"), false))
 	mustDo(t, s.point(second))
 	if got := s.certificates(); len(got) > 0 {
 		t.Errorf("there are no certificates, got %v", got)
@@ -66,8 +66,8 @@ func TestStore(t *testing.T) {
 func TestUnchangedFilesAreLinked(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	first, second := s.nextID(), s.nextID()
-	mustDo(t, s.write(first, map[string][]byte{"same": []byte("a"), "other": []byte("b"), provenName: nil}))
-	mustDo(t, s.write(second, map[string][]byte{"same": []byte("a"), "other": []byte("c"), "new": []byte("d")}))
+	mustDo(t, s.write(first, sources(config.ConfigFile, "a", "other", "b"), true))
+	mustDo(t, s.write(second, sources(config.ConfigFile, "a", "other", "c", "new", "d"), false))
 	same := func(name string) bool {
 		one, err := os.Stat(filepath.Join(s.dir(first), name))
 		mustDo(t, err)
@@ -75,15 +75,28 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 		mustDo(t, err)
 		return os.SameFile(one, other)
 	}
-	if !same("same") || same("other") {
+	if !same(config.ConfigFile) || same("other") {
 		t.Error("the wrong file was linked")
 	}
 	mustDo(t, s.prune(second))
 	third := s.nextID()
-	mustDo(t, s.write(third, map[string][]byte{"same": []byte("a"), "other": []byte("c"), "new": []byte("e")}))
-	files, err := s.read(third)
-	mustDo(t, err)
-	if got := fmt.Sprintf("%s", files); got != "map[new:e other:c same:a]" {
-		t.Errorf("got %s", got)
+	mustDo(t, s.write(third, sources(config.ConfigFile, "a", "other", "c", "new", "e"), true))
+	mustDo(t, s.point(third))
+	for name, want := range map[string]string{config.ConfigFile: "a", "other": "c", "new": "e"} {
+		if content, err := os.ReadFile(filepath.Join(s.current, name)); err != nil || string(content) != want {
+			t.Errorf("%s is %q, %v; want %q", name, content, err, want)
+		}
 	}
+	if id, proven, err := (&store{current: s.current}).open(); id != third || !proven || err != nil {
+		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
+	}
+}
+
+// sources are files of a NAME and a CONTENT each.
+func sources(namesAndContents ...string) map[string]config.Source {
+	files := map[string]config.Source{}
+	for pair := range slices.Chunk(namesAndContents, 2) {
+		files[pair[0]] = config.SourceOf([]byte(pair[1]))
+	}
+	return files
 }

@@ -230,22 +230,18 @@ func (a *Agent) writeBare() error {
 // write puts what the step is to load on the disk, for HAProxy to start on.
 func (a *Agent) write(want load, next step) error {
 	want.id, want.config = a.store.nextID(), next.after
-	var before config.Config
-	if was := &a.state.disk; was.id == a.store.newest.id {
-		before, before.Servers = was.config, was.written
-	}
-	files := want.config.FilesAfter(before, a.store.newest.files[config.ConfigFile])
-	files[config.LoadFile] = config.LoadContent(a.options.Namespace, a.options.Gateway, want.id)
-	files[certificatesName] = formatCertificates(want.certificates)
-	if a.state.proven && next.reload == "" {
-		files[provenName] = []byte(checksum(files))
-		a.provenID = want.id
-	}
+	files := want.config.Sources()
+	files[config.LoadFile] = config.SourceOf(config.LoadContent(a.options.Namespace, a.options.Gateway, want.id))
+	files[certificatesName] = config.SourceOf(formatCertificates(want.certificates))
 	if !a.state.up {
 		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
 	}
-	if err := a.store.write(want.id, files); err != nil {
+	proven := a.state.proven && next.reload == ""
+	if err := a.store.write(want.id, files, proven); err != nil {
 		return err
+	}
+	if proven {
+		a.provenID = want.id
 	}
 	if err := a.store.point(want.id); err != nil {
 		return err

@@ -78,7 +78,7 @@ func TestARestartDoesNotMakeReady(t *testing.T) {
 func TestAMarkThatWasOnlyBegun(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	id := s.nextID()
-	mustDo(t, s.write(id, map[string][]byte{config.ConfigFile: []byte("one")}))
+	mustDo(t, s.write(id, sources(config.ConfigFile, "one"), false))
 	mustDo(t, s.point(id))
 	mustDo(t, s.prove(id))
 	if got, proven, err := s.open(); got != id || !proven || err != nil {

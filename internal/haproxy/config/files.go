@@ -1,8 +1,11 @@
 package config
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,30 +35,71 @@ func LoadContent(namespace, name, id string) []byte {
 }
 
 // Files returns the content of every file but LoadFile, by name.
-func (c Config) Files() map[string][]byte { return c.FilesAfter(Config{}, nil) }
-
-// FilesAfter makes the same as Files, and shares haproxy.cfg with an earlier configuration, which is given, if it has the same.
-func (c Config) FilesAfter(before Config, configBefore []byte) map[string][]byte {
-	files := map[string][]byte{ConfigFile: configBefore}
-	if configBefore == nil || !c.hasSameSections(before) {
-		files[ConfigFile] = c.configFile()
+func (c Config) Files() map[string][]byte {
+	files := map[string][]byte{}
+	for name, source := range c.Sources() {
+		var content bytes.Buffer
+		_ = source.Write(&content) // a buffer takes everything
+		files[name] = content.Bytes()
 	}
-	for name, entries := range c.Maps {
-		size := 0
-		for _, entry := range entries {
-			size += len(entry.Key) + len(entry.Value) + len(" \n")
-		}
-		content := make([]byte, 0, size)
-		for _, entry := range entries {
-			content = append(content, entry.Key...)
-			content = append(content, ' ')
-			content = append(content, entry.Value...)
-			content = append(content, '\n')
-		}
-		files[name] = content
-	}
-	maps.Copy(files, c.Static)
 	return files
+}
+
+// Source is what a file is made of. Its content is made only when it is written: most files are the same after a change, and some large.
+type Source struct {
+	// One of these is set.
+	config  *Config
+	entries []MapEntry
+	content []byte
+}
+
+// Sources returns what every file but LoadFile is made of, by name.
+func (c Config) Sources() map[string]Source {
+	sources := map[string]Source{ConfigFile: {config: &c}}
+	for name, entries := range c.Maps {
+		sources[name] = Source{entries: entries}
+	}
+	for name, content := range c.Static {
+		sources[name] = Source{content: content}
+	}
+	return sources
+}
+
+// SourceOf returns the source of a content that is there already.
+func SourceOf(content []byte) Source { return Source{content: content} }
+
+// Equal says whether two sources of one file make the same content. That they do not may be said of some that do.
+func (s Source) Equal(other Source) bool {
+	if s.config != nil && other.config != nil {
+		return s.config.hasSameSections(*other.config)
+	}
+	return s.config == other.config && slices.Equal(s.entries, other.entries) && bytes.Equal(s.content, other.content)
+}
+
+// Write writes the content. An error is that of the writer.
+func (s Source) Write(to io.Writer) error {
+	switch {
+	case s.config != nil:
+		_, err := to.Write(s.config.configFile())
+		return err
+	case len(s.entries) > 0:
+		return writeEntries(to, s.entries)
+	default:
+		_, err := to.Write(s.content)
+		return err
+	}
+}
+
+// writeEntries writes the content of a map file.
+func writeEntries(to io.Writer, entries []MapEntry) error {
+	w := bufio.NewWriterSize(to, 1<<16) // which keeps the first error
+	for _, entry := range entries {
+		_, _ = w.WriteString(entry.Key)
+		_ = w.WriteByte(' ')
+		_, _ = w.WriteString(entry.Value)
+		_ = w.WriteByte('\n')
+	}
+	return w.Flush()
 }
 
 // configFile returns the skeleton with the servers of each backend section at its end.

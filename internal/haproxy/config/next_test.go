@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -21,6 +22,7 @@ func TestNext(t *testing.T) {
 	in.Authorities = map[string][]byte{}
 	all := in.Backends
 	got, compiled := config.Render(in), routing.Compiled{}
+	same := 0
 	for i := range 400 {
 		before := got
 		in.SameBackends = g.IntN(2) == 0
@@ -53,14 +55,31 @@ func TestNext(t *testing.T) {
 		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
 			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
 		}
-		files := got.FilesAfter(before, before.Files()[config.ConfigFile])
-		if want := got.Files(); !reflect.DeepEqual(files, want) {
-			t.Fatalf("seed %d, edit %d: other files after some than without", g.Seed, i)
-		}
+		same += countSameFiles(t, before, got)
 		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {
 			t.Fatalf("seed %d, edit %d: without an edit, something differs", g.Seed, i)
 		}
 	}
+	if same == 0 {
+		t.Error("no file was ever the same")
+	}
+}
+
+// countSameFiles returns how many files of two configurations are said to be the same, and fails the test if one is not.
+func countSameFiles(t *testing.T, a, b config.Config) int {
+	t.Helper()
+	n, files, sources := 0, a.Files(), a.Sources()
+	for name, source := range b.Sources() {
+		before, ok := sources[name]
+		if !ok || !source.Equal(before) {
+			continue
+		}
+		n++
+		if content := b.Files()[name]; !bytes.Equal(content, files[name]) {
+			t.Fatalf("%s is said to be the same; it was\n%s\nand is\n%s", name, files[name], content)
+		}
+	}
+	return n
 }
 
 // TestPlain: what the skeleton has rules for is seen by itself, too, among rules and hostnames that it needs none for.
