@@ -25,13 +25,15 @@ suite() {
 }
 
 # end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster. Most of the
-# time these tests wait, so more run at once than there are cores.
+# time these tests wait, so more run at once than there are cores. With the argument newer, proxies have the HAProxy of the default image.
 end_to_end() {
     if [[ -z ${KUBECONFIG:-} ]]; then
         hack/cluster/cluster.sh up || return 1
-        local images
+        local images newer=""
         images=$(hack/images.sh) || return 1
+        [[ ${1:-} != newer ]] || newer=$(hack/haproxy-image.sh) || return 1
         eval "$images"
+        eval "$newer"
         KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return 1
         export KUBECONFIG
     fi
@@ -58,7 +60,7 @@ faults() {
     (cd test && go test -v -count=1 -timeout=15m ./apiserver/faults)
 }
 
-only=${1:-} has_node=true
+only=${1:-} has_node=true newer=""
 need_go
 need haproxy haproxy
 if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
@@ -70,7 +72,9 @@ fi
 if [[ $only != e2e ]]; then
     suite "Unit tests, with real HAProxy" go test ./...
     if newer=$(hack/haproxy.sh); then
-        suite "Those about HAProxy, with that of the default image" env PATH="$newer:$PATH" go test -count=1 ./internal/haproxy/... ./internal/agent
+        [[ $newer != $(dirname "$(command -v haproxy)") ]] || newer=""
+        [[ -z $newer ]] ||
+            suite "Those about HAProxy, with that of the default image" env PATH="$newer:$PATH" go test -count=1 ./internal/haproxy/... ./internal/agent
     else
         left_out+=("the tests with the HAProxy of the default image were left out: hack/haproxy.sh says why")
     fi
@@ -78,7 +82,10 @@ if [[ $only != e2e ]]; then
     suite "The kubectl plugin" plugin
     suite "Faults of the API server" faults
 fi
-! $has_node || suite "End-to-end tests on a node" end_to_end
+if $has_node; then
+    suite "End-to-end tests on a node" end_to_end
+    [[ -z $newer || -n ${KUBECONFIG:-} ]] || suite "Those, with the HAProxy of the default image" end_to_end newer
+fi
 
 say "Summary"
 printf '  %s\n' "${results[@]}"
