@@ -82,6 +82,11 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 	third := s.nextID()
 	mustDo(t, s.write(third, sources(config.ConfigFile, "a", "other", "c", "new", "e"), true))
 	mustDo(t, s.point(third))
+	files, err := s.sums(third)
+	mustDo(t, err)
+	if len(files) != 3 {
+		t.Errorf("the files are %v", files)
+	}
 	for name, want := range map[string]string{config.ConfigFile: "a", "other": "c", "new": "e"} {
 		if content, err := os.ReadFile(filepath.Join(s.current, name)); err != nil || string(content) != want {
 			t.Errorf("%s is %q, %v; want %q", name, content, err, want)
