@@ -53,7 +53,6 @@ func (h *hitless) editWeights(t *testing.T) {
 func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 	t.Helper()
 	h.answers.reloads(retry != nil)
-	defer h.answers.reloads(false)
 	traffic := newClient(t, h.namespace)
 	var added []appv1.Route
 	for i := range 6 {
@@ -68,6 +67,7 @@ func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 		waitProgrammed(t, h.namespace)
 		h.answers.retire(before)
 		traffic.waitAnswer(t, host, "/"+name, http.StatusOK, "v2")
+		h.someRequests(t)
 	}
 }
 

@@ -115,8 +115,11 @@ func (h *hitless) during(t *testing.T, change string, ended func(load.End) error
 		options := h.options
 		options.Ended = ended
 		sent := load.Start(context.WithoutCancel(t.Context()), options)
-		// Also when do ends the test.
-		defer func() { report(t, change, sent.Stop()) }()
+		// Also when do ends the test. The last answers on connections that a reload met come until the load has stopped.
+		defer func() {
+			report(t, change, sent.Stop())
+			h.answers.reloads(false)
+		}()
 		h.waitTalking(t, sent)
 		do(t)
 	})
