@@ -366,6 +366,42 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// TestAccessLogTellsWhatWasAskedFor: whatever a client sends, its lines parse, and name the request as it was sent, cut where it is long.
+func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	long := "/api/" + strings.Repeat("a", 2000)
+	quotes := `/api/"\` + strings.Repeat(`\`, 5000)
+	for i, c := range []struct{ request, method, host, path string }{
+		{get("shop.example.com", "/api/x?secret"), "GET", "shop.example.com", "/api/x"},
+		{get("Shop.example.com.:80", "/api//%41%22?secret"), "GET", "shop.example.com", "/api//%41%22"},
+		{get("shop.example.com", long), "GET", "shop.example.com", long[:1024]},
+		{get("shop.example.com", "/api/%41"+long), "GET", "shop.example.com", ("/api/%41" + long)[:1024]},
+		{get("shop.example.com", quotes), "GET", "shop.example.com", quotes[:1024]},
+		{get(`"}`, `/api/"}`), "GET", `"}`, `/api/"}`},
+		{get(strings.Repeat("Long.", 60), "/api"), "GET", strings.Repeat("long.", 60)[:253], "/api"},
+		{strings.Replace(get("shop.example.com", "/api"), "GET", "!#$%&'*+-.^_`|~", 1), "!#23$%&'*+-.^_`|~", "shop.example.com", "/api"},
+		{strings.Replace(get("shop.example.com", "/api"), "GET", strings.Repeat("A", 2000), 1), "<BADREQ>", "shop.example.com", "/api"},
+		{strings.Replace(get("shop.example.com", "*"), "GET", "OPTIONS", 1), "OPTIONS", "shop.example.com", "/"},
+		{"GET /api HTTP/1.0\r\n\r\n", "GET", "-", "/api"},
+		{"GET /api HTTP/1.9\r\nHost: a\"b\r\n\r\n", "GET", `a"b`, "/api"},
+		{"nonsense\r\n\r\n", "<BADREQ>", "-", "-"},
+		{strings.Replace(get("shop.example.com", "/api"), "GET", `GE"T`, 1), "<BADREQ>", "-", "-"},
+		{strings.Replace(get("shop.example.com", "/api"), "GET", `GE\T`, 1), "<BADREQ>", "-", "-"},
+	} {
+		newClient(t, g.ports[80]).send(c.request)
+		line := g.accessLog(t, i+1)[i]
+		var got struct{ Method, Host, Path string }
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Errorf("a line of the access log is not JSON: %v: %q", err, line)
+			continue
+		}
+		if got.Method != c.method || got.Host != c.host || got.Path != c.path {
+			t.Errorf("%.100q is logged as %+v, want %q, %q and %q", c.request, got, c.method, c.host, c.path)
+		}
+	}
+}
+
 // accessLog returns the lines of the access log, once there are as many as wanted: HAProxy writes a line after the
 // answer.
 func (g *gateway) accessLog(t *testing.T, count int) []string {

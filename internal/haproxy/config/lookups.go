@@ -219,7 +219,7 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		fmt.Fprintf(b, "    http-request set-var-fmt(txn.%s) \"%s\" if %s\n", name, value, condition)
 	}
 	always := "TRUE"
-	format("facts", `\n%[var(txn.method)]\n%[var(txn.clean)]\n`, always)
+	format("facts", `\n%[method]\n%[var(txn.clean)]\n`, always)
 	for _, header := range headers {
 		name := quoteName(header)
 		literal := routing.QuoteRegex(header)

@@ -22,10 +22,14 @@ func flagged(flag string) string { return "{ var(txn.flags) -m sub " + flag + " 
 
 // writeTLSChecks answers requests over connections that were made for another listener: their certificate, and what was
 // asked of the client, may not be what the request's listener wants. It finds the listener as HAProxy finds a certificate: by
-// the name itself, then by a wildcard for its first label. Requests without TLS and without a program skip this and what follows.
+// the name itself, then by a wildcard for its first label. Requests without TLS and without a program skip this and what follows, and so
+// do those for the listener that was found for an earlier request of the connection in the same map, where no client shows a certificate.
 func writeTLSChecks(b *strings.Builder, in Input) {
 	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath()}
 	b.WriteString("    http-request allow if !{ ssl_fc } !{ var(txn.program) -m found }\n")
+	if !verifiesClients(in, 0) {
+		b.WriteString("    http-request allow if { var(sess.connected),strcmp(txn.listener) eq 0 } { var(sess.version),strcmp(txn.version) eq 0 } !{ var(txn.program) -m found }\n")
+	}
 	unknown := "{ ssl_fc } " + miss("connected")
 	l.set("connected", "var(sess.name),"+l.lookup("str"), "{ ssl_fc }")
 	l.set("connected", "var(sess.wildcard),"+l.lookup("str"), unknown)
@@ -35,6 +39,8 @@ func writeTLSChecks(b *strings.Builder, in Input) {
 	if verifiesClients(in, 0) {
 		b.WriteString(answer + "{ str(m/),concat(,txn.listener)," + l.lookup("str") + " -m found } !{ ssl_c_used }\n")
 		b.WriteString(clientCertificateRules)
+	} else {
+		b.WriteString("    http-request set-var(sess.connected) var(txn.connected) if { ssl_fc }\n    http-request set-var(sess.version) var(txn.version) if { ssl_fc }\n")
 	}
 }
 

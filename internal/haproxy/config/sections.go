@@ -69,9 +69,9 @@ defaults common
 // routingHead starts the section that all frontends of HTTP listeners get their rules from: the rules of a defaults section
 // are run in every frontend that names it, so haproxy.cfg does not repeat them for every port.
 //
-// One access log line is one JSON object. Strings of the client pass the json converter, after they were cut, so that the
-// line is never cut by HAProxy and always parses. What was not found out, as for a request that does not parse, is "-",
-// which is why rule and generation are strings.
+// One access log line is one JSON object, which HAProxy never cuts: routingChecks see to it that txn.host and txn.path can be written as they
+// are, and HAProxy takes no method with a quote or a backslash. What was not found out, as for a request that does not parse, is "-",
+// which is why rule and generation are strings, and its method "<BADREQ>".
 //
 // An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when the
 // worker is told to stop must not meet a closed connection.
@@ -80,7 +80,7 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%[var(txn.method),bytes(0,32),json(utf8s)]","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","path":"%[var(txn.path),bytes(0,1024),json(utf8s)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
 // sessionRules keep what is the same for all requests of a connection: HAProxy would make a text of the client's address anew for each
@@ -109,8 +109,11 @@ const (
 // marks what is unusual; a request that cannot be marked is refused.
 //
 // Usual is a request with one Host, in lower case and without a port, without headers that oddRules may remove or change and without
-// NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot.
-// What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they need no stack.
+// NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot, and not too
+// long for the access log. What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they need no stack.
+//
+// The host and the path of a usual request are text of JSON as they are. Those of an unusual one are cut and made such text before anything
+// else happens to it; txn.given and txn.sent are what it has. A host that passed its check needs that no more.
 //
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy 2.6 lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
@@ -126,27 +129,32 @@ const (
 //
 // HAProxy 2.6 forgets the name of a method that it has no number for, PATCH among them, when it keeps it in a variable, and takes it
 // for OPTIONS from then on. As text, concat(), it stays what it is.
-var routingChecks = `    tcp-request content set-var(txn.method) method,concat()
-    tcp-request content set-var(txn.path) path
+var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content set-var(txn.host) req.fhdr(host,1)
     tcp-request content set-var(txn.clean) var(txn.path) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
     tcp-request content accept if { var(txn.clean) -m found }
+    tcp-request content unset-var(txn.path)
+    tcp-request content unset-var(txn.host)
     tcp-request content set-var(txn.odd) bool(true)
+    tcp-request content set-var(txn.given) req.fhdr(host),lower
+    tcp-request content set-var(txn.sent) path
+    tcp-request content set-var(txn.sent) str(/) if !{ var(txn.sent) -m found }
+    tcp-request content set-var(txn.host) var(txn.given),bytes(0,253),json(utf8s)
+    tcp-request content set-var(txn.path) var(txn.sent),bytes(0,1024),json(utf8s)
     tcp-request content accept unless { var(txn.odd) -m found } { req.ver 1.1 2.0 1.0 3.0 }
-    tcp-request content set-var(txn.path) str(/) if !{ var(txn.path) -m found }
-    tcp-request content set-var(txn.host) req.fhdr(host),lower
     tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
     tcp-request content accept if { req.hdrs -m reg '\x00' }
-    tcp-request content accept if { var(txn.host) -m found } !{ var(txn.host) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
+    tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
     tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }
     tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
-    tcp-request content set-var(txn.host) var(txn.host),host_only,regsub(\.$,)
-    tcp-request content accept if { var(txn.host) -m len gt 253 }
-    tcp-request content set-var(txn.clean) var(txn.path) if { var(txn.path) -m reg '` + usualPath + `' }
+    tcp-request content set-var(txn.given) var(txn.given),host_only,regsub(\.$,)
+    tcp-request content accept if { var(txn.given) -m len gt 253 }
+    tcp-request content set-var(txn.host) var(txn.given)
+    tcp-request content set-var(txn.clean) var(txn.sent) if { var(txn.sent) -m reg '` + plainPath + `' }
     tcp-request content accept if { var(txn.clean) -m found }
-    tcp-request content accept if { var(txn.path) -m sub %00 }
-    tcp-request content accept if { var(txn.path) -m len gt 3200 }
-    tcp-request content set-var(txn.decoded) 'var(txn.path),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'
+    tcp-request content accept if { var(txn.sent) -m sub %00 }
+    tcp-request content accept if { var(txn.sent) -m len gt 3200 }
+    tcp-request content set-var(txn.decoded) 'var(txn.sent),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'
     tcp-request content accept if { var(txn.decoded) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
     tcp-request content set-var(txn.clean) var(txn.decoded)
 `
@@ -154,7 +162,9 @@ var routingChecks = `    tcp-request content set-var(txn.method) method,concat()
 const (
 	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
 	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert:|x-ssl-client-)[a-z0-9-]++:[^\x00\x0A]*+\x0A)*+`
-	usualPath    = `^(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
+	usualPath    = `^(?=.{1,1024}$)` + segments
+	plainPath    = `^` + segments
+	segments     = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
 
 // routingRequest refuses what routingChecks did not come to the end of.
@@ -200,7 +210,7 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
 // routingSimple ends the search of ordinary requests for whom the first lookup finds a backend section and nothing that has to be looked
 // up. It wants the condition that the map has not changed.
 const routingSimple = `    http-request set-var(txn.target) var(txn.hit),field(4,|)
-    http-request allow if { var(txn.hit) -m reg ^[^/?]*$ } !{ var(txn.odd) -m found } %s
+    http-request allow if { var(txn.target) -m found } !{ var(txn.hit),field(5,|) -m found } !{ var(txn.odd) -m found } %s
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
@@ -256,7 +266,8 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
     http-request unset-var(txn.number) if <redirect> { var(txn.scheme) -m str http } { var(txn.number) -m str 80 }
     http-request unset-var(txn.number) if <redirect> { var(txn.scheme) -m str https } { var(txn.number) -m str 443 }
     http-request set-var-fmt(txn.authority) "%[var(txn.authority)]:%[var(txn.number)]" if <redirect> { var(txn.number) -m found }
-    http-request set-var(txn.newpath) var(txn.path) if <redirect> { var(txn.kind) -m len 0 }
+    http-request set-var(txn.newpath) str(/) if <redirect> { var(txn.kind) -m len 0 }
+    http-request set-var(txn.newpath) path if <redirect> { var(txn.kind) -m len 0 }
     http-request set-var-fmt(txn.location) "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath)]" if <redirect>
     http-request set-var-fmt(txn.location) "%[var(txn.location)]?%[query]" if <redirect> { query -m found }
     http-request redirect location "%[var(txn.location)]" code 301 if <redirect> { <status> -m str 301 }

@@ -66,6 +66,8 @@ func answered(t testing.TB, conn net.Conn) bool {
 	}
 }
 
+const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+
 // TestSmugglingOverHTTP2 sends what would become another request, or another header, when it is written as HTTP/1.1.
 func TestSmugglingOverHTTP2(t *testing.T) {
 	t.Parallel()
@@ -82,7 +84,6 @@ func TestSmugglingOverHTTP2(t *testing.T) {
 		}
 		return lines
 	}
-	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	tests := map[string]struct {
 		lines [][2]string
 		body  string
@@ -103,6 +104,7 @@ func TestSmugglingOverHTTP2(t *testing.T) {
 		"Connection":                              {request(line("connection", "close, host")), "", ""},
 		"TE that is not trailers":                 {request(line("te", "gzip")), "", ""},
 		"a request in the method":                 {replace(":method", "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\nPOST"), "", ""},
+		"a quote in the method":                   {replace(":method", `GE"T`), "", ""},
 		"a request in the path":                   {replace(":path", "/a HTTP/1.1\r\nHost: x\r\n\r\nGET /smuggled"), "", ""},
 		"a space in the path":                     {replace(":path", "/a b"), "", ""},
 		"a path without a slash":                  {replace(":path", "a"), "", ""},

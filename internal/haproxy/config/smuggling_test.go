@@ -15,7 +15,6 @@ import (
 // TestSmuggling sends what two parsers may take for different requests. Each probe would smuggle a request for /smuggled.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
-	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	post := func(headers, body string) string {
 		return "POST /a HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n" + body
 	}

@@ -1,9 +1,11 @@
 package config_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,5 +132,72 @@ func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
 		if status, _, resumed := visit(t, g.ports[443], client("partners.example.com", cache)); status != "" || resumed {
 			t.Errorf("a guest's session gets %q from the partners' listener (resumed: %v)", status, resumed)
 		}
+	}
+}
+
+// neighboursWorld has two listeners that ask for no certificates on one port.
+const neighboursWorld = `
+spec:
+  listeners:
+    - {name: a, port: 443, protocol: HTTPS, hostname: a.example.com, tls: {certificateRefs: [{name: a}]}}
+    - {name: b, port: 443, protocol: HTTPS, hostname: b.example.com, tls: {certificateRefs: [{name: b}]}}
+  routes:
+    - name: r
+      rules:
+        - {backendRefs: [{name: one, port: 80}]}
+        - {matches: [{path: {value: /gone}}], filters: [{type: RequestRedirect, requestRedirect: {statusCode: 301}}]}
+backends:
+  - {service: one, port: 80, servers: ["127.0.0.1:1"]}
+certificates:
+  a: [{secret: a, names: [a.example.com]}]
+  b: [{secret: b, names: [b.example.com]}]
+`
+
+// TestEachRequestOfAConnectionIsJudged: what was found for an earlier request goes for those to the same listener, and as long as the map is
+// the same.
+func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority(t)
+	g := startGatewayWith(t, parseWorld(t, neighboursWorld), func(in *config.Input) {
+		in.Paths.CertificateDir = t.TempDir()
+		for _, name := range []string{"a", "b"} {
+			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".example.com"}))
+		}
+	})
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.ports[443]), &tls.Config{ServerName: "a.example.com", RootCAs: ca.Pool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, g.ports[443])
+	c.conn, c.reader = conn, bufio.NewReader(conn)
+	expect := func(host, path string, want int) {
+		t.Helper()
+		if got := c.send(get(host, path)); got.Status != want || c.conn != conn {
+			t.Errorf("%s%s gets %d, want %d (over the same connection: %v)", host, path, got.Status, want, c.conn == conn)
+		}
+	}
+	for range 2 {
+		expect("a.example.com", "/", 200)
+		expect("a.example.com", "/", 200)
+		expect("b.example.com", "/", 421)
+		expect("b.example.com", "/gone", 421)
+		expect("a.example.com", "/gone", 301)
+	}
+	// As if the certificate that the connection has were b's now.
+	entries := slices.Clone(config.Render(g.in).Maps[config.MapFile])
+	for i, entry := range entries {
+		switch {
+		case strings.HasPrefix(entry.Key, "n/") && strings.HasSuffix(entry.Key, "/a.example.com"):
+			entries[i].Value = "b"
+		case entry.Key == "version":
+			entries[i].Value += "b"
+		}
+	}
+	g.replaceMap(t, g.in.Paths.MapPath(), entries)
+	for range 2 {
+		expect("a.example.com", "/", 421)
+		expect("b.example.com", "/", 200)
+		expect("b.example.com", "/", 200)
+		expect("b.example.com", "/gone", 301)
 	}
 }
