@@ -5,7 +5,7 @@ SHELL := /usr/bin/env bash
 # The images to build and deploy. HAPROXY_IMG is what the proxy pods run.
 IMG ?= gateway:dev
 ECHO_IMG ?= gateway-echo:dev
-HAPROXY_IMG ?= haproxy:3.2-alpine
+HAPROXY_IMG ?= haproxy:3.2
 
 # The tools have modules of their own, so that users of the generated clients do not inherit them.
 TOOL = go tool -modfile=hack/tools/go.mod
@@ -127,7 +127,7 @@ uninstall: ## Remove the CRD, and with it every Gateway
 .PHONY: deploy
 deploy: install ## Install the CRD and run the operator in the cluster (IMG=, HAPROXY_IMG=)
 	$(KUBECTL) apply --server-side -f artifacts/rbac
-	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.2-alpine|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
+	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.2|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
 	$(KUBECTL) -n gateway-system rollout status deployment/gateway-operator --timeout=120s
 
 .PHONY: undeploy
