@@ -62,10 +62,7 @@ func TestSizeLimit(t *testing.T) {
 	s.pod.expectAnswer(t, soon, "/large-3", "next")
 	stopTraffic := s.pod.traffic(t)
 
-	gateway, err := gateways.Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
-	gateway.Spec = sized(port, largest+20)
-	if _, err := gateways.Update(t.Context(), gateway, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "too large") {
+	if err := edit(t, gateways, sized(port, largest+20)); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("an edit to %d KB ends with %v", largest+20, err)
 	}
 	full := fill(t, gateways, port, largest-20)
@@ -122,15 +119,21 @@ func findLargest(t *testing.T, gateways typedappv1.GatewayInterface, port int32)
 func fill(t *testing.T, gateways typedappv1.GatewayInterface, port int32, least int) int {
 	t.Helper()
 	return least - 1 + sort.Search(60, func(more int) bool {
-		for {
-			latest, err := gateways.Get(t.Context(), name, metav1.GetOptions{})
-			must(t, err)
-			latest.Spec = sized(port, least+more)
-			latest.Spec.Routes[0].Rules[1].Matches[0].Path.Value = "/full"
-			// The status is written meanwhile.
-			if _, err = gateways.Update(t.Context(), latest, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
-				return err != nil
-			}
-		}
+		spec := sized(port, least+more)
+		spec.Routes[0].Rules[1].Matches[0].Path.Value = "/full"
+		return edit(t, gateways, spec) != nil
 	})
+}
+
+// edit gives the Gateway a spec, once more where its status was written meanwhile.
+func edit(t *testing.T, gateways typedappv1.GatewayInterface, spec appv1.GatewaySpec) error {
+	t.Helper()
+	for {
+		latest, err := gateways.Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		latest.Spec = spec
+		if _, err = gateways.Update(t.Context(), latest, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
 }
