@@ -127,8 +127,8 @@ const (
 // HTTP/1.0 knows no chunks. HAProxy 2.6 reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
 // next request.
 //
-// HAProxy 2.6 forgets the name of a method that it has no number for, PATCH among them, when it keeps it in a variable, and takes it
-// for OPTIONS from then on. As text, concat(), it stays what it is.
+// The method is in no variable: HAProxy 2.6 forgets the name of one that it has no number for, PATCH among them, when it keeps it there, and
+// takes it for OPTIONS from then on.
 var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content set-var(txn.host) req.fhdr(host,1)
     tcp-request content set-var(txn.clean) var(txn.path) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
