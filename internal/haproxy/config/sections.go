@@ -244,10 +244,11 @@ var programHead = fields(`    http-request allow unless { var(txn.program) -m fo
     http-request set-var(txn.flags) <flags>
 `)
 
-// programBody checks the size of bodies. With HTTP/2, that there is a body of unknown length only shows when it comes.
+// programBody checks the size of bodies. With HTTP/2, that there is a body of unknown length only shows when it comes, and in HAProxy 3.4
+// only in what has come: its req.body_size is 0 then.
 var programBody = fields(`    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
     http-request wait-for-body time 10s at-least 1 if <bounded> !{ req.fhdr_cnt(content-length) gt 0 }
-    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.body_size gt 0 }
+    http-request return status 411 content-type text/plain hdr cache-control no-store string "the request must say how long its body is\n" if <bounded> !{ req.fhdr_cnt(content-length) gt 0 } { req.body_len gt 0 }
     http-request set-var(txn.max) <maxbody>,add(0) if <bounded>
     http-request return status 413 content-type text/plain hdr cache-control no-store string "the body of the request is too long\n" if <bounded> { req.body_size,sub(txn.max) gt 0 }
 `)
