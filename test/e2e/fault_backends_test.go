@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -28,8 +29,10 @@ func TestFaultsOfBackends(t *testing.T) {
 			before := theProcess(t, &pod, echoProgram)
 			send(t, before, syscall.SIGKILL)
 			waitOther(t, &pod, echoProgram, before)
+			waitRestart(t, &pod)
 			waitPodReady(t, &pod)
 			waitReplicas(t, s.namespace, "v1", 2)
+			s.waitServers(t, "v1_80", 2)
 		}
 	})
 	s.run(t, "packets of a backend vanish", nil, func(t *testing.T) {
@@ -44,6 +47,33 @@ func TestFaultsOfBackends(t *testing.T) {
 		must(t, kube.CoreV1().Pods(s.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 		waitReplicas(t, s.namespace, "v1", 2)
 	})
+}
+
+// waitRestart waits until the API server has heard that a pod's container was restarted: until then the pod passes for ready, as before.
+func waitRestart(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, "a restart is known of Pod "+pod.Name, func(ctx context.Context) error {
+		now, err := kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err == nil && now.Status.ContainerStatuses[0].RestartCount == pod.Status.ContainerStatuses[0].RestartCount {
+			err = fmt.Errorf("its containers are %+v", now.Status.ContainerStatuses)
+		}
+		return err
+	})
+}
+
+// waitServers waits until every proxy has so many servers for a backend.
+func (s *site) waitServers(t *testing.T, backend string, servers int) {
+	t.Helper()
+	want := fmt.Sprintf("haproxy_backend_active_servers{proxy=%q} %d\n", backend, servers)
+	for _, pod := range s.proxies(t) {
+		eventually(t, fmt.Sprintf("Pod %s has %d servers for %s", pod.Name, servers, backend), func(ctx context.Context) error {
+			metrics, err := kube.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8404", "/metrics", nil).DoRaw(ctx)
+			if err == nil && !strings.Contains(string(metrics), want) {
+				err = errors.New("it has not")
+			}
+			return err
+		})
+	}
 }
 
 func (s *site) backends(t *testing.T, name string) []corev1.Pod {
