@@ -370,26 +370,31 @@ func TestAccessLog(t *testing.T) {
 func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, shopWorld))
-	long := "/api/" + strings.Repeat("a", 2000)
+	long := "/api/" + strings.Repeat("a", 4000)
 	quotes := `/api/"\` + strings.Repeat(`\`, 5000)
-	for i, c := range []struct{ request, method, host, path string }{
-		{get("shop.example.com", "/api/x?secret"), "GET", "shop.example.com", "/api/x"},
-		{get("Shop.example.com.:80", "/api//%41%22?secret"), "GET", "shop.example.com", "/api//%41%22"},
-		{get("shop.example.com", long), "GET", "shop.example.com", long[:1024]},
-		{get("shop.example.com", "/api/%41"+long), "GET", "shop.example.com", ("/api/%41" + long)[:1024]},
-		{get("shop.example.com", quotes), "GET", "shop.example.com", quotes[:1024]},
-		{get(`"}`, `/api/"}`), "GET", `"}`, `/api/"}`},
-		{get(strings.Repeat("Long.", 60), "/api"), "GET", strings.Repeat("long.", 60)[:253], "/api"},
-		{strings.Replace(get("shop.example.com", "/api"), "GET", "!#$%&'*+-.^_`|~", 1), "!#23$%&'*+-.^_`|~", "shop.example.com", "/api"},
-		{strings.Replace(get("shop.example.com", "/api"), "GET", strings.Repeat("A", 2000), 1), "<BADREQ>", "shop.example.com", "/api"},
-		{strings.Replace(get("shop.example.com", "*"), "GET", "OPTIONS", 1), "OPTIONS", "shop.example.com", "/"},
-		{"GET /api HTTP/1.0\r\n\r\n", "GET", "-", "/api"},
-		{"GET /api HTTP/1.9\r\nHost: a\"b\r\n\r\n", "GET", `a"b`, "/api"},
-		{"nonsense\r\n\r\n", "<BADREQ>", "-", "-"},
-		{strings.Replace(get("shop.example.com", "/api"), "GET", `GE"T`, 1), "<BADREQ>", "-", "-"},
-		{strings.Replace(get("shop.example.com", "/api"), "GET", `GE\T`, 1), "<BADREQ>", "-", "-"},
+	for i, c := range []struct {
+		status                      int
+		request, method, host, path string
+	}{
+		{200, get("shop.example.com", "/api/x?secret"), "GET", "shop.example.com", "/api/x"},
+		{200, get("Shop.example.com.:80", "/api//%41%22?secret"), "GET", "shop.example.com", "/api//%41%22"},
+		{200, get("shop.example.com", long), "GET", "shop.example.com", long[:1024]},
+		{400, get("shop.example.com", "/api/%41"+long), "GET", "shop.example.com", ("/api/%41" + long)[:1024]},
+		{400, get("shop.example.com", quotes), "GET", "shop.example.com", quotes[:1024]},
+		{400, get(`"}`, `/api/"}`), "GET", `"}`, `/api/"}`},
+		{400, get(strings.Repeat("Long.", 60), "/api"), "GET", strings.Repeat("long.", 60)[:253], "/api"},
+		{200, strings.Replace(get("shop.example.com", "/api"), "GET", "!#$%&'*+-.^_`|~", 1), "!#23$%&'*+-.^_`|~", "shop.example.com", "/api"},
+		{200, strings.Replace(get("shop.example.com", "/api"), "GET", strings.Repeat("A", 2000), 1), "<BADREQ>", "shop.example.com", "/api"},
+		{200, strings.Replace(get("shop.example.com", "*"), "GET", "OPTIONS", 1), "OPTIONS", "shop.example.com", "/"},
+		{404, "GET /api HTTP/1.0\r\n\r\n", "GET", "-", "/api"},
+		{400, "GET /api HTTP/1.9\r\nHost: a\"b\r\n\r\n", "GET", `a"b`, "/api"},
+		{400, "nonsense\r\n\r\n", "<BADREQ>", "-", "-"},
+		{400, strings.Replace(get("shop.example.com", "/api"), "GET", `GE"T`, 1), "<BADREQ>", "-", "-"},
+		{400, strings.Replace(get("shop.example.com", "/api"), "GET", `GE\T`, 1), "<BADREQ>", "-", "-"},
 	} {
-		newClient(t, g.ports[80]).send(c.request)
+		if got := newClient(t, g.ports[80]).send(c.request); got.Status != c.status {
+			t.Errorf("%.100q gets %d, want %d", c.request, got.Status, c.status)
+		}
 		line := g.accessLog(t, i+1)[i]
 		var got struct{ Method, Host, Path string }
 		if err := json.Unmarshal([]byte(line), &got); err != nil {

@@ -162,7 +162,7 @@ var routingChecks = `    tcp-request content set-var(txn.path) path
 const (
 	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
 	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert:|x-ssl-client-)[a-z0-9-]++:[^\x00\x0A]*+\x0A)*+`
-	usualPath    = `^(?=.{1,1024}$)` + segments
+	usualPath    = `^(?=.{1,1024}+$)` + segments
 	plainPath    = `^` + segments
 	segments     = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
