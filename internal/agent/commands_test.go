@@ -104,8 +104,8 @@ func (r *rig) getSlow(entered chan struct{}) chan error {
 	return answered
 }
 
-// HAProxy 2.6 counts loads that it refused against the worker that goes on, and with mworker-max-reloads ends that worker,
-// requests and all, at the next load that succeeds. So there must not be such a limit.
+// HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, 50 in 3.4 if nothing is said)
+// ends that worker, requests and all, at the next load that succeeds.
 func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 	r, _ := serving(t)
 	slow, entered, release := newSlowEndpoint(t)
@@ -116,7 +116,7 @@ func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 
 	good, _, err := r.agent.store.open()
 	r.must(err)
-	r.must(r.agent.store.write("load-bad", sources(config.LoadFile, "", config.ConfigFile, "no such keyword\n"), false))
+	r.must(r.agent.store.write("load-bad", sources(config.LoadFile, "", config.ConfigFile, "defaults\n    nonsense\n"), false))
 	r.must(r.agent.store.point("load-bad"))
 	master := runtime.NewMaster(r.haproxy.MasterSocket)
 	for range 60 {

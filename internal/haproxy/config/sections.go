@@ -6,8 +6,8 @@ import "strings"
 
 // globalSection wants the worker's socket, and how long connections may keep an old worker from ending.
 //
-// There is no mworker-max-reloads: HAProxy 2.6 counts failed reloads against the worker that keeps running, and ends it,
-// requests and all, with the next reload that succeeds. hard-stop-after bounds old workers.
+// mworker-max-reloads has to be out of reach: HAProxy counts refused reloads against the worker that keeps running, too, and ends it,
+// requests and all, with the next one that succeeds. From 3.3 on it is 50 if nothing is said. hard-stop-after bounds old workers.
 //
 // The key of a certificate is beside it, in tls.key. HAProxy's own HTTP client, which nothing here uses, would load the
 // authorities of the system at every start, which takes as long as everything else together.
@@ -21,6 +21,7 @@ const globalSection = `global
     log stdout len 16384 format raw local0 info
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after %sms
+    mworker-max-reloads 2147483647
     fd-hard-limit 100000
     tune.pattern.cache-size 0
     httpclient.ssl.verify none

@@ -18,7 +18,7 @@ var (
 		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{8})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
-		"global": {"log", "stats", "hard-stop-after", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
+		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.maxrewrite", "tune.pattern.cache-size", "no"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request"},
