@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,13 +40,19 @@ func reset(conn net.Conn) {
 func TestVanishingEndpoint(t *testing.T) {
 	t.Parallel()
 	var taken, answered atomic.Int32
-	good := func(w http.ResponseWriter, _ *http.Request) { answered.Add(1); w.Header().Set("Backend", "good") }
+	good := func(w http.ResponseWriter, r *http.Request) {
+		answered.Add(1)
+		w.Header().Set("Backend", fmt.Sprint("good, cookies of ", len(r.Header.Get("Cookie"))))
+	}
 	gone := config.Server{Address: "127.0.0.1", Port: haproxytest.FreePort(t)}
 	g := startBackends(t, "", ", loadBalancing: {algorithm: RoundRobin}", "", serve(t, good, nil), gone,
 		serve(t, vanishing(&taken, reset), nil), serve(t, vanishing(&taken, func(c net.Conn) { _ = c.Close() }), nil))
-	for range 40 {
-		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Header.Get("Backend") != "good" {
-			t.Errorf("GET: got %d from %q, though an endpoint is well", got.Status, got.Header.Get("Backend"))
+	for i := range 40 {
+		// Where HAProxy keeps the request for another try depends on its size.
+		size := 300 * i
+		got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("c", size) + "\r\n\r\n")
+		if want := fmt.Sprint("good, cookies of ", size); got.Header.Get("Backend") != want {
+			t.Errorf("GET: got %d from %q, want %q", got.Status, got.Header.Get("Backend"), want)
 		}
 	}
 	if taken.Load() == 0 {

@@ -15,6 +15,8 @@ import "strings"
 // tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of texts. To find
 // one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
 //
+// tune.bufsize.small: what a request usually takes, with its headers and what HAProxy notes about them.
+//
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
 // may be a billion.
 const globalSection = `global
@@ -24,6 +26,9 @@ const globalSection = `global
     mworker-max-reloads 2147483647
     fd-hard-limit 100000
     tune.pattern.cache-size 0
+    .if version_atleast(3.4)
+    tune.bufsize.small 4096
+    .endif
     httpclient.ssl.verify none
     ssl-load-extra-del-ext
     ssl-load-extra-files key
@@ -226,9 +231,14 @@ const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg 
 // routedHead starts the section that all backend sections for requests get their rules from. A request that a server closes the
 // connection on instead of answering is sent to another one, unless it may not be sent twice: that server may have carried
 // it out.
+//
+// For that HAProxy keeps a copy of each request. Until 3.4 it copies the whole buffer of 16 KiB, however small the request is.
 const routedHead = `
 defaults routed from common
     retry-on conn-failure empty-response
+    .if version_atleast(3.4)
+    option use-small-buffers l7-retries
+    .endif
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 

@@ -19,9 +19,9 @@ var (
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
-			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.maxrewrite", "tune.pattern.cache-size", "no"},
+			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.pattern.cache-size", ".if", ".endif"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
-			"http-after-response", "tcp-request"},
+			"http-after-response", "tcp-request", ".if", ".endif"},
 		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
 			"default-server", "server"},
@@ -35,7 +35,8 @@ var (
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
-		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka"},
+		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers"},
+		".if":                 {"version_atleast"},
 	}
 )
 
