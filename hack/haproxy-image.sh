@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes an image of the HAProxy that hack/haproxy.sh has fetched and loads it into the one-node cluster. Prints its name, for eval after
-# hack/images.sh.
+# hack/haproxy-image.sh [VERSION]: makes an image of the HAProxy that hack/haproxy.sh has fetched and loads it into the one-node cluster.
+# Prints its name, for eval after hack/images.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 need_go
-bin=$(hack/haproxy.sh)
+bin=$(hack/haproxy.sh "$@")
 haproxy=$bin/../root/usr/sbin/haproxy
 [[ -x $haproxy ]] || fail "this machine's own HAProxy is of that version: hack/images.sh makes the image"
 loader=$(find "$bin/../root/usr/lib" -name 'ld-linux-*.so.*')
