@@ -467,8 +467,8 @@ func (c *Controller) enqueueGateway(obj any, live bool) {
 // enqueueOwner puts the Gateway that an object belongs to into the queue, whether it is its child or labelled as such.
 func (c *Controller) enqueueOwner(obj any, live bool) {
 	object := obj.(metav1.Object)
-	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == "Gateway" {
-		c.enqueue(cache.NewObjectName(object.GetNamespace(), owner.Name), live)
+	if owner, ok := children.Owner(object); ok {
+		c.enqueue(owner, live)
 	}
 	if name := object.GetLabels()[resources.LabelGateway]; name != "" {
 		c.enqueue(cache.NewObjectName(object.GetNamespace(), name), live)

@@ -255,7 +255,10 @@ func TestForeignObjectsAreNeverTouched(t *testing.T) {
 				object.SetLabels(map[string]string{"app.example.com/gateway": "shop"})
 			},
 			" of another Gateway": func(object metav1.Object) {
-				object.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Gateway", Name: "other", UID: "other", Controller: new(true)}})
+				object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "app.example.com/v1", Kind: "Gateway", Name: "other", UID: "other", Controller: new(true)}})
+			},
+			" of the Gateway API's Gateway of that name": func(object metav1.Object) {
+				object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: "shop", UID: "other", Controller: new(true)}})
 			},
 		} {
 			t.Run(kind+variant, func(t *testing.T) {

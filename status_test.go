@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -313,6 +315,22 @@ func TestInternalErrorsThatLast(t *testing.T) {
 	}
 }
 
+// TestARefusedRole: the API server looks for the Role before it takes its RoleBinding. That it is not found says nothing about the namespace.
+func TestARefusedRole(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	const name = "shop-gateway"
+	f.failOn("patch", "roles", apierrors.NewForbidden(rbacv1.Resource("roles"), name, errors.New("exceeded quota")))
+	f.failOn("patch", "rolebindings", apierrors.NewNotFound(rbacv1.Resource("roles"), name))
+	f.catchUp()
+	if _, err := f.sync(); err == nil {
+		t.Error("there is no error, so nothing would try again")
+	}
+	message := `ApplyFailed: failed to apply Role web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" is forbidden: exceeded quota; ` +
+		`failed to apply RoleBinding web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" not found`
+	f.expectCondition("Programmed=False " + message)
+	f.expectEvents("Warning " + strings.Replace(message, ":", "", 1))
+}
+
 func TestStatusThatCannotBeWritten(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.failOn("patch", "gateways", apierrors.NewInternalError(errors.New("disk full")))
@@ -345,7 +363,7 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	})
 	f := newFixture(t, newGateway(), other, unrelated)
 	owned := newService("shop-gateway", 80)
-	owned.OwnerReferences = []metav1.OwnerReference{{Kind: "Gateway", Name: "shop", Controller: new(true)}}
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newGateway(), appv1.SchemeGroupVersion.WithKind("Gateway"))}
 	elsewhere := newService("api", 8080)
 	elsewhere.Namespace = "elsewhere"
 	users := func(obj any, _ bool) { f.controller.enqueueUsers(obj) }

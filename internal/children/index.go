@@ -4,10 +4,26 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/resources"
 )
+
+// Owner returns the name of the Gateway that controls an object, if one does. Objects of other API groups are called Gateway, too.
+func Owner(object metav1.Object) (cache.ObjectName, bool) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind != "Gateway" {
+		return cache.ObjectName{}, false
+	}
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil || version.Group != appv1.SchemeGroupVersion.Group {
+		return cache.ObjectName{}, false
+	}
+	return cache.NewObjectName(object.GetNamespace(), ref.Name), true
+}
 
 const (
 	// IndexBackends finds Gateways by "namespace/name" of a Service that their routes name.

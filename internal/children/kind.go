@@ -126,8 +126,8 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	switch {
 	case apierrors.IsConflict(err):
 		err = ErrOutdated
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
-		err = ErrNamespaceGone // an apply creates what is not there: what is not found is the namespace
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), isGoneNamespace(err):
+		err = ErrNamespaceGone
 	}
 	if err != nil {
 		return none, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
@@ -135,6 +135,16 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	applied = kept(applied)
 	k.cache.Mutation(applied)
 	return applied, nil
+}
+
+// isGoneNamespace says whether a namespace was not found. A RoleBinding's Role may be what is not, too.
+func isGoneNamespace(err error) bool {
+	var answer apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
+		return false
+	}
+	details := answer.Status().Details
+	return details != nil && details.Group == "" && details.Kind == "namespaces"
 }
 
 // kept is an object as the caches have it.
@@ -148,8 +158,7 @@ func (k *kind[T, A]) checkOwner(gateway *appv1.Gateway, found T) error {
 	if metav1.IsControlledBy(found, gateway) {
 		return nil
 	}
-	ref := metav1.GetControllerOf(found)
-	if ref != nil && ref.Kind == "Gateway" && ref.Name == gateway.Name {
+	if owner, ok := Owner(found); ok && owner.Name == gateway.Name {
 		return fmt.Errorf("failed to apply %s %s/%s: %w", k.name, found.GetNamespace(), found.GetName(), ErrLeftOver)
 	}
 	return &NotOwnedError{Kind: k.name, Namespace: found.GetNamespace(), Name: found.GetName(), Gateway: gateway.Name}

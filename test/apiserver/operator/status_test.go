@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -172,6 +173,33 @@ listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{n
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "InvalidCertificateRef", text)
 	report(t, namespace, name, "pod-a", 1, "")
 	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
+}
+
+// TestARoleThatIsRefused: the API server then says of the RoleBinding that something is not found. Once the Role may be made, it is.
+func TestARoleThatIsRefused(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "refused", "refused"
+	startOperator(t, namespace)
+	// There is no controller that counts: the test does that for it.
+	none := corev1.ResourceList{"count/roles.rbac.authorization.k8s.io": resource.MustParse("0")}
+	quotas := server.Kube.CoreV1().ResourceQuotas(namespace)
+	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-roles"}, Spec: corev1.ResourceQuotaSpec{Hard: none},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+		_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", "exceeded quota: no-roles")
+	if err := quotas.Delete(t.Context(), "no-roles", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	getChild(t, namespace, name, "RoleBinding")
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
 // TestSteadyState: a Gateway with nothing to do for it costs no write, however often the operator looks at it.
