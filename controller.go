@@ -291,7 +291,7 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if err != nil {
 		return errors.Join(childErr, err)
 	}
-	observed.Failure = c.failures.told(name, childErr, c.now())
+	observed.Failure = c.failures.told(gateway, childErr, c.now())
 
 	computed := status.Compute(gateway, observed, c.now())
 	if childErr == nil && len(made.Written) == 0 && c.awaitReports(name, gateway, computed) {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/children"
 	"gateway/internal/status"
 )
@@ -18,19 +19,35 @@ import (
 // moment when it starts, or has lost etcd.
 const lastingFailure = 10 * time.Second
 
-// failures remember since when the API server has answered with internal errors to what makes a Gateway's children.
-type failures struct{ since }
+// restated is how often the status is told a failure again that differs from what it tells in numbers alone: a port, a time, how much
+// of a quota is used. To write the status changes the Gateway, which has the operator try again at once.
+const restated = time.Minute
+
+// failures remember since when the API server has answered with internal errors to what makes a Gateway's children, and what the
+// status was told of them.
+type failures struct {
+	since
+	said map[cache.ObjectName]statement
+}
+
+// statement is what was said of the children of a generation of a Gateway.
+type statement struct {
+	generation int64
+	message    string
+	at         time.Time
+}
 
 // told returns what the status of a Gateway should say about an error from its children, or nil. An object in the way and a refusal
 // of the API server last until someone does something. So does an internal error that comes again and again: no node port or
 // cluster IP is left, or a webhook does not answer. Everything else is over with one of the next tries.
-func (f *failures) told(gateway cache.ObjectName, err error, now time.Time) *status.ChildFailure {
-	lasts := f.lasts(gateway, err, now)
+func (f *failures) told(gateway *appv1.Gateway, err error, now time.Time) *status.ChildFailure {
+	name := cache.MetaObjectToName(gateway)
+	lasts := f.lasts(name, err, now)
 	switch {
 	case errors.As(err, new(*children.NotOwnedError)):
 		return &status.ChildFailure{Reason: status.ReasonChildNotOwned, Message: oneLine(err)}
 	case lasts || anyOf(err, isRefusal):
-		return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: oneLine(err)}
+		return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: f.restate(name, statement{gateway.Generation, oneLine(err), now})}
 	}
 	return nil
 }
@@ -38,10 +55,40 @@ func (f *failures) told(gateway cache.ObjectName, err error, now time.Time) *sta
 // lasts says whether the error is an internal one, and there was nothing else for lastingFailure.
 func (f *failures) lasts(gateway cache.ObjectName, err error, now time.Time) bool {
 	if !anyOf(err, apierrors.IsInternalError) {
-		f.forget(gateway)
+		f.since.forget(gateway)
 		return false
 	}
 	return f.elapsed(gateway, now) >= lastingFailure
+}
+
+// restate returns the message to tell: the last one, if the new one says nothing else and it was not told long ago.
+func (f *failures) restate(gateway cache.ObjectName, now statement) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, known := f.said[gateway]
+	if known && last.generation == now.generation && now.at.Sub(last.at) < restated && alike(last.message, now.message) {
+		return last.message
+	}
+	if f.said == nil {
+		f.said = map[cache.ObjectName]statement{}
+	}
+	f.said[gateway] = now
+	return now.message
+}
+
+// forget says that nothing is wrong with the children of a Gateway, as far as is known.
+func (f *failures) forget(gateway cache.ObjectName) {
+	f.since.forget(gateway)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.said, gateway)
+}
+
+// alike says whether two messages differ in words with digits alone.
+func alike(a, b string) bool {
+	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), func(a, b string) bool {
+		return a == b || strings.ContainsAny(a, "0123456789") && strings.ContainsAny(b, "0123456789")
+	})
 }
 
 // isRefusal says whether the API server has refused a request for what is in it.

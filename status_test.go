@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -329,6 +330,39 @@ func TestARefusedRole(t *testing.T) {
 		`failed to apply RoleBinding web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" not found`
 	f.expectCondition("Programmed=False " + message)
 	f.expectEvents("Warning " + strings.Replace(message, ":", "", 1))
+}
+
+// TestAFailureWhoseTextChanges: a webhook's port, or the time, is new in each answer. To write that each time would change the Gateway,
+// and so have the operator try again at once, for ever.
+func TestAFailureWhoseTextChanges(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	failure := ""
+	f.kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(k8sappsv1.Resource("deployments"), "shop-gateway", errors.New(failure))
+	})
+	for _, try := range []struct {
+		after         time.Duration
+		failure, told string
+		edit          bool
+	}{
+		{0, "read 10.0.0.1:48212: reset", "read 10.0.0.1:48212: reset", false},
+		{time.Second, "read 10.0.0.1:4821: reset", "read 10.0.0.1:48212: reset", false},
+		{time.Second, "read 10.0.0.2:1: reset", "read 10.0.0.1:48212: reset", false},
+		{time.Second, "read 10.0.0.2:1: refused", "read 10.0.0.2:1: refused", false},
+		{time.Second, "read 10.0.0.2:2: refused", "read 10.0.0.2:1: refused", false},
+		{restated, "read 10.0.0.2:3: refused", "read 10.0.0.2:3: refused", false},
+		{time.Second, "read 10.0.0.2:4: refused", "read 10.0.0.2:3: refused", false},
+		{time.Second, "read 10.0.0.2:5: refused", "read 10.0.0.2:5: refused", true},
+	} {
+		if try.edit {
+			f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Replicas = new(int32(3)) })
+		}
+		f.now, failure = f.now.Add(try.after), try.failure
+		f.catchUp()
+		_, _ = f.sync()
+		f.expectCondition("Programmed=False ApplyFailed: failed to apply Deployment web/shop-gateway: " +
+			`deployments.apps "shop-gateway" is forbidden: ` + try.told)
+	}
 }
 
 func TestStatusThatCannotBeWritten(t *testing.T) {
