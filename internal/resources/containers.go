@@ -79,12 +79,23 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 func resourceRequirements(resources appv1.PodResources) *corev1ac.ResourceRequirementsApplyConfiguration {
 	requirements := corev1ac.ResourceRequirements()
 	if len(resources.Limits) > 0 {
-		requirements.WithLimits(resources.Limits)
+		requirements.WithLimits(rounded(resources.Limits))
 	}
 	if len(resources.Requests) > 0 {
-		requirements.WithRequests(resources.Requests)
+		requirements.WithRequests(rounded(resources.Requests))
 	}
 	return requirements
+}
+
+// rounded are quantities as the API server keeps them: rounded up to thousandths (SetDefaults_ResourceList in k8s.io/kubernetes). Of others the
+// Deployment would never be as desired.
+func rounded(list corev1.ResourceList) corev1.ResourceList {
+	list = list.DeepCopy()
+	for name, quantity := range list {
+		quantity.RoundUp(resource.Milli)
+		list[name] = quantity
+	}
+	return list
 }
 
 // restricted is what the "restricted" Pod Security Standard asks of a container, and a read-only root on top.

@@ -39,7 +39,7 @@ listeners:
 - {name: other, port: 80, protocol: HTTP}
 - {name: alt, port: 8080, protocol: HTTP}
 service: {type: NodePort, annotations: {example.com/pool: edge}}
-pods: {resources: {limits: {memory: 1024Mi}, requests: {cpu: "0.1"}}}
+pods: {resources: {limits: {memory: 1024Mi}, requests: {cpu: "0.0991"}}}
 `
 
 // TestSpecs: what the operator makes of a Gateway.
