@@ -70,9 +70,9 @@ func keyOf(backend routing.Backend, rule *routing.Rule, connections bool) sectio
 	return key
 }
 
-// usable says whether requests can be sent to a backend: its Service exists, its protocol is one that can be spoken, and
-// with TLS, there is something to verify it by.
-func usable(in Input, backend routing.Backend) bool {
+// usable says whether requests or connections can be sent to a backend: its Service exists, its protocol is one that can be spoken, and
+// with TLS, there is something to verify it by. Nobody looks at what connections speak.
+func usable(in Input, backend routing.Backend, connections bool) bool {
 	state, tls := in.Backends[backend], in.Table.Policies[backend].TLS
 	if !state.Exists {
 		return false
@@ -83,6 +83,9 @@ func usable(in Input, backend routing.Backend) bool {
 				return false
 			}
 		}
+	}
+	if connections {
+		return true
 	}
 	switch state.AppProtocol {
 	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
@@ -222,7 +225,7 @@ func isConnection(listener *routing.Listener) bool {
 func renderSection(in Input, key sectionKey, rule *routing.Rule, connections bool, source sectionSource) *section {
 	backend, policy := key.backend, source.policy
 	s := &section{
-		name: BackendName(backend) + key.suffix, backend: backend, usable: usable(in, backend),
+		name: BackendName(backend) + key.suffix, backend: backend, usable: usable(in, backend, connections),
 		settings: ServerSettings{Options: serverOptions(in, source.appProtocol, policy, connections), Check: policy.Check != nil},
 		madeOf:   source,
 	}

@@ -76,7 +76,9 @@ func startConnections(t *testing.T) (*gateway, *certtest.Authority) {
 			"vault":    startEcho(t, "vault", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "vault.example.com")}}),
 			"internal": startEcho(t, "internal", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "a.b.internal.example.com")}}),
 		} {
-			in.Backends[routing.Backend{Service: name, Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{server}}
+			// Whatever a port is said to speak: nobody looks into connections.
+			protocol := map[string]string{"db": "postgresql", "vault": "https"}[name]
+			in.Backends[routing.Backend{Service: name, Port: 80}] = config.BackendState{Exists: true, AppProtocol: protocol, Servers: []config.Server{server}}
 		}
 	})
 	return g, ca
