@@ -104,6 +104,26 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestLongTimeouts: HAProxy keeps a timeout in 32 bits. One that is longer would be over before the request, or much sooner.
+func TestLongTimeouts(t *testing.T) {
+	t.Parallel()
+	for _, timeouts := range []string{"{request: 576h}", "{request: 600h}", "{backendRequest: 720h}", "{request: 99999h, backendRequest: 1200h}", "{request: 99999h99999h}"} {
+		g := startBackends(t, ", timeouts: "+timeouts, "", "", serve(t, named("good"), nil))
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 200 {
+			t.Errorf("%s: got %d, want 200", timeouts, got.Status)
+		}
+		for _, entry := range config.Render(g.in).Maps[config.MapFile] {
+			fields := strings.Split(entry.Value, "|")
+			if !strings.HasPrefix(entry.Key, "f/") {
+				continue
+			}
+			if limit, err := strconv.ParseInt(fields[1], 10, 32); err != nil || limit < (500*time.Hour).Milliseconds() {
+				t.Errorf("%s: the limit is %d ms, %v", timeouts, limit, err)
+			}
+		}
+	}
+}
+
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32

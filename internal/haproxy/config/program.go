@@ -59,7 +59,7 @@ const (
 	portListener = "*"
 )
 
-// longest stands for a timeout that is none.
+// longest stands for a timeout that is none, or longer: HAProxy keeps milliseconds in 32 bits, and does not say so of those of a program.
 const longest = 24 * 24 * time.Hour
 
 // isEmpty says whether the rule does nothing but choose a backend.
@@ -80,7 +80,7 @@ func program(rule *routing.Rule, headers routing.HeaderChanges, origins string) 
 	}
 	if rule.Timeout != 0 {
 		timeout := rule.Timeout
-		if timeout < 0 {
+		if timeout < 0 || timeout > longest {
 			timeout = longest
 		}
 		set(flagTimeout, map[int]string{fieldTimeout: milliseconds(timeout)})
