@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -168,7 +169,7 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	return clients.Live(ctx, namespace, name)
 }
 
-// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace.
+// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace and the ConfigMaps that it names.
 func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
 	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -191,17 +192,35 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 		site.addSlice(&endpoints.Items[i])
 	}
 	table, _ := routing.Compile(&gateway.Spec)
+	return site, c.readAuthorities(ctx, site, table)
+}
+
+// Edited returns what is around a Gateway of the cluster when it has the table of a file: the ConfigMaps of the file, and those of
+// the cluster that the Gateway did not name until then. All else is the cluster's.
+func (c Clients) Edited(ctx context.Context, live, file *Site, table routing.Table) (*Site, error) {
+	edited := *live
+	edited.authorities = maps.Clone(live.authorities)
+	maps.Copy(edited.authorities, file.authorities)
+	return &edited, c.readAuthorities(ctx, &edited, table)
+}
+
+// readAuthorities takes the ConfigMaps that a table needs from the cluster, but for those that are known.
+func (c Clients) readAuthorities(ctx context.Context, site *Site, table routing.Table) error {
+	namespace := site.Gateway.Namespace
 	for _, configMap := range AuthorityNames(table) {
+		if _, ok := site.authorities[configMap]; ok {
+			continue
+		}
 		found, err := c.Core.CoreV1().ConfigMaps(namespace).Get(ctx, configMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("failed to get ConfigMap %s/%s: %w", namespace, configMap, err)
+			return fmt.Errorf("failed to get ConfigMap %s/%s: %w", namespace, configMap, err)
 		}
 		site.authorities[configMap] = []byte(found.Data[resources.AuthorityKey])
 	}
-	return site, nil
+	return nil
 }
 
 // AuthorityNames returns the ConfigMaps that a table needs, sorted and each once.

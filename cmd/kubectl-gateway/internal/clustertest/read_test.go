@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -125,4 +126,56 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, "", "__complete", "-n", namespace, "render", "").Want(t, 0, "a\n:4")
 	clitest.Run(t, "", "__complete", "-n", namespace, "get", "a", "").Want(t, 0, ":4")
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
+}
+
+// TestDiffOfAuthorities compares with files that name ConfigMaps which the Gateway of the cluster does not name, or have another
+// content for them.
+func TestDiffOfAuthorities(t *testing.T) {
+	namespace := newNamespace(t, "authorities")
+	authority := func(name, content string) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {ca.crt: %s}}\n", name, content)
+	}
+	const routes = "  routes: [{name: r, rules: [{backendRefs: [{name: s, port: 443}]}]}]\n"
+	withTLS := func(gatewayName, authority string) string {
+		return gateway(gatewayName, routes) + fmt.Sprintf("  backends: [{name: s, port: 443, tls: {hostname: s.example.com, caCertificateRefs: [{name: %s}]}}]\n", authority)
+	}
+	withListener := func(authority string) string {
+		listener := fmt.Sprintf("{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: c}], clientValidation: {caCertificateRefs: [{name: %s}]}}}", authority)
+		return strings.Replace(gateway("plain", routes), "protocol: HTTP}", "protocol: HTTP}, "+listener, 1)
+	}
+	services := `---
+{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: 443}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}
+addressType: IPv4
+ports: [{name: "", port: 8443}]
+endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
+`
+	clitest.Run(t, gateway("plain", routes)+withTLS("tls", "one")+authority("one", "content-of-one")+services, "apply", "-n", namespace, "-f", "-").Want(t, 0)
+	const backend, lost = "+    default-server ssl verify required ca-file ", "-    server 10.0.0.1_8443"
+	const frontend, listener = "+frontend 443 ", " verify required] !*"
+	for _, test := range []struct {
+		name, file     string
+		wants, without []string
+	}{
+		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, "|500"}},
+		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, "|500"}},
+		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", "|500"}},
+		{"backend, in neither", withTLS("plain", "none"), []string{lost, "|500"}, []string{backend}},
+		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, "|500"}},
+		{"listener, in the cluster", withListener("one"), []string{frontend, listener, "+content-of-one"}, nil},
+		{"listener, in the file", withListener("two") + authority("two", "content-of-two"), []string{frontend, listener, "+content-of-two"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := clitest.Run(t, test.file, "render", "-n", namespace, "-f", "-", "--diff")
+			result.Want(t, 3, test.wants...)
+			for _, part := range test.without {
+				if strings.Contains(result.Out, part) {
+					t.Errorf("the output has %q:\n%s", part, result.Out)
+				}
+			}
+		})
+	}
 }

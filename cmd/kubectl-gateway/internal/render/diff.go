@@ -17,7 +17,7 @@ import (
 )
 
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
-// cluster's endpoints: these are not the file's to change.
+// cluster's endpoints: these are not the file's to change. ConfigMaps are.
 func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Table) error {
 	clients, _, err := c.Connect()
 	if err != nil {
@@ -27,8 +27,12 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 	if err != nil {
 		return err
 	}
+	edited, err := clients.Edited(ctx, live, site, table)
+	if err != nil {
+		return err
+	}
 	before, _ := routing.Compile(&live.Gateway.Spec)
-	running, desired := config.Render(live.Input(before)), config.Render(live.Input(table))
+	running, desired := config.Render(live.Input(before)), config.Render(edited.Input(table))
 	was, is := running.Files(), desired.Files()
 	if maps.EqualFunc(was, is, bytes.Equal) {
 		c.Say("%s: no difference", site.Name())
