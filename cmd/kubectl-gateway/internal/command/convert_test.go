@@ -102,6 +102,15 @@ var requests = []struct {
 	{"listed", "http://listed.example.com/administration", []string{"answer    503"}},
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
 	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
+
+	{"certificates", "https://api.example.com/v1", []string{"answer    503"}},
+	{"certificates", "https://api.example.com/internal", []string{"answer    503"}},
+	{"certificates", "https://api.example.com/moved", []string{"answer    503"}},
+	{"certificates", "https://api.example.com/", []string{"answer    503"}},
+	{"certificates", "http://canary.example.com/", []string{"answer    503"}},
+	{"certificates", "http://canary.example.com/api", []string{"answer    503"}},
+	{"certificates", "http://shop.example.com/x", []string{"Service shop port 80"}},
+	{"certificates", "http://late.example.com/moved", []string{"302: redirect to scheme https, host new.example.com\n"}},
 }
 
 // TestConvertedBehaves asks explain what becomes of requests.

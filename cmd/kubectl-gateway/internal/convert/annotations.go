@@ -95,7 +95,7 @@ var annotations = map[string]annotation{
 	"denylist-source-range":  closing(noRanges),
 	"satisfy":                listed("nothing is satisfied but what the rule says", "all"),
 	"auth-":                  closing("nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"),
-	"auth-tls-":              closing("one Ingress does not decide on client certificates: give the host a listener of its own with tls.clientValidation"),
+	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
 	"enable-global-auth":     listed("there is no authentication of all Ingresses, so none to be excepted from"),
 	"enable-modsecurity":     listed(noFirewall, "false"),
 	"enable-owasp-":          listed(noFirewall, "false"),
@@ -124,11 +124,13 @@ var annotations = map[string]annotation{
 }
 
 const (
-	noBuffers  = "requests and answers are passed on as they come, through buffers of 16 KiB"
-	noFirewall = "there is no web application firewall"
-	noRanges   = "clients are not told apart by address: use a NetworkPolicy, or the load balancer's ranges in spec.service.annotations"
-	noSnippets = "there are no snippets: what it does has to be said with fields, if there are any for it"
-	noTraces   = "there are no traces; trace headers of clients are passed on"
+	noBuffers      = "requests and answers are passed on as they come, through buffers of 16 KiB"
+	noCertificates = "one Ingress does not decide on client certificates: " + ownListener
+	noFirewall     = "there is no web application firewall"
+	noRanges       = "clients are not told apart by address: use a NetworkPolicy, or the load balancer's ranges in spec.service.annotations"
+	noSnippets     = "there are no snippets: what it does has to be said with fields, if there are any for it"
+	noTraces       = "there are no traces; trace headers of clients are passed on"
+	ownListener    = "give the host a listener of its own with tls.clientValidation"
 )
 
 // otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those that are not about requests.

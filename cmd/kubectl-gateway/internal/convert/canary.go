@@ -20,8 +20,11 @@ func isCanary(ingress *networkingv1.Ingress) bool {
 	return equalValues(ingress.Annotations[prefix+"canary"], "true")
 }
 
-// ofCanary are the annotations that a canary has of its own. All others are those of the main Ingress.
-var ofCanary = []string{"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie"}
+// ofCanary are the annotations that count on a canary, auth-tls-secret for the whole host. All others are those of the main Ingress.
+var ofCanary = []string{
+	"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie",
+	"auth-tls-secret",
+}
 
 func setCanary(s *settings, value string) string {
 	if !equalValues(value, "true") {

@@ -18,7 +18,7 @@ import (
 func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
 	ingresses := slices.Clone(in.ingresses)
 	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int { return cmp.Or(compareAge(a, b), compareNames(b, a)) })
-	sites := map[string]*site{}
+	sites, guards := map[string]*site{}, guards{}
 	for _, canaries := range []bool{false, true} {
 		for _, ingress := range ingresses {
 			if isCanary(ingress) != canaries {
@@ -29,13 +29,16 @@ func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
 				s = newSite(in, ingress.Namespace, n)
 				sites[ingress.Namespace] = s
 			}
-			s.add(readSettings(ingress, options.Open, n))
+			settings := readSettings(ingress, options.Open, n)
+			s.add(settings)
+			guards.add(settings)
 		}
 	}
 	var gateways []*appv1.Gateway
 	homes := map[string]string{}
 	for _, namespace := range slices.Sorted(maps.Keys(sites)) {
 		s := sites[namespace]
+		s.guard(guards)
 		gateways = append(gateways, s.gateway(options.Name))
 		for _, h := range s.hosts {
 			if other, ok := homes[h.name]; ok {

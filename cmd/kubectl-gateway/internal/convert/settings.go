@@ -122,13 +122,16 @@ func listed(text string, harmless ...string) annotation {
 
 // closing is for access control that is not carried over.
 func closing(text string) annotation {
-	return func(s *settings, _ string) string {
-		if s.open {
-			return text + "; requests are let through"
-		}
-		s.closed = true
-		return text + "; until then, requests are answered with 503"
+	return func(s *settings, _ string) string { return s.close(text) }
+}
+
+// close closes the rules, unless they are to be open, and returns the text with what becomes of requests.
+func (s *settings) close(text string) string {
+	if s.open {
+		return text + "; requests are let through"
 	}
+	s.closed = true
+	return text + "; until then, requests are answered with 503"
 }
 
 // part is for an annotation that another one takes in, or the note about it.
