@@ -63,7 +63,8 @@ type RouteRule struct {
 	// +optional
 	Timeouts *RouteTimeouts `json:"timeouts,omitempty"`
 
-	// When to try a request again. Empty: a request that could not be sent is tried again up to 3 times.
+	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the connection without
+	// an answer; the latter only where the method is idempotent, the request has at most 15 KiB and there is no timeouts.request.
 	// +optional
 	Retry *RouteRetry `json:"retry,omitempty"`
 
@@ -275,7 +276,7 @@ type RouteRetry struct {
 	// +kubebuilder:validation:MaxItems=11
 	Codes []RetryCode `json:"codes,omitempty"`
 
-	// How often to try again.
+	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each, fit into it.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
