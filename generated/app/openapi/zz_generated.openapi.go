@@ -943,7 +943,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs this generation.",
+							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration, which for up to a second after an edit is the one before.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -961,7 +961,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Where traffic can be sent: the addresses of the load balancer if the Service is of type LoadBalancer, else its cluster IPs.",
+							Description: "Where traffic can be sent: the addresses of the load balancer, or, as long as there are none, the cluster IPs of the Service.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1895,7 +1895,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 					},
 					"cors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy itself answers with have no headers of the protocol.",
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Answers that the proxy gives before it carries out the rule, such as 400, 404 and 421, have no headers of the protocol, nor has the 500 where there is no Service to send to; its other answers, such as 411, 413 and 503, have them.",
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},
@@ -2007,7 +2007,7 @@ func schema_gateway_api_app_v1_RouteRetry(ref common.ReferenceCallback) common.O
 					},
 					"attempts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How often to try again.",
+							Description: "How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each, fit into it.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -2090,7 +2090,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 					},
 					"retry": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When to try a request again. Empty: a request that could not be sent is tried again up to 3 times.",
+							Description: "When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the connection without an answer; the latter only where the method is idempotent, the request has at most 15 KiB and there is no timeouts.request.",
 							Ref:         ref("gateway/api/app/v1.RouteRetry"),
 						},
 					},

@@ -16,10 +16,10 @@ type GatewayStatusApplyConfiguration struct {
 	// The latest generation the operator has seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
-	// certificates. Programmed: every proxy
-	// that receives traffic runs this generation.
+	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration,
+	// which for up to a second after an edit is the one before.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Where traffic can be sent: the addresses of the load balancer if the Service is of type LoadBalancer, else its cluster IPs.
+	// Where traffic can be sent: the addresses of the load balancer, or, as long as there are none, the cluster IPs of the Service.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
 	// How many proxy pods exist.
 	Replicas *int32 `json:"replicas,omitempty"`

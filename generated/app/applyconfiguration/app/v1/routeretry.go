@@ -17,7 +17,7 @@ import (
 type RouteRetryApplyConfiguration struct {
 	// Answers that are tried again, if the request had at most 15 KiB.
 	Codes []appv1.RetryCode `json:"codes,omitempty"`
-	// How often to try again.
+	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each, fit into it.
 	Attempts *int32 `json:"attempts,omitempty"`
 }
 
