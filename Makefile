@@ -16,11 +16,11 @@ KUBECTL ?= hack/kubectl.sh
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show a Gateway at work: on $KUBECONFIG's cluster, or else on a one-node Kubernetes started here
+demo: ## Show a Gateway at work: on a one-node Kubernetes started here, or on $KUBECONFIG's cluster (IMG=, ECHO_IMG=, both pushed)
 	hack/demo.sh
 
 .PHONY: test
-test: ## Run all tests: unit, real API server, one-node Kubernetes
+test: ## Run all tests: unit, real API server, one-node Kubernetes or $KUBECONFIG's cluster (IMG=, ECHO_IMG=), whose operator it deploys and stops
 	hack/test.sh
 
 .PHONY: help
@@ -50,7 +50,7 @@ manifests: ## Generate the CRD and the operator's RBAC into artifacts/
 
 .PHONY: api-docs
 api-docs: ## Generate the API reference, docs/api.md
-	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --output-path=docs/api.md
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --max-depth=20 --output-path=docs/api.md
 
 .PHONY: run
 run: build install ## Run the operator from here, in place of the deployed one (make undeploy first)
@@ -135,5 +135,5 @@ undeploy: ## Remove the operator from the cluster; Gateways and their proxies st
 	$(KUBECTL) delete --ignore-not-found -f artifacts/operator -f artifacts/rbac
 
 .PHONY: images
-images: ## Build the images without docker and load them into the one-node cluster
+images: ## Build the images without docker, load them into the one-node cluster, print their names: eval "$(hack/images.sh)" before deploy or run
 	hack/images.sh

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -64,6 +65,38 @@ func TestDocumentsLinkToFiles(t *testing.T) {
 	if links < 100 {
 		t.Errorf("found only %d links", links)
 	}
+}
+
+// TestDocumentsLinkToHeadings: where a document links to a heading, of its own or of another document, there is one.
+func TestDocumentsLinkToHeadings(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)#([A-Za-z0-9_-]+)\)`)
+	links := 0
+	for _, document := range append(documents(t), "README.md") {
+		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
+			links++
+			target := document
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(document), match[1])
+			}
+			if !slices.Contains(anchors(read(t, target)), match[2]) {
+				t.Errorf("%s: %s has no heading for #%s", document, target, match[2])
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("found only %d links", links)
+	}
+}
+
+// anchors are the names by which links find the headings of a document, as GitHub makes them.
+func anchors(document string) []string {
+	heading, dropped := regexp.MustCompile(`(?m)^#+ +(.*)$`), regexp.MustCompile(`[^a-z0-9 _-]`)
+	var all []string
+	for _, match := range heading.FindAllStringSubmatch(document, -1) {
+		name := dropped.ReplaceAllString(strings.ToLower(match[1]), "")
+		all = append(all, strings.ReplaceAll(name, " ", "-"))
+	}
+	return all
 }
 
 // TestClientsDocumentQuotes: the Go code in docs/clients.md is that of the examples, but for the indentation.
