@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
+forget_own_cluster
 
 example=artifacts/examples/shop.yaml
 host=shop.example.com

@@ -10,6 +10,13 @@ fail() {
     exit 1
 }
 
+# forget_own_cluster unsets a KUBECONFIG that is the one-node cluster's, as users of it export it: else that would be taken for a
+# cluster that is up and has the images. "cluster.sh kubeconfig" has no answer while none is up, so its variable is read.
+forget_own_cluster() {
+    # shellcheck source=hack/cluster/cluster.sh
+    [[ ${KUBECONFIG:-} != "$(source hack/cluster/cluster.sh && echo "$kubeconfig")" ]] || unset KUBECONFIG
+}
+
 # need COMMAND PACKAGE: installs the Debian package if the command is missing.
 need() {
     command -v "$1" >/dev/null && return
