@@ -16,11 +16,11 @@ KUBECTL ?= hack/kubectl.sh
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show a Gateway at work: on a one-node Kubernetes started here, or on $KUBECONFIG's cluster (IMG=, ECHO_IMG=, both pushed)
+demo: ## Show a Gateway at work: on a one-node Kubernetes started here, or on $KUBECONFIG's cluster (IMG=, ECHO_IMG=)
 	hack/demo.sh
 
 .PHONY: test
-test: ## Run all tests: unit, real API server, one-node Kubernetes or $KUBECONFIG's cluster (IMG=, ECHO_IMG=), whose operator it deploys and stops
+test: ## Run all tests: unit, real API server, and on the one-node Kubernetes or $KUBECONFIG's cluster (IMG=, ECHO_IMG=)
 	hack/test.sh
 
 .PHONY: help
@@ -135,5 +135,5 @@ undeploy: ## Remove the operator from the cluster; Gateways and their proxies st
 	$(KUBECTL) delete --ignore-not-found -f artifacts/operator -f artifacts/rbac
 
 .PHONY: images
-images: ## Build the images without docker, load them into the one-node cluster, print their names: eval "$(hack/images.sh)" before deploy or run
+images: ## Build the images without docker and load them into the one-node cluster: eval "$(hack/images.sh)", then deploy
 	hack/images.sh
