@@ -8,14 +8,18 @@ import (
 )
 
 func TestTransformsKeepWhatIsRead(t *testing.T) {
+	read := func(s *corev1.Service) {
+		s.Spec.Ports[0].AppProtocol = new("https")
+		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+	}
 	service := newService("api", func(s *corev1.Service) {
+		read(s)
 		s.Annotations = map[string]string{"big": "note"}
 		s.Spec.ClusterIP = "10.96.0.1"
 		s.Spec.Ports[0].NodePort = 30000
-		s.Spec.Ports[0].AppProtocol = new("https")
 	})
 	kept, err := strip(service)
-	if err != nil || !reflect.DeepEqual(kept, newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("https") })) {
+	if err != nil || !reflect.DeepEqual(kept, newService("api", read)) {
 		t.Errorf("of a Service stays %+v, %v", kept, err)
 	}
 	zone := "a"

@@ -24,12 +24,13 @@ type Namespace struct {
 func States(backends []routing.Backend, seen Namespace) map[routing.Backend]config.BackendState {
 	states := make(map[routing.Backend]config.BackendState, len(backends))
 	for _, backend := range backends {
-		port := servicePort(seen.Service(backend.Service), backend.Port)
+		service := seen.Service(backend.Service)
+		port := servicePort(service, backend.Port)
 		if port == nil {
 			states[backend] = config.BackendState{}
 			continue
 		}
-		state := config.BackendState{Exists: true, Servers: servers(seen.Slices(backend.Service), port.Name)}
+		state := config.BackendState{Exists: true, Servers: serversOf(service, seen.Slices(backend.Service), port.Name)}
 		if port.AppProtocol != nil {
 			state.AppProtocol = *port.AppProtocol
 		}
@@ -51,6 +52,18 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 		}
 	}
 	return nil
+}
+
+// serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address families has each
+// pod in slices of both: a pod is one server, by its address of the Service's first family, unless nothing takes traffic there.
+func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
+	if families := service.Spec.IPFamilies; len(families) > 1 {
+		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
+		if found := servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName); len(found) > 0 {
+			return found
+		}
+	}
+	return servers(endpointSlices, portName)
 }
 
 // servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it, sorted and each

@@ -70,6 +70,25 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 				onPort("10.0.0.9", 8080), onPort("10.0.0.9", 8081), onPort("10.0.0.10", 8080), onPort("fd00::1", 8080),
 			}},
 		},
+		"a Service of two families has each pod twice: those of its first": {
+			newService("api", func(s *corev1.Service) {
+				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+			}),
+			[]*discoveryv1.EndpointSlice{
+				newSlice("api", 8080, newReady("10.0.0.1"), newReady("10.0.0.2")),
+				ipv6(newSlice("api", 8080, newReady("fd00::1"), newReady("fd00::2"))),
+			},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("fd00::1", 8080), onPort("fd00::2", 8080)}},
+		},
+		"those of its second, where none of the first takes traffic": {
+			newService("api", func(s *corev1.Service) {
+				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
+			}),
+			[]*discoveryv1.EndpointSlice{
+				newSlice("api", 8080, newReady("10.0.0.1")), ipv6(newSlice("api", 8080, newEndpointIn("fd00::1", false, false, false))),
+			},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+		},
 		"the port is found by its name": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Name = "" }),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 9000, newReady("10.0.0.1")), unnamed(newSlice("api", 8080, newReady("10.0.0.1")))},
