@@ -92,9 +92,10 @@ type Agent struct {
 	reread   failure
 	// reported is the generation that was last reported.
 	reported int64
-	// keptID is the configuration on the disk that all older ones were removed for, provenID the one that was last marked
-	// as proven.
-	keptID, provenID string
+	// littered says that there may be configurations on the disk that nobody wants: older ones, and what was refused.
+	littered bool
+	// provenID is the configuration on the disk that was last marked as proven.
+	provenID string
 	// served says that it is noted on the disk that the pod was up to date once.
 	served bool
 	// reloaded is when HAProxy was last made to reload.
@@ -119,6 +120,7 @@ type compiled struct {
 func New(options Options) (*Agent, error) {
 	a := &Agent{
 		options:  options,
+		littered: true,
 		backends: map[routing.Backend]config.BackendState{},
 		wake:     make(chan struct{}, 1),
 		store:    store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
@@ -132,7 +134,7 @@ func New(options Options) (*Agent, error) {
 		a.rouse()
 	})
 	var err error
-	if a.watch, err = newWatcher(options, a.changed, a.report.observe); err != nil {
+	if a.watch, err = newWatcher(options, a.changed, a.report); err != nil {
 		return nil, err
 	}
 	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {
@@ -261,11 +263,11 @@ func (a *Agent) preserve(settle bool) {
 // keep forgets older configurations on the disk, and notes there what HAProxy has run.
 func (a *Agent) keep() {
 	id := a.state.disk.id
-	if id != "" && id != a.keptID {
+	if a.littered {
 		if err := a.store.prune(id); err != nil {
 			glog.Error(err)
 		}
-		a.keptID = id
+		a.littered = false
 	}
 	if id != a.provenID && a.state.proven && a.state.unknown == "" {
 		if err := a.store.prove(id); err != nil {

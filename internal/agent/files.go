@@ -141,12 +141,24 @@ func (s *store) nextID() string {
 }
 
 // write puts a configuration on disk, for good, without making it the current one; proven says that HAProxy is sure to accept it. What the
-// one before has too is linked: to write it anew takes a disk some milliseconds a file.
+// one before has too is linked: to write it anew takes a disk some milliseconds a file. After an error nothing is left: it may be that
+// the disk is full.
 func (s *store) write(id string, files map[string]config.Source, proven bool) error {
-	dir, sums := s.dir(id), map[string]uint32{}
+	dir := s.dir(id)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
 	}
+	sums, err := s.fill(dir, files, proven)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	s.newest.id, s.newest.files, s.newest.sums = id, files, sums
+	return nil
+}
+
+// fill writes the files of a configuration and returns their checksums.
+func (s *store) fill(dir string, files map[string]config.Source, proven bool) (map[string]uint32, error) {
+	sums := map[string]uint32{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
 		if before, ok := s.newest.files[name]; ok && before.Equal(files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
@@ -155,19 +167,15 @@ func (s *store) write(id string, files map[string]config.Source, proven bool) er
 		}
 		var err error
 		if sums[name], err = writeFile(path, files[name]); err != nil {
-			return fmt.Errorf("failed to write %s: %w", name, err)
+			return nil, fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
 	if proven {
 		if _, err := writeFile(filepath.Join(dir, provenName), config.SourceOf(checksum(sums))); err != nil {
-			return fmt.Errorf("failed to mark a configuration: %w", err)
+			return nil, fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
-	if err := syncDir(dir); err != nil {
-		return err
-	}
-	s.newest.id, s.newest.files, s.newest.sums = id, files, sums
-	return nil
+	return sums, syncDir(dir)
 }
 
 // point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one, unless
@@ -218,15 +226,16 @@ func (s *store) served() bool {
 
 func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
 
-// prune removes every configuration but one.
+// prune removes every configuration but one, and but what the symlink points to: that may be another one after a swap that failed.
 func (s *store) prune(keep string) error {
 	dir := filepath.Dir(s.current)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("failed to read the configuration directory: %w", err)
 	}
+	current, _ := os.Readlink(s.current)
 	for _, entry := range entries {
-		if entry.IsDir() && strings.HasPrefix(entry.Name(), dirPrefix) && entry.Name() != keep {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), dirPrefix) && entry.Name() != keep && entry.Name() != current {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 				return fmt.Errorf("failed to remove an old configuration: %w", err)
 			}

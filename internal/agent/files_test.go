@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gateway/internal/haproxy/config"
@@ -94,6 +95,66 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 	}
 	if id, proven, err := (&store{current: s.current}).open(); id != third || !proven || err != nil {
 		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
+	}
+}
+
+// TestWhatCannotBeWrittenIsLeftNowhere, nor does it make news each time: the ids differ, the problem does not.
+func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
+	current := filepath.Join(t.TempDir(), "current")
+	newAgent := func() *Agent {
+		return &Agent{store: store{current: current, epoch: 1}, state: newState(), probes: newProbes("", true), served: true}
+	}
+	bad := newConfig("a", 1)
+	bad.Static = map[string][]byte{"no/such": nil}
+	fails := func(t *testing.T, a *Agent, config config.Config) {
+		t.Helper()
+		var messages []string
+		for range 3 {
+			err := a.write(load{}, step{after: config})
+			if err == nil {
+				t.Fatal("it was written")
+			}
+			messages = append(messages, err.Error())
+			a.keep()
+		}
+		if messages[0] != messages[1] || messages[1] != messages[2] {
+			t.Errorf("the messages differ: %q", messages)
+		}
+		entries, err := os.ReadDir(filepath.Dir(current))
+		mustDo(t, err)
+		entries = slices.DeleteFunc(entries, func(entry os.DirEntry) bool { return !strings.HasPrefix(entry.Name(), dirPrefix) })
+		if len(entries) > 0 {
+			t.Errorf("left: %v", entries)
+		}
+	}
+	t.Run("a file", func(t *testing.T) { fails(t, newAgent(), bad) })
+	t.Run("the store's own", func(t *testing.T) {
+		a := newAgent()
+		if err := a.store.write(a.store.nextID(), sources("no/such", ""), false); err == nil {
+			t.Fatal("it was written")
+		}
+		if entries, err := os.ReadDir(filepath.Dir(current)); err != nil || len(entries) > 0 {
+			t.Errorf("left: %v, %v", entries, err)
+		}
+	})
+	t.Run("the symlink", func(t *testing.T) {
+		mustDo(t, os.MkdirAll(filepath.Join(current+".next", "in the way"), 0o750))
+		fails(t, newAgent(), newConfig("a", 1))
+	})
+}
+
+// TestPruneLeavesWhatIsPointedTo: a swap of the symlink may have failed after it had happened.
+func TestPruneLeavesWhatIsPointedTo(t *testing.T) {
+	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
+	for _, id := range []string{"load-1", "load-2", "load-3"} {
+		mustDo(t, s.write(id, sources(config.ConfigFile, id), false))
+	}
+	mustDo(t, s.point("load-2"))
+	mustDo(t, s.prune("load-1"))
+	for id, want := range map[string]bool{"load-1": true, "load-2": true, "load-3": false} {
+		if _, err := os.Stat(s.dir(id)); want != (err == nil) {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

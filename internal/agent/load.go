@@ -237,18 +237,24 @@ func (a *Agent) write(want load, next step) error {
 		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
 	}
 	proven := a.state.proven && next.reload == ""
+	a.littered = true
 	if err := a.store.write(want.id, files, proven); err != nil {
-		return err
+		return withoutID(err, want.id)
 	}
 	if proven {
 		a.provenID = want.id
 	}
 	if err := a.store.point(want.id); err != nil {
-		return err
+		return withoutID(err, want.id)
 	}
 	want.written, want.late = want.config.Servers, time.Time{}
 	a.state.disk, a.state.known = want, true
 	return nil
+}
+
+// withoutID is an error without the load id. The next try has another one, and what goes wrong each second is to be told once.
+func withoutID(err error, id string) error {
+	return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
 }
 
 // postpone lets the disk wait for the servers of a load: to write thousands of routes for one endpoint takes longer than all else.
@@ -274,7 +280,7 @@ func (a *Agent) rollBack(before load, known bool) error {
 	if before.id == "" {
 		return nil
 	}
-	a.state.disk, a.state.known = before, known
+	a.state.disk, a.state.known, a.littered = before, known, true
 	return a.store.point(before.id)
 }
 

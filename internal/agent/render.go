@@ -3,6 +3,7 @@ package agent
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang/glog"
@@ -13,8 +14,8 @@ import (
 )
 
 // maxSingledOut is up to how many certificates each is left out by itself to find the one that HAProxy refuses, before all
-// of them are left out together.
-const maxSingledOut = 8
+// of them are left out together. Of more, as many groups are: endpoints wait during the search, and each refused load takes up to seconds.
+const maxSingledOut = 16
 
 // gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
 // no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
@@ -164,9 +165,11 @@ func (a *Agent) others() []func() load {
 		others = append(others, func() load { return *a.withoutTrial() })
 	}
 	proven := a.proven()
-	if len(proven) > 1 && len(proven) <= maxSingledOut {
-		for i := range proven {
-			others = append(others, func() load { return a.only(slices.Delete(slices.Clone(proven), i, i+1)) })
+	others = append(others, a.unnamed(proven)...)
+	if len(proven) > 1 {
+		size := (len(proven) + maxSingledOut - 1) / maxSingledOut
+		for i := 0; i < len(proven); i += size {
+			others = append(others, func() load { return a.only(slices.Delete(slices.Clone(proven), i, min(i+size, len(proven)))) })
 		}
 	}
 	if len(proven) > 0 {
@@ -176,6 +179,32 @@ func (a *Agent) others() []func() load {
 		others = append(others, func() load { return a.again(a.state.good) })
 	}
 	return others
+}
+
+// unnamed are a.want without those of the proven certificates that HAProxy named when it refused them, and so on if it named more then.
+// HAProxy 2.6 names none; later ones may miss some, and name some that are good: these are tried again once something runs.
+func (a *Agent) unnamed(proven []certificateID) []func() load {
+	if len(a.state.failures) == 0 {
+		return nil
+	}
+	var others []func() load
+	refused := &a.want
+	if len(a.trial) > 0 {
+		refused = a.withoutTrial()
+	}
+	for left := proven; ; {
+		message := a.state.failures[refused.key()].message
+		rest := slices.DeleteFunc(slices.Clone(left), func(id certificateID) bool {
+			// It may name the file of the certificate or that of the key.
+			return strings.Contains(message, strings.TrimSuffix(a.options.Paths.CertificatePath(id.secret), "crt"))
+		})
+		if len(rest) == len(left) {
+			return others
+		}
+		without := a.only(rest)
+		others = append(others, func() load { return without })
+		left, refused = rest, &without
+	}
 }
 
 // proven are the certificates of a.want that are not on trial, sorted.

@@ -70,6 +70,8 @@ type reporter struct {
 	wake chan struct{}
 
 	mu sync.Mutex
+	// follows is the UID of the Gateway that there is; "" if none was seen yet. A report of another one is not written.
+	follows types.UID
 	// wanted is the newest report, valid once there is one.
 	wanted report
 	valid  bool
@@ -104,6 +106,16 @@ func (r *reporter) set(wanted report) {
 	}
 	r.wanted, r.valid = wanted, true
 	r.rouse()
+}
+
+// follow notes which Gateway there is. That HAProxy runs what one of the name was before it says nothing of this one.
+func (r *reporter) follow(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if uid != r.follows {
+		r.follows = uid
+		r.rouse() // its report may be here already
+	}
 }
 
 // observe takes in the entry that was seen in a version of the Gateway, nil for none. What was written is written again if somebody
@@ -185,7 +197,8 @@ func (r *reporter) run(ctx context.Context) {
 // write applies the newest report, if the API server does not have it yet.
 func (r *reporter) write(ctx context.Context) error {
 	r.mu.Lock()
-	wanted, done := r.wanted, !r.valid || r.written.equal(r.wanted)
+	another := r.follows != "" && r.wanted.uid != r.follows
+	wanted, done := r.wanted, !r.valid || another || r.written.equal(r.wanted)
 	r.mu.Unlock()
 	if done {
 		return nil

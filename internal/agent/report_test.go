@@ -7,10 +7,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -131,6 +134,50 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	if length := len(r.gateway().Status.Proxies[0].Message); length > maxMessage {
 		t.Errorf("the message has %d bytes", length)
 	}
+}
+
+// What was to be told of a Gateway is not told of the next one of its name, whose status the operator has just written.
+func TestAReportIsNotWrittenToTheNextGatewayOfTheName(t *testing.T) {
+	gateway := func(uid types.UID, version string) *appv1.Gateway {
+		return &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version}}
+	}
+	for name, create := range map[string]func(handlers cache.ResourceEventHandlerFuncs){
+		"its end was seen": func(handlers cache.ResourceEventHandlerFuncs) { handlers.AddFunc(gateway("uid-2", "5")) },
+		"its end was not seen": func(handlers cache.ResourceEventHandlerFuncs) {
+			handlers.UpdateFunc(gateway("uid-1", "2"), gateway("uid-2", "5"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, reporter, writes := reporting(t, never)
+			handlers := (&watcher{changed: func() {}}).onGateway(reporter)
+			handlers.AddFunc(gateway("uid-1", "1"))
+			reporter.set(report{uid: "uid-1", generation: 3})
+			r.expectReport(3, "")
+			create(handlers)
+			handlers.UpdateFunc(gateway("uid-2", "5"), gateway("uid-2", "7"))
+			// The loop may not know of it yet.
+			reporter.set(report{uid: "uid-1", generation: 4})
+			time.Sleep(100 * time.Millisecond)
+			if got := writes.Load(); got != 1 {
+				t.Errorf("%d writes, want 1", got)
+			}
+			reporter.set(report{uid: "uid-2", generation: 1})
+			r.expectReport(1, "")
+		})
+	}
+}
+
+// The loop may know of the next Gateway before the reporter does.
+func TestAReportWaitsForNewsOfTheNextGatewayOfTheName(t *testing.T) {
+	r, reporter, writes := reporting(t, never)
+	reporter.follow("uid-1")
+	reporter.set(report{uid: "uid-2", generation: 1})
+	time.Sleep(100 * time.Millisecond)
+	if got := writes.Load(); got != 0 {
+		t.Errorf("%d writes before", got)
+	}
+	reporter.follow("uid-2")
+	r.expectReport(1, "")
 }
 
 func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {

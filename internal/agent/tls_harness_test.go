@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,13 +101,15 @@ func (r *tlsRig) expectShown(serverName string, pair certtest.Pair, suites ...ui
 	})
 }
 
-// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed.
-func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
+// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed, or fail
+// with one of the excused errors.
+func (r *tlsRig) keepsShowing(serverName string, excused ...error) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var client sync.WaitGroup
 	client.Go(func() {
 		for ctx.Err() == nil {
-			if _, err := r.shown(serverName); err != nil {
+			_, err := r.shown(serverName)
+			if err != nil && !slices.ContainsFunc(excused, func(target error) bool { return errors.Is(err, target) }) {
 				r.t.Errorf("%s went away: %v", serverName, err)
 				return
 			}

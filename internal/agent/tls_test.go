@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +143,28 @@ func TestARenewalWithTheWrongKey(t *testing.T) {
 	r.expectProblems()
 }
 
+// A wrong key is tried again and again, for as long as it is there.
+func TestRefusalsLeaveNothingOnTheDisk(t *testing.T) {
+	r := newTLSRig(t, "good", "wrong")
+	names := []string{"shop.example.com"}
+	good, wrong := r.authority.Issue(t, names), r.authority.Issue(t, names)
+	wrong.Key = good.Key
+	r.put("good", good)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "good", "wrong")))
+	refusals := metric(t, "gateway_agent_load_failures_total")
+	r.put("wrong", wrong)
+	r.eventually("it is refused twice more", func() error {
+		if got := metric(t, "gateway_agent_load_failures_total") - refusals; got < 3 {
+			return fmt.Errorf("%v times", got)
+		}
+		return nil
+	})
+	r.stop()
+	if dirs := loadDirs(t, r.options.Paths); len(dirs) > 2 {
+		t.Errorf("refused configurations are left: %v", dirs)
+	}
+}
+
 // kubelet may write the agent's files before those of HAProxy.
 func TestHAProxysFilesMayComeLater(t *testing.T) {
 	r := newTLSRig(t, "shop")
@@ -237,6 +261,40 @@ func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 	r.expectReport(generation, "")
 	r.expectProblems("broken Secret/broken " + refusedBy + "broken")
 	stop()
+}
+
+// However many certificates there are beside the one whose key was broken.
+func TestAReloadOfManyCertificatesThoughAKeyWasBroken(t *testing.T) {
+	for _, count := range []int{10, 40} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			var secrets []string
+			for i := range count {
+				secrets = append(secrets, fmt.Sprintf("secret-%02d", i))
+			}
+			r := newTLSRig(t, secrets...)
+			var listeners []appv1.Listener
+			for _, secret := range secrets {
+				r.put(secret, r.authority.Issue(t, []string{secret + ".example.com"}))
+				listeners = append(listeners, r.https(secret, secret+".example.com", secret))
+			}
+			spec := r.tlsSpec(listeners...)
+			r.start(spec)
+			r.expectProblems()
+			// The last one is the last that is found.
+			last := secrets[count-1]
+			r.keys.put(map[string][]byte{last + "/tls.key": r.authority.Issue(t, nil).Key})
+			// HAProxy 3.2.26 resets some connections in the reload after a refused one; without its certificate, a port refuses all.
+			stop := r.keepsShowing(secrets[0]+".example.com", syscall.ECONNRESET)
+			r.createService("more")
+			r.createSlice("more", "one", newEndpoint(t, "more"))
+			spec.Routes = append(spec.Routes, r.retrying("api", "more").Routes[1])
+			generation := r.edit(spec)
+			r.expectBody("/more", "more")
+			r.expectReport(generation, "")
+			r.expectProblems(last + " Secret/" + last + " " + refusedBy + last)
+			stop()
+		})
+	}
 }
 
 func TestACertificateThatExpiresIsLeftOut(t *testing.T) {

@@ -36,9 +36,9 @@ type watcher struct {
 	touched map[string]bool
 }
 
-// newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and
-// reported with the pod's entry in the Gateway's status, or nil, and the Gateway's resource version, whenever the Gateway was written.
-func newWatcher(options Options, changed func(), reported func(entry *appv1.ProxyStatus, version string)) (*watcher, error) {
+// newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and tells
+// the reporter which Gateway there is and what its status has of this pod.
+func newWatcher(options Options, changed func(), report *reporter) (*watcher, error) {
 	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed, touched: map[string]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -59,7 +59,7 @@ func newWatcher(options Options, changed func(), reported func(entry *appv1.Prox
 			return nil, fmt.Errorf("failed to watch: %w", err)
 		}
 	}
-	if _, err := w.gateways.AddEventHandler(w.onGateway(reported)); err != nil {
+	if _, err := w.gateways.AddEventHandler(w.onGateway(report)); err != nil {
 		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
 	}
 	return w, nil
@@ -170,17 +170,23 @@ func sameContent(old, new any) bool {
 }
 
 // onGateway keeps changes of the status, of which each pod makes some, from the loop.
-func (w *watcher) onGateway(reported func(entry *appv1.ProxyStatus, version string)) cache.ResourceEventHandlerFuncs {
+func (w *watcher) onGateway(report *reporter) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.changed() },
+		AddFunc: func(added any) {
+			report.follow(added.(*appv1.Gateway).UID)
+			w.changed()
+		},
 		UpdateFunc: func(old, new any) {
 			before, after := old.(*appv1.Gateway), new.(*appv1.Gateway)
+			if before.UID != after.UID {
+				report.follow(after.UID)
+			}
 			if before.UID != after.UID || before.Generation != after.Generation {
 				w.changed()
 			}
 			// What is written is of another Gateway if it has another UID.
 			if before.UID == after.UID {
-				reported(firstEntry(after), after.ResourceVersion)
+				report.observe(firstEntry(after), after.ResourceVersion)
 			}
 		},
 	}
