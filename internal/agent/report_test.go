@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -157,7 +156,7 @@ func TestAReportIsNotWrittenToTheNextGatewayOfTheName(t *testing.T) {
 			handlers.UpdateFunc(gateway("uid-2", "5"), gateway("uid-2", "7"))
 			// The loop may not know of it yet.
 			reporter.set(report{uid: "uid-1", generation: 4})
-			time.Sleep(100 * time.Millisecond)
+			mustDo(t, reporter.write(t.Context()))
 			if got := writes.Load(); got != 1 {
 				t.Errorf("%d writes, want 1", got)
 			}
@@ -172,7 +171,7 @@ func TestAReportWaitsForNewsOfTheNextGatewayOfTheName(t *testing.T) {
 	r, reporter, writes := reporting(t, never)
 	reporter.follow("uid-1")
 	reporter.set(report{uid: "uid-2", generation: 1})
-	time.Sleep(100 * time.Millisecond)
+	mustDo(t, reporter.write(t.Context()))
 	if got := writes.Load(); got != 0 {
 		t.Errorf("%d writes before", got)
 	}
