@@ -101,6 +101,17 @@ func (r *tlsRig) expectShown(serverName string, pair certtest.Pair, suites ...ui
 	})
 }
 
+// addMore makes an edit that takes a reload: a route to a Service that no route named before, and that has to be tried again.
+func (r *tlsRig) addMore(spec appv1.GatewaySpec) {
+	r.t.Helper()
+	r.createService("more")
+	r.createSlice("more", "one", newEndpoint(r.t, "more"))
+	spec.Routes = append(spec.Routes, r.retrying("api", "more").Routes[1])
+	generation := r.edit(spec)
+	r.expectBody("/more", "more")
+	r.expectReport(generation, "")
+}
+
 // keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed, or fail
 // with one of the excused errors.
 func (r *tlsRig) keepsShowing(serverName string, excused ...error) (stop func()) {
