@@ -176,31 +176,32 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		"an absolute URI of another host":                  {80, "GET http://example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},
 		"an absolute URI without Host":                     {81, "GET http://shop.example.com/api HTTP/1.0\r\n\r\n", 400, "", "the request is malformed\n"},
 		"OPTIONS *, which Go's server answers nameless":    {80, "OPTIONS * HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "", ""},
-		"CONNECT":                          {81, "CONNECT shop.example.com:80 HTTP/1.1\r\nHost: shop.example.com:80\r\n\r\n", 405, "", ""},
-		"HTTP/1.0 without Host":            {81, "GET /api HTTP/1.0\r\n\r\n", 200, "any", ""},
-		"HTTP/1.1 without Host":            {81, "GET /api HTTP/1.1\r\n\r\n", 400, "", "the request is malformed\n"},
-		"an empty Host":                    {81, get("", "/api"), 200, "any", ""},
-		"an IPv4 host":                     {81, get("10.0.0.1:80", "/"), 200, "any", ""},
-		"an IPv6 host":                     {81, get("[::1]:80", "/"), 200, "any", ""},
-		"two Hosts that differ":            {81, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "", ""},
-		"a list of hosts":                  {81, get("evil.example.org, shop.example.com", "/"), 400, "", ""},
-		"a slash in the host":              {80, get("shop.example.com/api", "/x"), 400, "", ""},
-		"a port that is no number":         {81, get("a:x", "/"), 400, "", ""},
-		"two ports":                        {81, get("a:80:81", "/"), 400, "", ""},
-		"two trailing dots":                {81, get("a..", "/"), 400, "", ""},
-		"a wildcard as host":               {80, get("*.example.com", "/"), 400, "", ""},
-		"a byte outside ASCII in the host": {81, get("\xe2\x84\xaa", "/"), 400, "", ""},
-		"the longest host":                 {81, get(strings.Repeat("a.", 126)+"a", "/"), 200, "any", ""},
-		"a longer host":                    {81, get(strings.Repeat("a.", 127)+"a", "/"), 400, "", ""},
-		"a very long host":                 {81, get(strings.Repeat("a.", 7000)+"a", "/"), 400, "", ""},
-		"a very long path":                 {80, get("shop.example.com", "/api/"+long), 200, "api", ""},
-		"a path that does not fit":         {80, get("shop.example.com", "/api/"+long+long), 400, "", ""},
-		"NUL in the path":                  {81, get("a", "/\x00"), 400, "", ""},
-		"an encoded NUL in the path":       {81, get("a", "/%00"), 400, "", ""},
-		"a fragment":                       {81, get("a", "/#a"), 400, "", ""},
-		"a space in the path":              {81, get("a", "/a b"), 400, "", ""},
-		"a byte outside ASCII in the path": {81, get("a", "/\xff"), 400, "", ""},
-		"a relative path":                  {81, get("a", "api"), 400, "", ""},
+		"CONNECT with a path":                              {81, "CONNECT /api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},
+		"CONNECT":                                          {81, "CONNECT shop.example.com:80 HTTP/1.1\r\nHost: shop.example.com:80\r\n\r\n", 405, "", ""},
+		"HTTP/1.0 without Host":                            {81, "GET /api HTTP/1.0\r\n\r\n", 200, "any", ""},
+		"HTTP/1.1 without Host":                            {81, "GET /api HTTP/1.1\r\n\r\n", 400, "", "the request is malformed\n"},
+		"an empty Host":                                    {81, get("", "/api"), 200, "any", ""},
+		"an IPv4 host":                                     {81, get("10.0.0.1:80", "/"), 200, "any", ""},
+		"an IPv6 host":                                     {81, get("[::1]:80", "/"), 200, "any", ""},
+		"two Hosts that differ":                            {81, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "", ""},
+		"a list of hosts":                                  {81, get("evil.example.org, shop.example.com", "/"), 400, "", ""},
+		"a slash in the host":                              {80, get("shop.example.com/api", "/x"), 400, "", ""},
+		"a port that is no number":                         {81, get("a:x", "/"), 400, "", ""},
+		"two ports":                                        {81, get("a:80:81", "/"), 400, "", ""},
+		"two trailing dots":                                {81, get("a..", "/"), 400, "", ""},
+		"a wildcard as host":                               {80, get("*.example.com", "/"), 400, "", ""},
+		"a byte outside ASCII in the host":                 {81, get("\xe2\x84\xaa", "/"), 400, "", ""},
+		"the longest host":                                 {81, get(strings.Repeat("a.", 126)+"a", "/"), 200, "any", ""},
+		"a longer host":                                    {81, get(strings.Repeat("a.", 127)+"a", "/"), 400, "", ""},
+		"a very long host":                                 {81, get(strings.Repeat("a.", 7000)+"a", "/"), 400, "", ""},
+		"a very long path":                                 {80, get("shop.example.com", "/api/"+long), 200, "api", ""},
+		"a path that does not fit":                         {80, get("shop.example.com", "/api/"+long+long), 400, "", ""},
+		"NUL in the path":                                  {81, get("a", "/\x00"), 400, "", ""},
+		"an encoded NUL in the path":                       {81, get("a", "/%00"), 400, "", ""},
+		"a fragment":                                       {81, get("a", "/#a"), 400, "", ""},
+		"a space in the path":                              {81, get("a", "/a b"), 400, "", ""},
+		"a byte outside ASCII in the path":                 {81, get("a", "/\xff"), 400, "", ""},
+		"a relative path":                                  {81, get("a", "api"), 400, "", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	if strings.Contains(got.Body, "_") {
 		t.Errorf("the backend received headers that it may take for others:\n%s", got.Body)
 	}
-	want := fmt.Sprintf("Forwarded: for=127.0.0.1;host=\"example.com:81\";proto=http\r\n"+
+	want := fmt.Sprintf("Forwarded: for=127.0.0.1;proto=http;host=\"example.com:81\"\r\n"+
 		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: example.com:81\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: http\r\n", g.ports[81])
 	if !strings.Contains(got.Body, want) || strings.Count(got.Body, "orwarded") != 5 {
 		t.Errorf("the backend received\n%s\nwant only\n%s", got.Body, want)
@@ -264,7 +265,7 @@ func TestForwardedOfIPv6(t *testing.T) {
 			w.Spec.Listeners[1].ProxyProtocol = true
 			g := startGateway(t, w)
 			got := newClient(t, g.ports[81]).send("PROXY TCP6 2001:db8::1 ::1 1234 81\r\n" + get("inner", "/"))
-			want := "Forwarded: for=\"[2001:db8::1]\";host=\"inner\";proto=http\r\nX-Forwarded-For: 2001:db8::1\r\n"
+			want := "Forwarded: for=\"[2001:db8::1]\";proto=http;host=\"inner\"\r\nX-Forwarded-For: 2001:db8::1\r\n"
 			if !strings.Contains(got.Body, want) {
 				t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
 			}
@@ -321,7 +322,7 @@ func TestTrustedProxies(t *testing.T) {
 	g := startGateway(t, w)
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 1.1.1.1\r\n" +
 		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\nForwarded: for=1.1.1.1\r\n\r\n")
-	want := fmt.Sprintf("Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;host=\"inner\";proto=http\r\nX-Forwarded-For: 1.1.1.1\r\n"+
+	want := fmt.Sprintf("Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;proto=http;host=\"inner\"\r\nX-Forwarded-For: 1.1.1.1\r\n"+
 		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: https\r\n", g.ports[81])
 	if !strings.Contains(got.Body, want) {
 		t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)

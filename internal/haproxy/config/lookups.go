@@ -21,11 +21,10 @@ type lookups struct {
 	mapPath   string
 	// depths are those of wildcard hostnames, see wildcardDepths.
 	depths []int
-	// simple are the rules that end the search of requests for whom the first lookup is enough, found that for all others; "" if there
-	// are none. Both want the condition that the request is not torn.
-	simple, found string
-	// odd are the rules for requests that go on after the first lookup.
-	odd string
+	// unknown is the condition that the first lookup has not been made yet, "" if it never is.
+	unknown string
+	// found are the rules that end the search, "" if there are none. They want the condition that the request is not torn.
+	found string
 }
 
 // tries is how often everything is looked up while the map changes under a request.
@@ -91,38 +90,40 @@ func (l lookups) writeListener(condition string) {
 	}
 }
 
+// writeExact looks up a path of the request's host as it is.
+func (l lookups) writeExact(path, condition string) {
+	l.set("version", "str(version),"+l.lookup("str"), condition)
+	l.set("hit", exact.paths+",concat(,txn."+path+",/>),"+l.lookup("beg"), condition)
+}
+
 // writeFast finds the first entry of the request's listener, host and path. That is all there is to find, unless it is the
 // name of a list of conditions.
 func (l lookups) writeFast() {
+	l.set("port", "fe_name", "")
+	l.writeHosts()
 	for try := range tries {
 		pass := ""
 		if try > 0 {
 			pass = isTorn
 			l.writeTorn()
+			l.writeExact("clean", pass)
+		} else {
+			l.writeExact("clean", l.unknown)
 		}
-		l.set("version", "str(version),"+l.lookup("str"), pass)
-		const path = ",concat(,txn.clean,/>),"
-		l.set("hit", exact.paths+path+l.lookup("beg"), pass)
 		l.set("listener", "var(txn.hit),field(3,|)", pass)
-		if try == 0 {
-			l.writeEnd(l.simple)
-			l.b.WriteString(l.odd)
-			l.set("port", "fe_name", "")
-			l.writeHosts()
-		}
 		l.writeListener(pass)
 		for _, place := range l.others() {
-			l.set("hit", place.paths+path+l.lookup("beg"), pass+miss("hit"))
+			l.set("hit", place.paths+",concat(,txn.clean,/>),"+l.lookup("beg"), pass+miss("hit"))
 		}
 		l.writeTarget(pass)
-		l.writeEnd(l.found)
+		l.writeFound()
 	}
 }
 
-// writeEnd writes rules that end the search if the map has not changed.
-func (l lookups) writeEnd(rules string) {
-	if rules != "" {
-		fmt.Fprintf(l.b, rules, l.sameVersion())
+// writeFound writes the rules that end the search if the map has not changed.
+func (l lookups) writeFound() {
+	if l.found != "" {
+		fmt.Fprintf(l.b, l.found, l.sameVersion())
 	}
 }
 
@@ -135,7 +136,10 @@ func (l lookups) writeTorn() {
 	}
 }
 
-// writeTarget finds the program and the backend section of a hit.
+// noRoute is the expression for the HIT of a request that is a listener's, but no route's.
+const noRoute = "str(-|-|),concat(,txn.listener)"
+
+// writeTarget finds the program and the backend section of a hit, and leaves in txn.hit what is to be there when the search is over.
 func (l lookups) writeTarget(condition string) {
 	l.set("target", "var(txn.hit),field(4,|)", condition)
 	l.set("program", "var(txn.hit),field(5,|),"+l.lookup("str"), condition)
@@ -145,6 +149,8 @@ func (l lookups) writeTarget(condition string) {
 	l.set("share", "var(txn.hit),field(6,|),concat(/,txn.index),"+l.lookup("str"), split)
 	l.set("target", "var(txn.share),field(1,|)", split)
 	l.set("program", "var(txn.share),field(2,|),"+l.lookup("str"), condition+"{ var(txn.share) -m found }")
+	l.set("hit", "var(txn.hit),field(1,|,2),concat(|,txn.listener),concat(|,txn.target)", condition+"{ var(txn.target) -m found }")
+	l.set("hit", noRoute, condition+miss("hit")+" { var(txn.listener) -m found }")
 }
 
 // miss returns the condition for another try to set a variable: that no earlier one did.
@@ -155,8 +161,9 @@ func miss(name string) string {
 // writeSlow is for requests that may have to meet conditions: it asks every list on the way, see conditions.go.
 func (l lookups) writeSlow(paths Paths, headers, params []string) {
 	// What was found is a list, and no route that the log could name, should the request be refused.
-	fmt.Fprintf(l.b, "    %s unset-var(txn.hit)\n", l.directive)
+	l.set("hit", noRoute, "")
 	writeFacts(l.b, headers, params)
+	fmt.Fprintf(l.b, "    %s unset-var(txn.hit)\n", l.directive)
 	for try := range tries {
 		pass := ""
 		if try > 0 {
@@ -180,7 +187,7 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 			}
 		}
 		l.writeTarget(pass)
-		l.writeEnd(l.found)
+		l.writeFound()
 	}
 }
 

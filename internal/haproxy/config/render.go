@@ -23,6 +23,9 @@ const (
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
 
+// simpleEnd is at the end of a HIT that tells all, and of no other value.
+const simpleEnd = "|"
+
 // anyListener is in place of the name of a listener in lists, which listeners share.
 const anyListener = "-"
 
@@ -239,7 +242,11 @@ func (b *mapBuilder) hit(rule *routing.Rule, listener string) string {
 		target = b.target(rule)
 		b.targets[rule] = target
 	}
-	return quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + listener + "|" + target
+	value := quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + listener + "|" + target
+	if !strings.Contains(target, "|") {
+		value += simpleEnd
+	}
+	return value
 }
 
 // target returns TARGET of a rule, and adds the entries of a split.

@@ -53,12 +53,12 @@ func writeHSTS(b *strings.Builder, in Input) {
 // writeSession keeps what is known of a connection, also whether its client is a trusted proxy: what those say about where a request
 // comes from is kept (RFC 7239), and they are added to it. What others say is not believed.
 func writeSession(b *strings.Builder, in Input, secure bool) {
-	b.WriteString(sessionRules)
 	if secure {
 		b.WriteString(tlsSessionRules)
 	} else {
 		b.WriteString(clearSessionRules)
 	}
+	b.WriteString(sessionRules)
 	ranges := make([]string, len(in.Table.TrustedProxies))
 	for i, cidr := range in.Table.TrustedProxies {
 		ranges[i] = quote(cidr, inConfig)

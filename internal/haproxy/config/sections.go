@@ -86,15 +86,15 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.target)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.hit),word(3,|)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.hit),word(4,|)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
 // sessionRules keep what is the same for all requests of a connection: HAProxy would make a text of the client's address anew for each
 // use of it. The converter of texts, which changes nothing here, makes it one. They are in the section of each port: HAProxy 2.6 passes
-// by those of a defaults section.
+// by those of a defaults section. sess.forwarded is what Forwarded begins with, which ends in the host (RFC 7239).
 const sessionRules = `    tcp-request session set-var(sess.client) src,lower
-    tcp-request session set-var-fmt(sess.for) "for=%[var(sess.client)]" unless { var(sess.client) -m sub : }
-    tcp-request session set-var-fmt(sess.for) "for=\"[%[var(sess.client)]]\"" if { var(sess.client) -m sub : }
+    tcp-request session set-var-fmt(sess.forwarded) "for=%[var(sess.client)];proto=%[var(sess.scheme)];host=\"" unless { var(sess.client) -m sub : }
+    tcp-request session set-var-fmt(sess.forwarded) "for=\"[%[var(sess.client)]]\";proto=%[var(sess.scheme)];host=\"" if { var(sess.client) -m sub : }
 `
 
 // clearSessionRules and tlsSessionRules do it for ports without TLS and with it. The latter keep what to look up to learn whose
@@ -109,10 +109,10 @@ const (
 `
 )
 
-// routingChecks normalise what the lookups use, and set txn.clean only if nothing is wrong with the request. They do what
-// routing.NormalizeHost and routing.CanonicalPath do. They are rules about content since those can be left at any point: a request
-// whose headers, host and path are of the usual kind skips what is about the unusual, and one that is malformed what follows. txn.odd
-// marks what is unusual; a request that cannot be marked is refused.
+// routingChecks normalise what the lookups use. They do what routing.NormalizeHost and routing.CanonicalPath do. They are rules about
+// content since those can be left at any point: a request whose headers, host and path are of the usual kind skips what is about the
+// unusual, and one that is malformed what follows. txn.odd marks what is unusual, whose path is in txn.clean if nothing is wrong with it; a
+// request that cannot be marked has no host and no path, and is refused.
 //
 // Usual is a request with one Host, in lower case and without a port, without headers that oddRules may remove or change and without
 // NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot, and not too
@@ -137,17 +137,17 @@ const (
 // takes it for OPTIONS from then on.
 var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content set-var(txn.host) req.fhdr(host,1)
-    tcp-request content set-var(txn.clean) var(txn.path) if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
-    tcp-request content accept if { var(txn.clean) -m found }
+    tcp-request content accept if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
     tcp-request content unset-var(txn.path)
     tcp-request content unset-var(txn.host)
     tcp-request content set-var(txn.odd) bool(true)
+    tcp-request content accept unless { var(txn.odd) -m found }
     tcp-request content set-var(txn.given) req.fhdr(host),lower
     tcp-request content set-var(txn.sent) path
     tcp-request content set-var(txn.sent) str(/) if !{ var(txn.sent) -m found }
     tcp-request content set-var(txn.host) var(txn.given),bytes(0,253),json(utf8s)
     tcp-request content set-var(txn.path) var(txn.sent),bytes(0,1024),json(utf8s)
-    tcp-request content accept unless { var(txn.odd) -m found } { req.ver 1.1 2.0 1.0 3.0 }
+    tcp-request content accept unless { req.ver 1.1 2.0 1.0 3.0 }
     tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }
     tcp-request content accept if { req.hdrs -m reg '\x00' }
     tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
@@ -167,14 +167,18 @@ var routingChecks = `    tcp-request content set-var(txn.path) path
 
 const (
 	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
-	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert:|x-ssl-client-)[a-z0-9-]++:[^\x00\x0A]*+\x0A)*+`
+	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert:|x-ssl-client-)[a-z0-9-]++:[^\x00-\x1F]*+\x0D\x0A)*+`
 	usualPath    = `^(?=.{1,1024}+$)` + segments
 	plainPath    = `^` + segments
 	segments     = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
 
-// routingRequest refuses what routingChecks did not come to the end of.
+// isOdd is the condition that a request is not of the usual kind.
+const isOdd = "{ var(txn.odd) -m found }"
+
+// routingRequest refuses what routingChecks did not come to the end of. CONNECT is never usual: it has no path.
 const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
+    http-request set-var(txn.clean) var(txn.path) unless { var(txn.odd) -m found }
     http-request deny deny_status 400 unless { var(txn.clean) -m found }
 `
 
@@ -188,7 +192,7 @@ const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found
 `
 
 // forwardedRules put what is so in the place of whatever the client says.
-const forwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[var(txn.host)]\";proto=%[var(sess.scheme)]"
+const forwardedRules = `    http-request set-header Forwarded "%[var(sess.forwarded)]%[var(txn.host)]\""
     http-request set-header X-Forwarded-For %[var(sess.client)]
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)]
     http-request set-header X-Forwarded-Host %[var(txn.host)]
@@ -196,7 +200,7 @@ const forwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];
 `
 
 // oddForwardedRules do it for hosts that txn.host does not have as the client sent them.
-const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]" if { var(txn.odd) -m found }
+const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\"" if { var(txn.odd) -m found }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] if { var(txn.odd) -m found }
 `
 
@@ -206,17 +210,16 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
     http-request del-header X-Forwarded-Proto unless { var(sess.trusted) -m found }
     http-request del-header X-Forwarded-Host unless { var(sess.trusted) -m found }
     http-request del-header X-Forwarded-Port unless { var(sess.trusted) -m found }
-    http-request add-header Forwarded "%[var(sess.for)];host=\"%[req.fhdr(host)]\";proto=%[var(sess.scheme)]"
+    http-request add-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\""
     http-request add-header X-Forwarded-For %[var(sess.client)]
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
     http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
 `
 
-// routingSimple ends the search of ordinary requests for whom the first lookup finds a backend section and nothing that has to be looked
-// up. It wants the condition that the map has not changed.
-const routingSimple = `    http-request set-var(txn.target) var(txn.hit),field(4,|)
-    http-request allow if { var(txn.target) -m found } !{ var(txn.hit),field(5,|) -m found } !{ var(txn.odd) -m found } %s
+// routingSimple ends the search of ordinary requests for whom the first lookup tells all. It wants the condition that the map has not
+// changed.
+const routingSimple = `    http-request allow if { var(txn.hit) -m end | } %s
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
@@ -369,8 +372,8 @@ const connectionAnswer = `    tcp-request content reject unless { var(txn.target
 // frontendEnd ends the section of a port with requests.
 // It wants the path of the map of spares. A backend whose name is computed and that does not exist ends the search, so spares are
 // asked for first.
-const frontendEnd = `    use_backend %%[var(txn.target),map_str(%[1]s)] if { var(txn.target),map_str(%[1]s) -m found }
-    use_backend %%[var(txn.target)] if { var(txn.target) -m found }
+const frontendEnd = `    use_backend %%[var(txn.hit),field(4,|),map_str(%[1]s)] if { var(txn.hit),field(4,|),map_str(%[1]s) -m found }
+    use_backend %%[var(txn.hit),field(4,|)]
     default_backend 404
 `
 

@@ -42,16 +42,21 @@ func renderSkeleton(in Input) string {
 func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingChecks)
-	b.WriteString(routingRequest)
+	l := lookups{
+		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), unknown: isOdd, found: routingFound,
+	}
 	forwarded, odd := forwardedRules, oddRules+oddForwardedRules
 	if len(in.Table.TrustedProxies) > 0 {
 		forwarded, odd = trustedRules, oddRules
 	}
 	b.WriteString(forwarded)
-	l := lookups{
-		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table),
-		simple: routingSimple, odd: odd, found: routingFound,
+	l.writeExact("path", "!"+isOdd)
+	if hasTLS(in.Table) {
+		l.set("listener", "var(txn.hit),field(3,|)", "{ ssl_fc }")
 	}
+	fmt.Fprintf(b, routingSimple, l.sameVersion())
+	b.WriteString(routingRequest)
+	b.WriteString(odd)
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
 	headers, params := conditionNames(in.Table)
