@@ -112,9 +112,9 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Backends []Backend `json:"backends,omitempty"`
 
-	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as
-	// X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else
-	// sends is replaced.
+	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and
+	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
+	// X-Forwarded-For, -Host, -Port and -Proto in any case.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

@@ -225,8 +225,8 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, shopWorld))
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: example.com:81\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\n" +
-		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\n" +
-		"X_Forwarded_For: 4.4.4.4\r\nx-forwarded_host: evil\r\nClient_Cert: a\r\nX_SSL_Client-Subject: b\r\n\r\n")
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Port: 1\r\nForwarded: for=3.3.3.3\r\nX-Forwarded-User: evil\r\n" +
+		"X_Forwarded_For: 4.4.4.4\r\nx-forwarded_host: evil\r\nX-Forwarded_Prefix: /evil\r\nClient_Cert: a\r\nX_SSL_Client-Subject: b\r\n\r\n")
 	if strings.Contains(got.Body, "_") {
 		t.Errorf("the backend received headers that it may take for others:\n%s", got.Body)
 	}
@@ -321,9 +321,9 @@ func TestTrustedProxies(t *testing.T) {
 	w.Spec.TrustedProxies = []appv1.CIDR{"127.0.0.0/8", "fd00::/8"}
 	g := startGateway(t, w)
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 1.1.1.1\r\n" +
-		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\nForwarded: for=1.1.1.1\r\n\r\n")
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\nX-Forwarded-User: me\r\nForwarded: for=1.1.1.1\r\n\r\n")
 	want := fmt.Sprintf("Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;proto=http;host=\"inner\"\r\nX-Forwarded-For: 1.1.1.1\r\n"+
-		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: https\r\n", g.ports[81])
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: https\r\nX-Forwarded-User: me\r\n", g.ports[81])
 	if !strings.Contains(got.Body, want) {
 		t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
 	}

@@ -188,15 +188,16 @@ const routingRequest = `    http-request deny deny_status 405 if { method CONNEC
 // a header for "-". What Connection names, a proxy behind this one would remove: headers that were set here among them.
 const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
     http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if { var(txn.odd) -m found }
-    http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_](for|host|port|proto))$' -m reg if { var(txn.odd) -m found }
+    http-request del-header '^(http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*|(?=.*_)x[-_]forwarded[-_].*)$' -m reg if { var(txn.odd) -m found }
 `
 
 // forwardedRules put what is so in the place of whatever the client says.
 const forwardedRules = `    http-request set-header Forwarded "%[var(sess.forwarded)]%[var(txn.host)]\""
-    http-request set-header X-Forwarded-For %[var(sess.client)]
-    http-request set-header X-Forwarded-Proto %[var(sess.scheme)]
-    http-request set-header X-Forwarded-Host %[var(txn.host)]
-    http-request set-header X-Forwarded-Port %f
+    http-request del-header X-Forwarded- -m beg
+    http-request add-header X-Forwarded-For %[var(sess.client)]
+    http-request add-header X-Forwarded-Proto %[var(sess.scheme)]
+    http-request add-header X-Forwarded-Host %[var(txn.host)]
+    http-request add-header X-Forwarded-Port %f
 `
 
 // oddForwardedRules do it for hosts that txn.host does not have as the client sent them.
@@ -206,10 +207,7 @@ const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.for
 
 // trustedRules do the same for clients that are no trusted proxies; what those say, for which sess.trusted is set, is added to.
 const trustedRules = `    http-request del-header Forwarded unless { var(sess.trusted) -m found }
-    http-request del-header X-Forwarded-For unless { var(sess.trusted) -m found }
-    http-request del-header X-Forwarded-Proto unless { var(sess.trusted) -m found }
-    http-request del-header X-Forwarded-Host unless { var(sess.trusted) -m found }
-    http-request del-header X-Forwarded-Port unless { var(sess.trusted) -m found }
+    http-request del-header X-Forwarded- -m beg unless { var(sess.trusted) -m found }
     http-request add-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\""
     http-request add-header X-Forwarded-For %[var(sess.client)]
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
