@@ -877,7 +877,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else sends is replaced.",
+							Description: "The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -35,9 +35,9 @@ type GatewaySpecApplyConfiguration struct {
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
 	// How to talk to the Services that routes name, where the defaults do not do.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
-	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. What they send as
-	// X-Forwarded-For, -Host, -Port and -Proto is kept, and their own address is added to X-Forwarded-For. What anyone else
-	// sends is replaced.
+	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and
+	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
+	// X-Forwarded-For, -Host, -Port and -Proto in any case.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
