@@ -15,6 +15,9 @@ import "strings"
 // tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of texts. To find
 // one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
 //
+// tune.memory.hot-size: what a thread keeps of freed memory. Requests that are kept for another try need buffers, for which 512 KiB are too
+// little with some dozens of busy connections; HAProxy then gives them back to the C library and asks for them again, request by request.
+//
 // tune.bufsize.small: what a request usually takes, with its headers and what HAProxy notes about them.
 //
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
@@ -26,6 +29,9 @@ const globalSection = `global
     mworker-max-reloads 2147483647
     fd-hard-limit 100000
     tune.pattern.cache-size 0
+    .if version_atleast(2.8)
+    tune.memory.hot-size 2097152
+    .endif
     .if version_atleast(3.4)
     tune.bufsize.small 4096
     .endif
