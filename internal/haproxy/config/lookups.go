@@ -115,7 +115,7 @@ func (l lookups) writeFast() {
 		for _, place := range l.others() {
 			l.set("hit", place.paths+",concat(,txn.clean,/>),"+l.lookup("beg"), pass+miss("hit"))
 		}
-		l.writeTarget(pass)
+		l.writeTarget(pass, has("share"))
 		l.writeFound()
 	}
 }
@@ -139,8 +139,9 @@ func (l lookups) writeTorn() {
 // noRoute is the expression for the HIT of a request that is a listener's, but no route's.
 const noRoute = "str(-|-|),concat(,txn.listener)"
 
-// writeTarget finds the program and the backend section of a hit, and leaves in txn.hit what is to be there when the search is over.
-func (l lookups) writeTarget(condition string) {
+// writeTarget finds the program and the backend section of a hit, and leaves in txn.hit what is to be there when the search is over. incomplete
+// is the condition that the hit does not have it yet.
+func (l lookups) writeTarget(condition, incomplete string) {
 	l.set("target", "var(txn.hit),field(4,|)", condition)
 	l.set("program", "var(txn.hit),field(5,|),"+l.lookup("str"), condition)
 	split := condition + "{ var(txn.target) -m str " + targetSplit + " }"
@@ -148,15 +149,16 @@ func (l lookups) writeTarget(condition string) {
 	l.set("index", "var(txn.hit),field(5,|),concat(/,txn.random),"+l.lookup("beg"), split)
 	l.set("share", "var(txn.hit),field(6,|),concat(/,txn.index),"+l.lookup("str"), split)
 	l.set("target", "var(txn.share),field(1,|)", split)
-	l.set("program", "var(txn.share),field(2,|),"+l.lookup("str"), condition+"{ var(txn.share) -m found }")
-	l.set("hit", "var(txn.hit),field(1,|,2),concat(|,txn.listener),concat(|,txn.target)", condition+"{ var(txn.target) -m found }")
-	l.set("hit", noRoute, condition+miss("hit")+" { var(txn.listener) -m found }")
+	l.set("program", "var(txn.share),field(2,|),"+l.lookup("str"), condition+has("share"))
+	l.set("hit", "var(txn.hit),field(1,|,2),concat(|,txn.listener),concat(|,txn.target)", condition+incomplete)
+	l.set("hit", noRoute, condition+miss("hit")+" "+has("listener"))
 }
 
+// has returns the condition that a variable is set.
+func has(name string) string { return "{ var(txn." + name + ") -m found }" }
+
 // miss returns the condition for another try to set a variable: that no earlier one did.
-func miss(name string) string {
-	return "!{ var(txn." + name + ") -m found }"
-}
+func miss(name string) string { return "!" + has(name) }
 
 // writeSlow is for requests that may have to meet conditions: it asks every list on the way, see conditions.go.
 func (l lookups) writeSlow(paths Paths, headers, params []string) {
@@ -182,11 +184,12 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 				fmt.Fprintf(l.b, "    %[1]s unset-var(txn.node)\n    %[1]s unset-var(txn.item)\n", l.directive)
 				l.set("node", value, open)
 				l.writeList(paths, "item", "facts", "")
-				l.set("hit", "str(c/),concat(,txn.node,/),concat(,txn.item),map_str("+l.mapPath+")", "{ var(txn.item) -m found }")
-				l.set("hit", "var(txn.node)", "{ var(txn.node) -m found } !{ var(txn.node) -m beg ? }")
+				l.set("hit", "str(c/),concat(,txn.node,/),concat(,txn.item),map_str("+l.mapPath+")", has("item"))
+				l.set("hit", "var(txn.node)", has("node")+" !{ var(txn.node) -m beg ? }")
 			}
 		}
-		l.writeTarget(pass)
+		// What lists lead to names no listener.
+		l.writeTarget(pass, has("target"))
 		l.writeFound()
 	}
 }
