@@ -102,14 +102,12 @@ func (l lookups) writeFast() {
 	l.set("port", "fe_name", "")
 	l.writeHosts()
 	for try := range tries {
-		pass := ""
+		pass, first := "", l.unknown
 		if try > 0 {
-			pass = isTorn
+			pass, first = isTorn, isTorn
 			l.writeTorn()
-			l.writeExact("clean", pass)
-		} else {
-			l.writeExact("clean", l.unknown)
 		}
+		l.writeExact("clean", first)
 		l.set("listener", "var(txn.hit),field(3,|)", pass)
 		l.writeListener(pass)
 		for _, place := range l.others() {

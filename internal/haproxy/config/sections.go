@@ -182,9 +182,15 @@ const (
 // isOdd is the condition that a request is not of the usual kind.
 const isOdd = "{ var(txn.odd) -m found }"
 
-// routingRequest refuses what routingChecks did not come to the end of. CONNECT is never usual: it has no path.
+// routingRequest refuses what routingChecks did not come to the end of, before anything is made of it: HAProxy answers 500 where a header
+// finds no room. It refuses CONNECT, for which HAProxy 2.6 takes an absolute URI, too: what follows the backend's answer would go past
+// all rules.
 const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
-    http-request set-var(txn.clean) var(txn.path) unless { var(txn.odd) -m found }
+    http-request deny deny_status 400 if ` + isOdd + ` !{ var(txn.clean) -m found }
+`
+
+// routingRest is for requests that are not done with after the first lookup.
+const routingRest = `    http-request set-var(txn.clean) var(txn.path) unless ` + isOdd + `
     http-request deny deny_status 400 unless { var(txn.clean) -m found }
 `
 

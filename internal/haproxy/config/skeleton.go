@@ -42,6 +42,7 @@ func renderSkeleton(in Input) string {
 func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
 	b.WriteString(routingChecks)
+	b.WriteString(routingRequest)
 	l := lookups{
 		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), unknown: isOdd, found: routingFound,
 	}
@@ -55,7 +56,7 @@ func writeRouting(b *strings.Builder, in Input) {
 		l.set("listener", "var(txn.hit),field(3,|)", "{ ssl_fc }")
 	}
 	fmt.Fprintf(b, routingSimple, l.sameVersion())
-	b.WriteString(routingRequest)
+	b.WriteString(routingRest)
 	b.WriteString(odd)
 	l.writeFast()
 	b.WriteString(routingFoundAtLast)
