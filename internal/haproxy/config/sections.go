@@ -121,8 +121,9 @@ const (
 // request that cannot be marked has no host and no path, and is refused.
 //
 // Usual is a request with one Host, in lower case and without a port, without headers that oddRules may remove or change and without
-// NUL, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a dot, and not too
-// long for the access log. What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they need no stack.
+// control characters, with a path of characters that a path may have as they are, without a double slash or a segment that begins with a
+// dot, and not too long for the access log. What cannot be compared, for whatever reason, is unusual. The expressions are possessive: they
+// need no stack.
 //
 // The host and the path of a usual request are text of JSON as they are. Those of an unusual one are cut and made such text before anything
 // else happens to it; txn.given and txn.sent are what it has. A host that passed its check needs that no more.
