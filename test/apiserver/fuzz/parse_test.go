@@ -19,7 +19,8 @@ var (
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
-			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.pattern.cache-size", ".if", ".endif"},
+			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
+			"tune.pattern.cache-size", ".if", ".endif"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", ".if", ".endif"},
 		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
