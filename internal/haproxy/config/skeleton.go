@@ -53,6 +53,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(forwarded)
 	l.writeExact("path", "!"+isOdd)
 	if hasTLS(in.Table) {
+		// Over TLS, the listener of every request is looked at later.
 		l.set("listener", "var(txn.hit),field(3,|)", "{ ssl_fc }")
 	}
 	fmt.Fprintf(b, routingSimple, l.sameVersion())
