@@ -23,7 +23,7 @@ const (
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
 
-// simpleEnd is at the end of a HIT that tells all, and of no other value.
+// simpleEnd is at the end of a HIT that tells all, and of no other HIT or LIST.
 const simpleEnd = "|"
 
 // anyListener is in place of the name of a listener in lists, which listeners share.

@@ -190,7 +190,7 @@ const routingRequest = `    http-request deny deny_status 405 if { method CONNEC
     http-request deny deny_status 400 if ` + isOdd + ` !{ var(txn.clean) -m found }
 `
 
-// routingRest is for requests that are not done with after the first lookup.
+// routingRest is for requests that are not done with after the first lookup. It refuses those that could not be marked.
 const routingRest = `    http-request set-var(txn.clean) var(txn.path) unless ` + isOdd + `
     http-request deny deny_status 400 unless { var(txn.clean) -m found }
 `
