@@ -30,8 +30,8 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: ## Build gateway and gateway-agent into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent
+build: ## Build gateway, gateway-agent and gateway-keys into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the images without docker and loads them into the one-node cluster: the operator and agent, the echo backend of the
+# Builds the images without docker and loads them into the one-node cluster: the operator and what it starts beside HAProxy, the echo backend of the
 # example, and HAProxy from this machine's package. Their tags come from their content, so that deploying them rolls out what
 # has changed and nothing else. Each image has lists of what its programs are made of, in /usr/share/sbom. Prints the names, for
 # eval. With the argument "build", the images are only made, in bin/.
@@ -26,16 +26,17 @@ tag() {
 haproxy=$(command -v haproxy)
 mapfile -t libraries < <(ldd "$haproxy" | awk '$3 ~ /^\// {print $3} $1 ~ /^\// {print $1}')
 rm -rf bin/sbom
-hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/echo "$haproxy" "${libraries[@]}" >&2
+hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/echo "$haproxy" "${libraries[@]}" >&2
 
 # list NAME: the argument that puts a list into an image.
 list() { echo "bin/sbom/$1.cdx.json:/usr/share/sbom/$1.cdx.json"; }
 
-img=$(tag gateway bin/gateway bin/gateway-agent bin/sbom/gateway{,-agent}.cdx.json)
+img=$(tag gateway bin/gateway{,-agent,-keys} bin/sbom/gateway{,-agent,-keys}.cdx.json)
 echo_img=$(tag gateway-echo bin/echo bin/sbom/echo.cdx.json)
 haproxy_img=$(tag gateway-haproxy "$haproxy" bin/sbom/debian.cdx.json)
 bin/image -o bin/gateway.tar -t "$img" -user 65532 -entrypoint /gateway \
-    bin/gateway:/gateway bin/gateway-agent:/gateway-agent "$(list gateway)" "$(list gateway-agent)"
+    bin/gateway:/gateway bin/gateway-agent:/gateway-agent bin/gateway-keys:/gateway-keys \
+    "$(list gateway)" "$(list gateway-agent)" "$(list gateway-keys)"
 bin/image -o bin/echo.tar -t "$echo_img" -user 65532 -entrypoint /echo bin/echo:/echo "$(list echo)"
 bin/image -o bin/haproxy.tar -t "$haproxy_img" -libs -user 99 -stop-signal SIGUSR1 -entrypoint haproxy \
     "$haproxy:/usr/local/sbin/haproxy" "$(list debian)"

@@ -72,10 +72,10 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", resources.CertificatesDir,
-		"`directory` with SECRET/tls.crt, without keys, for each -secret")
+		"`directory` with SECRET/tls.crt, SECRET/hash and SECRET/problem, without keys, for each -secret")
 	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", resources.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", resources.HAProxyCertificatesDir,
-		"`directory` where HAProxy, not the agent, finds SECRET/tls.crt and SECRET/tls.key")
+		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")

@@ -81,15 +81,10 @@ type Agent struct {
 	trials trials
 	trial  []certificateID
 	plain  *load
-	// searching says that the last load was refused, perhaps because of a certificate, and that there is more to try.
+	// awaiting says that certificates are not there yet.
+	awaiting bool
+	// searching says that the last load was refused, perhaps because of the certificates on trial, and is to be tried without them.
 	searching bool
-	// tested is when HAProxy was last made to load again what it ran already, to see whether that is refused too; broken says
-	// that it was: a key was broken since.
-	tested time.Time
-	broken bool
-	// verified is the worker whose certificates were compared with the files, reread when it is to load them again.
-	verified runtime.Process
-	reread   failure
 	// reported is the generation that was last reported.
 	reported int64
 	// littered says that there may be configurations on the disk that nobody wants: older ones, and what was refused.
@@ -223,7 +218,6 @@ func (a *Agent) pass(ctx context.Context) {
 			propagation.Observe(time.Since(seen).Seconds())
 		}
 	}
-	a.verify(ctx, time.Now())
 	a.preserve(!a.state.up || time.Since(a.state.disk.late) > checkInterval)
 	a.tell()
 	a.tidy(ctx, time.Now())
@@ -312,16 +306,10 @@ func (a *Agent) problems() []appv1.ProxyProblem {
 	problems := slices.Clone(a.material.problems)
 	for listener, certificates := range a.material.certificates {
 		for _, certificate := range certificates {
-			id, format := certificateID{certificate.Secret, certificate.Hash}, ""
-			switch {
-			case a.trials.settled(id):
-				format = "HAProxy refuses the certificate of %s: is tls.key missing or for another certificate?"
-			case a.broken && a.state.disk.certificates[id]:
-				format = "HAProxy runs the certificate of %s, but would not load again all that it runs: is tls.key missing or for another certificate?"
-			default:
-				continue
+			if a.trials.isRefused(certificateID{certificate.Secret, certificate.Hash}) {
+				const format = "HAProxy refuses the certificate of %s: its log says why"
+				problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret, format))
 			}
-			problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret, format))
 		}
 	}
 	slices.SortFunc(problems, compareProblems)
@@ -338,9 +326,6 @@ func (a *Agent) message(now time.Time) string {
 	}
 	if a.problem != "" {
 		return fmt.Sprintf("generation %d: %s", a.want.generation, a.problem)
-	}
-	if a.broken && a.want.generation != a.state.live {
-		return fmt.Sprintf("generation %d: new certificates wait until HAProxy would load again what it runs", a.want.generation)
 	}
 	return ""
 }

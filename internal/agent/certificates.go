@@ -8,21 +8,18 @@ import (
 	"reflect"
 	"strings"
 
-	"gateway/internal/resources"
+	"gateway/internal/certificates"
 )
 
-// Mounts say what kubelet mounts in the agent's container of Secrets and ConfigMaps.
+// Mounts say what of Secrets and ConfigMaps there is in the agent's container.
 type Mounts struct {
-	// CertificatesDir holds SECRET/tls.crt, AuthoritiesDir CONFIGMAP/ca.crt.
+	// CertificatesDir holds SECRET/tls.crt, SECRET/hash and SECRET/problem, AuthoritiesDir CONFIGMAP/ca.crt.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets and ConfigMaps are the names of those that are mounted, whether they exist or not.
 	Secrets, ConfigMaps []string
 }
 
-// dataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once.
-const dataLink = "..data"
-
-// maxReads bounds how often files are read while kubelet changes them.
+// maxReads bounds how often files are read while they are being changed.
 const maxReads = 3
 
 // mountReader keeps what is mounted.
@@ -65,7 +62,7 @@ func (r *mountReader) links() string {
 		if len(names) == 0 {
 			continue
 		}
-		target, err := os.Readlink(filepath.Join(dir, dataLink))
+		target, err := os.Readlink(filepath.Join(dir, certificates.DataLink))
 		if err != nil {
 			return ""
 		}
@@ -80,21 +77,42 @@ func (r *mountReader) links() string {
 func (r *mountReader) read() {
 	r.files = mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}}
 	for _, name := range r.mounts.Secrets {
-		content, problem := readMounted(r.mounts.CertificatesDir, name, resources.CertificateKey)
-		if problem != "" {
-			r.files.certificates[name] = certificateFile{problem: problem}
-		} else {
-			r.files.certificates[name] = parseCertificate(content)
-		}
+		r.files.certificates[name] = r.certificate(name)
 	}
 	for _, name := range r.mounts.ConfigMaps {
-		content, problem := readMounted(r.mounts.AuthoritiesDir, name, resources.AuthorityKey)
+		content, problem := readMounted(r.mounts.AuthoritiesDir, name, certificates.AuthorityFile)
 		if problem != "" {
 			r.files.authorities[name] = authorityFile{problem: problem}
 		} else {
 			r.files.authorities[name] = parseAuthority(content)
 		}
 	}
+}
+
+// certificate reads that of a Secret.
+func (r *mountReader) certificate(secret string) certificateFile {
+	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, secret, certificates.ProblemFile)
+	content, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.CertificateFile)
+	switch {
+	case missing == "":
+		hash, _ := readMounted(r.mounts.CertificatesDir, secret, certificates.HashFile)
+		file := parseCertificate(content)
+		file.hash, file.outdated = string(hash), string(wrong)
+		return file
+	case nothingWrong == "":
+		return certificateFile{problem: string(wrong)}
+	default:
+		return certificateFile{problem: missing}
+	}
+}
+
+// isAwaited says whether it is not known yet which certificates there are.
+func (r *mountReader) isAwaited() bool {
+	if len(r.mounts.Secrets) == 0 || r.version != "" {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(r.mounts.CertificatesDir, certificates.DataLink))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // readMounted returns the content of a file, or what is wrong, with a %s for the object that it is of.

@@ -1,14 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // HAProxy names certificates by it; nothing relies on its strength
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,8 +10,8 @@ import (
 	"time"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
 	"gateway/internal/haproxy/config"
-	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
 
@@ -25,9 +19,6 @@ const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
 
-	certificateBlock = "CERTIFICATE"
-	// minRSABits is what OpenSSL's default security level asks for.
-	minRSABits = 2048
 	// maxNamesTold is how many names of a certificate a message lists.
 	maxNamesTold = 5
 )
@@ -39,10 +30,10 @@ type certificateFile struct {
 	// names are the DNS names it is for, in lower case, sorted.
 	names               []string
 	notBefore, notAfter time.Time
-	// hash tells the content.
+	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it holds.
+	outdated string
+	// hash tells the content, with that of its key.
 	hash string
-	// fingerprint is the SHA-1 of the first certificate, as HAProxy shows it.
-	fingerprint string
 }
 
 // authorityFile is what a ConfigMap's ca.crt holds.
@@ -55,60 +46,21 @@ type authorityFile struct {
 
 // parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
 func parseCertificate(content []byte) certificateFile {
-	chain, problem := parseChain(content, resources.CertificateKey)
+	chain, problem := certificates.Parse(content)
 	if problem != "" {
 		return certificateFile{problem: problem}
 	}
 	leaf := chain[0]
-	if key, ok := leaf.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSABits {
-		return certificateFile{problem: fmt.Sprintf("the certificate of %%s has an RSA key of %d bits: it takes %d", key.N.BitLen(), minRSABits)}
-	}
-	hash, fingerprint := sha256.Sum256(content), sha1.Sum(leaf.Raw) //nolint:gosec // see the import
-	return certificateFile{
-		names:       dnsNames(leaf),
-		notBefore:   leaf.NotBefore,
-		notAfter:    leaf.NotAfter,
-		hash:        hex.EncodeToString(hash[:]),
-		fingerprint: strings.ToUpper(hex.EncodeToString(fingerprint[:])),
-	}
+	return certificateFile{names: dnsNames(leaf), notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
 }
 
 // parseAuthority reads a ca.crt.
 func parseAuthority(content []byte) authorityFile {
-	chain, problem := parseChain(content, resources.AuthorityKey)
+	chain, problem := certificates.ParseChain(content, certificates.AuthorityFile)
 	if problem != "" {
 		return authorityFile{problem: problem}
 	}
-	var file authorityFile
-	for _, certificate := range chain {
-		file.pem = append(file.pem, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: certificate.Raw})...)
-	}
-	return file
-}
-
-// parseChain returns all certificates of a file, at least one, or what is wrong with it.
-func parseChain(content []byte, key string) (chain []*x509.Certificate, problem string) {
-	for {
-		var block *pem.Block
-		block, content = pem.Decode(content)
-		switch {
-		case block == nil && len(chain) == 0:
-			return nil, key + " of %s holds no certificate"
-		case block == nil && bytes.Contains(content, []byte("-----BEGIN")):
-			return nil, fmt.Sprintf("what follows certificate %d in %s of %%s is damaged", len(chain), key)
-		case block == nil:
-			return chain, ""
-		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
-			return nil, key + " of %s holds a private key, which belongs in tls.key alone"
-		case block.Type != certificateBlock:
-			continue
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Sprintf("certificate %d in %s of %%s cannot be read: %s", len(chain)+1, key, strings.ReplaceAll(err.Error(), "%", "%%"))
-		}
-		chain = append(chain, certificate)
-	}
+	return authorityFile{pem: certificates.Encode(chain)}
 }
 
 // namePattern is what is taken for a DNS name. Whoever makes a certificate may write anything into it.
@@ -229,8 +181,11 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		problem = fmt.Sprintf("the certificate of %%s is not for %s: it is for %s", listener.Hostname, listNames(file.names))
 	}
 	if problem != "" {
-		c.problem(listener.Name, kindSecret, secret, problem)
+		c.problem(listener.Name, kindSecret, secret, cmp.Or(file.outdated, problem))
 		return
+	}
+	if file.outdated != "" {
+		c.problem(listener.Name, kindSecret, secret, file.outdated+"; what it held before goes on")
 	}
 	certificate := config.Certificate{Secret: secret, Names: names, Hash: file.hash}
 	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)

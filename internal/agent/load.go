@@ -94,30 +94,13 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-// choose is state.choose, but puts off a reload that has to wait, and has what runs loaded again where that tells which
-// certificates are to blame.
+// choose is state.choose, but puts off a reload that has to wait.
 func (a *Agent) choose(ctx context.Context, others []func() load, now time.Time) (want load, index int, next step) {
 	want, index, next = a.state.choose(a.want, others, now)
-	tests := index >= 0 && !next.write && a.isToBeTested(index, now)
-	if tests {
-		next = step{write: true, after: next.after, reload: reasonDoubtful}
-	}
 	if a.state.crowded = index >= 0 && next.reload != "" && a.isCrowded(ctx, now); a.state.crowded {
 		return a.state.choose(a.want, others, now)
 	}
-	if tests {
-		a.tested = now
-	}
 	return want, index, next
-}
-
-// isToBeTested says whether what runs is to be loaded again: once when new certificates are refused, and now and then while it is
-// refused itself, as a key that was put right is not seen.
-func (a *Agent) isToBeTested(index int, now time.Time) bool {
-	if a.broken {
-		return a.state.up && now.Sub(a.tested) >= lastTrial
-	}
-	return index == 1 && a.isDoubtful() && a.tested.Before(a.state.failures[a.want.key()].since())
 }
 
 // isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.
@@ -149,16 +132,12 @@ func (a *Agent) unloadable(err error, want load, more bool) error {
 }
 
 // failed takes back what could not be loaded; more says that there is something else to try. As long as it may be because of
-// a certificate, that is no error.
+// the certificates on trial, that is no error.
 func (a *Agent) failed(err error, before load, known, more bool) error {
 	loadFailures.Inc()
 	rejected, longest := errors.As(err, new(*runtime.RejectedError)), lastSoonRetry
-	switch key := a.state.disk.key(); {
-	case rejected && len(a.trial) > 0 && key == a.want.key():
-		longest = lastTrial
-	case rejected:
+	if rejected {
 		longest = lastRetry
-		a.broken = known && key == before.key()
 	}
 	a.state.fail(&a.state.disk, err.Error(), rejected, longest, time.Now())
 	err = fmt.Errorf("failed to load %s: %w", a.state.disk.id, err)
@@ -166,8 +145,8 @@ func (a *Agent) failed(err error, before load, known, more bool) error {
 	if more {
 		a.rouse()
 	}
-	if a.searching = rejected && more && len(a.want.certificates) > 0; a.searching {
-		glog.Warningf("Trying with fewer certificates: %v", err)
+	if a.searching = rejected && more && len(a.trial) > 0; a.searching {
+		glog.Warningf("Trying without the new certificates: %v", err)
 		return rollBackErr
 	}
 	return errors.Join(err, rollBackErr)
@@ -176,23 +155,12 @@ func (a *Agent) failed(err error, before load, known, more bool) error {
 // judge draws the conclusion from what was loaded, or runs already: if that is what is left of a.want without the
 // certificates on trial, and a.want was refused, then these are to blame.
 func (a *Agent) judge(index int, now time.Time) {
-	if index != 1 || !a.isAccused() || a.isDoubtful() {
+	if index != 1 || len(a.trial) == 0 || !a.state.failures[a.want.key()].rejected {
 		return
 	}
 	glog.Warningf("HAProxy refuses the certificates of %s, or one of them", secretNames(a.trial))
 	a.trials.blame(a.trial, now)
 	a.rouse()
-}
-
-// isAccused says whether a.want was refused, perhaps because of the certificates on trial.
-func (a *Agent) isAccused() bool {
-	return len(a.trial) > 0 && a.state.failures[a.want.key()].rejected
-}
-
-// isDoubtful says whether that may as well be because of those beside them: a key may have been removed or replaced since
-// HAProxy has loaded it, which is not seen here.
-func (a *Agent) isDoubtful() bool {
-	return a.isAccused() && a.trials.isFresh(a.trial) && len(a.proven()) > 0 && a.reloaded.Before(a.state.failures[a.want.key()].since())
 }
 
 func secretNames(ids []certificateID) string {
@@ -203,8 +171,8 @@ func secretNames(ids []certificateID) string {
 	return strings.Join(names, ", ")
 }
 
-// isStuck says whether HAProxy may be unable to start because of a certificate: a key may have been removed or replaced, which
-// is not seen here.
+// isStuck says whether HAProxy may be unable to start because of a certificate: one that it would refuse may have taken the place of one
+// that it had loaded, a moment before it ended.
 func (a *Agent) isStuck(now time.Time) bool {
 	if a.state.up || a.downSince.IsZero() || now.Sub(a.downSince) < stuckGrace {
 		return false
@@ -291,7 +259,7 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	a.reloaded, a.broken = time.Now(), false
+	a.reloaded = time.Now()
 	a.state.leftovers = nil
 	a.state.loaded(process)
 	part := ""

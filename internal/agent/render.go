@@ -3,24 +3,20 @@ package agent
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/golang/glog"
 
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/config"
+	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
-
-// maxSingledOut is up to how many certificates each is left out by itself to find the one that HAProxy refuses, before all
-// of them are left out together. Of more, as many groups are: endpoints wait during the search, and each refused load takes up to seconds.
-const maxSingledOut = 16
 
 // gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
 // no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
 func (a *Agent) gather(changed bool, now time.Time) bool {
-	if !a.watch.synced() {
+	if !a.watch.synced() || a.awaits() {
 		return false
 	}
 	touched := a.watch.takeTouched()
@@ -60,6 +56,15 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		a.state.forget(kept...)
 	}
 	return true
+}
+
+// awaits says whether the certificates are not there yet: a pod that became ready without them would take the place of one that has them.
+func (a *Agent) awaits() bool {
+	was := a.awaiting
+	if a.awaiting = a.mounts.isAwaited(); a.awaiting && !was {
+		glog.Infof("Waiting for the container %s to pass certificates on", resources.KeysContainer)
+	}
+	return a.awaiting
 }
 
 // observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
@@ -153,27 +158,15 @@ func (a *Agent) render(
 // refuses them.
 func (a *Agent) isPartial(found material, certificates map[certificateID]bool) bool {
 	return slices.ContainsFunc(identify(found.certificates), func(id certificateID) bool {
-		return !certificates[id] && !a.trials.settled(id)
+		return !certificates[id] && !a.trials.isRefused(id)
 	})
 }
 
-// others are what to load while a.want is refused, best first. Behind a certificate that was loaded before, the key may have
-// been changed, which is not seen here.
+// others are what to load while a.want is refused, best first.
 func (a *Agent) others() []func() load {
 	var others []func() load
 	if len(a.trial) > 0 {
 		others = append(others, func() load { return *a.withoutTrial() })
-	}
-	proven := a.proven()
-	others = append(others, a.unnamed(proven)...)
-	if len(proven) > 1 {
-		size := (len(proven) + maxSingledOut - 1) / maxSingledOut
-		for i := 0; i < len(proven); i += size {
-			others = append(others, func() load { return a.only(slices.Delete(slices.Clone(proven), i, min(i+size, len(proven)))) })
-		}
-	}
-	if len(proven) > 0 {
-		others = append(others, func() load { return a.only(nil) })
 	}
 	if a.state.good.id != "" {
 		others = append(others, func() load { return a.again(a.state.good) })
@@ -181,47 +174,19 @@ func (a *Agent) others() []func() load {
 	return others
 }
 
-// unnamed are a.want without those of the proven certificates that HAProxy named when it refused them, and so on if it named more then.
-// HAProxy 2.6 names none; later ones may miss some, and name some that are good: these are tried again once something runs.
-func (a *Agent) unnamed(proven []certificateID) []func() load {
-	if len(a.state.failures) == 0 {
-		return nil
-	}
-	var others []func() load
-	refused := &a.want
-	if len(a.trial) > 0 {
-		refused = a.withoutTrial()
-	}
-	for left := proven; ; {
-		message := a.state.failures[refused.key()].message
-		rest := slices.DeleteFunc(slices.Clone(left), func(id certificateID) bool {
-			// It may name the file of the certificate or that of the key.
-			return strings.Contains(message, strings.TrimSuffix(a.options.Paths.CertificatePath(id.secret), "crt"))
-		})
-		if len(rest) == len(left) {
-			return others
-		}
-		without := a.only(rest)
-		others = append(others, func() load { return without })
-		left, refused = rest, &without
-	}
-}
-
-// proven are the certificates of a.want that are not on trial, sorted.
-func (a *Agent) proven() []certificateID {
-	ids := slices.SortedFunc(maps.Keys(a.want.certificates), certificateID.compare)
-	return slices.DeleteFunc(ids, func(id certificateID) bool { return slices.Contains(a.trial, id) })
-}
-
 // only is a.want with no certificates but these.
-func (a *Agent) only(certificates []certificateID) load {
-	return a.render(a.want.generation, a.want.table, a.material, setOf(certificates), a.backends, false)
+func (a *Agent) only(certificates map[certificateID]bool) load {
+	return a.render(a.want.generation, a.want.table, a.material, certificates, a.backends, false)
 }
 
 // withoutTrial is a.want without the certificates on trial.
 func (a *Agent) withoutTrial() *load {
 	if a.plain == nil {
-		plain := a.only(a.proven())
+		proven := maps.Clone(a.want.certificates)
+		for _, id := range a.trial {
+			delete(proven, id)
+		}
+		plain := a.only(proven)
 		a.plain = &plain
 	}
 	return a.plain

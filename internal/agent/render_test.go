@@ -2,61 +2,15 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"testing"
 	"time"
 
 	"gateway/internal/haproxy/config"
-	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 )
 
 // TestGather: whatever changes between two passes, the agent wants what one wants that has seen nothing before.
-// What HAProxy named as the reason is left out first, however many certificates there are.
-func TestWhatHAProxyNamedIsLeftOutFirst(t *testing.T) {
-	refuse := func(a *Agent, refused load, named ...string) {
-		message := "HAProxy rejected the configuration:"
-		for _, file := range named {
-			message += " error in file '/certificates/" + file + "'."
-		}
-		a.state.fail(&refused, message, true, lastRetry, time.Now())
-	}
-	names := []string{"a", "b", "b-2", "c", "d"}
-	newAgent := func(trial ...certificateID) *Agent {
-		a := &Agent{options: Options{Paths: config.Paths{CertificateDir: "/certificates"}}, trial: trial}
-		a.material.certificates = map[string][]config.Certificate{}
-		a.want.table.Listeners = []routing.Listener{{Name: "https", Port: 443, Protocol: "HTTPS", TLS: &routing.TLS{}}}
-		for _, name := range names {
-			certificate := config.Certificate{Secret: name, Hash: "1", Names: []string{name + ".org"}}
-			a.material.certificates["https"] = append(a.material.certificates["https"], certificate)
-		}
-		a.want = a.only(ids(names...))
-		return a
-	}
-	first := func(a *Agent, n int) map[certificateID]bool { return a.others()[n]().certificates }
-
-	a := newAgent()
-	if got := first(a, 0); !maps.Equal(got, setOf(ids("b", "b-2", "c", "d"))) {
-		t.Errorf("nothing was refused: %v", got)
-	}
-	refuse(a, a.want, "b/tls.key", "d/tls.crt")
-	refuse(a, a.only(ids("a", "b-2", "c")), "c/tls.crt", "elsewhere/tls.crt")
-	if got := first(a, 0); !maps.Equal(got, setOf(ids("a", "b-2", "c"))) {
-		t.Errorf("two were named: %v", got)
-	}
-	if got := first(a, 1); !maps.Equal(got, setOf(ids("a", "b-2"))) {
-		t.Errorf("one more was named: %v", got)
-	}
-
-	a = newAgent(ids("c")...)
-	refuse(a, a.want, "c/tls.key")
-	refuse(a, a.only(ids("a", "b", "b-2", "d")), "a/tls.key")
-	if got := first(a, 1); !maps.Equal(got, setOf(ids("b", "b-2", "d"))) {
-		t.Errorf("beside one on trial: %v", got)
-	}
-}
-
 func TestGather(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)

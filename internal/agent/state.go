@@ -20,8 +20,6 @@ const (
 	reasonUnknown        = "HAProxy runs an unknown configuration"
 	reasonCommandsFailed = "runtime commands failed"
 	reasonWrittenDown    = "changed while HAProxy did not answer"
-	reasonStale          = "certificates were renewed a moment later"
-	reasonDoubtful       = "new certificates were refused, or a key in use was broken"
 )
 
 const (
@@ -74,9 +72,6 @@ type failure struct {
 	delay    time.Duration
 	until    time.Time
 }
-
-// since is when it was seen.
-func (f failure) since() time.Time { return f.until.Add(-f.delay) }
 
 // state is what the loop knows of HAProxy. Only the loop touches it.
 type state struct {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +15,16 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/keeper"
 )
 
-// tlsRig is a rig with an HTTPS port, and with the volumes of a pod: the agent's without keys, and HAProxy's.
+// tlsRig is a rig with an HTTPS port, and with the volumes of a pod: what kubelet mounts, and what a Keeper makes of the Secrets.
 type tlsRig struct {
 	*rig
-	authority                 *certtest.Authority
-	certificates, authorities *volume
-	keys                      *volume
-	httpsPort                 int32
+	authority            *certtest.Authority
+	secrets, authorities *certtest.Volume
+	keeper               keeper.Keeper
+	httpsPort            int32
 }
 
 // newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets are
@@ -32,10 +32,11 @@ type tlsRig struct {
 func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 	t.Helper()
 	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t)}
-	r.certificates, r.authorities, r.keys = newVolume(t), newVolume(t), newVolume(t)
-	r.options.Paths.CertificateDir = r.keys.dir
+	r.secrets, r.authorities = certtest.NewVolume(t), certtest.NewVolume(t)
+	r.keeper = keeper.Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir()}
+	r.options.Paths.CertificateDir = r.keeper.Pairs
 	r.options.Mounts = Mounts{
-		CertificatesDir: r.certificates.dir, AuthoritiesDir: r.authorities.dir, Secrets: secrets, ConfigMaps: []string{"staff"},
+		CertificatesDir: r.keeper.Certificates, AuthoritiesDir: r.authorities.Dir, Secrets: secrets, ConfigMaps: []string{"staff"},
 	}
 	r.createService("api")
 	r.createSlice("api", "one", newEndpoint(t, "one"))
@@ -45,17 +46,18 @@ func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 // start starts the agent and HAProxy and waits until the pod is ready.
 func (r *tlsRig) start(spec appv1.GatewaySpec) {
 	r.t.Helper()
+	r.must(r.keeper.Look())
 	r.createGateway(spec)
 	r.startAgent()
 	r.startHAProxy()
 	r.eventually("the pod is ready", r.agent.probes.ready)
 }
 
-// put makes a Secret, or changes it; HAProxy's container gets it first, as it is the key that matters.
+// put makes a Secret, or changes it.
 func (r *tlsRig) put(secret string, pair certtest.Pair) {
 	r.t.Helper()
-	r.keys.put(map[string][]byte{secret + "/tls.crt": pair.Certificate, secret + "/tls.key": pair.Key})
-	r.certificates.put(map[string][]byte{secret + "/tls.crt": pair.Certificate})
+	r.secrets.PutPair(secret, pair)
+	r.must(r.keeper.Look())
 }
 
 // https is an HTTPS listener.
@@ -112,15 +114,13 @@ func (r *tlsRig) addMore(spec appv1.GatewaySpec) {
 	r.expectReport(generation, "")
 }
 
-// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed, or fail
-// with one of the excused errors.
-func (r *tlsRig) keepsShowing(serverName string, excused ...error) (stop func()) {
+// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed.
+func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var client sync.WaitGroup
 	client.Go(func() {
 		for ctx.Err() == nil {
-			_, err := r.shown(serverName)
-			if err != nil && !slices.ContainsFunc(excused, func(target error) bool { return errors.Is(err, target) }) {
+			if _, err := r.shown(serverName); err != nil {
 				r.t.Errorf("%s went away: %v", serverName, err)
 				return
 			}

@@ -9,19 +9,16 @@ import (
 	"gateway/internal/haproxy/config"
 )
 
-// lastTrial bounds the wait until a certificate is tried again. It is shorter than that for other refusals: a key that was put
-// right is not seen any other way, and a refused certificate costs nothing.
-const lastTrial = time.Minute
-
-// certificateID is one content of a Secret's tls.crt.
+// certificateID is one content of a Secret.
 type certificateID struct{ secret, hash string }
 
 func (c certificateID) compare(other certificateID) int {
 	return strings.Compare(c.secret+" "+c.hash, other.secret+" "+other.hash)
 }
 
-// trials find out which certificates HAProxy refuses. It refuses a configuration as a whole, without saying why; and only
-// HAProxy can tell whether a key is there and fits. Only the loop touches them.
+// trials find out which certificates HAProxy refuses that were passed on: one that is signed with a hash too weak for its OpenSSL, or of a kind of
+// which Go cannot tell that the key does not fit.
+// It refuses a configuration as a whole, without saying why. Only the loop touches them.
 type trials struct {
 	// refused are certificates that were refused by themselves.
 	refused map[certificateID]failure
@@ -91,22 +88,16 @@ func (t *trials) blame(trial []certificateID, now time.Time) {
 		t.refused = map[certificateID]failure{}
 	}
 	for _, id := range trial {
-		delay := min(max(2*t.refused[id].delay, firstRetry), lastTrial)
+		delay := min(max(2*t.refused[id].delay, firstRetry), lastRetry)
 		t.refused[id] = failure{delay: delay, until: now.Add(delay)}
 	}
 }
 
-// isFresh says whether certificates on trial were never refused before.
-func (t *trials) isFresh(trial []certificateID) bool {
-	return !slices.ContainsFunc(trial, func(id certificateID) bool {
-		_, refused := t.refused[id]
-		return refused || slices.ContainsFunc(t.groups, func(group []certificateID) bool { return slices.Contains(group, id) })
-	})
+// isRefused says whether it is known that HAProxy refuses a certificate.
+func (t *trials) isRefused(id certificateID) bool {
+	_, refused := t.refused[id]
+	return refused
 }
-
-// settled says whether it is known that HAProxy refuses a certificate. Once may be because kubelet writes the files of
-// HAProxy's container a little later than the agent's.
-func (t *trials) settled(id certificateID) bool { return t.refused[id].delay > firstRetry }
 
 // identify returns all certificates, each once and sorted.
 func identify(certificates map[string][]config.Certificate) []certificateID {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"gateway/internal/haproxy/runtime"
 )
 
 func ids(names ...string) []certificateID {
@@ -58,7 +56,7 @@ func TestRefusedCertificatesAreTriedAgain(t *testing.T) {
 	var tr trials
 	bad := ids("bad")
 	want := firstRetry
-	for range 8 {
+	for range 12 {
 		if _, trial := tr.next(bad, nil, now); !slices.Equal(trial, bad) {
 			t.Fatalf("at %s it is not tried: %v", now, trial)
 		}
@@ -67,29 +65,14 @@ func TestRefusedCertificatesAreTriedAgain(t *testing.T) {
 			t.Errorf("it is tried again before %s", want)
 		}
 		now = now.Add(want)
-		want = min(2*want, lastTrial)
+		want = min(2*want, lastRetry)
 	}
-	if want != lastTrial {
+	if want != lastRetry {
 		t.Errorf("the last wait is %s", want)
 	}
 	// It is put right: that HAProxy has loaded it clears it.
 	if _, trial := tr.next(bad, setOf(bad), now); trial != nil || len(tr.refused) > 0 {
 		t.Errorf("after all, %v is tried and %v refused", trial, tr.refused)
-	}
-}
-
-// kubelet may be about to write the key: one refusal is no news.
-func TestOneRefusalIsNotTold(t *testing.T) {
-	now := time.Unix(1000, 0)
-	var tr trials
-	bad := ids("bad")
-	tr.blame(bad, now)
-	if tr.settled(bad[0]) {
-		t.Error("it is told after the first refusal")
-	}
-	tr.blame(bad, now)
-	if !tr.settled(bad[0]) {
-		t.Error("it is not told after the second")
 	}
 }
 
@@ -106,23 +89,5 @@ func TestAnotherContentIsAnotherCertificate(t *testing.T) {
 	tr.blame(ids("a", "b"), now)
 	if _, trial := tr.next(ids("a", "b", "new"), nil, now); fmt.Sprint(trial) != fmt.Sprint(ids("new")) {
 		t.Errorf("tried first: %v", trial)
-	}
-}
-
-// The key of a certificate that HAProxy runs is put right, and nothing else is to be loaded.
-func TestABrokenKeyIsTestedAgain(t *testing.T) {
-	now := time.Unix(1000, 0)
-	a := &Agent{state: newState(), want: load{config: newConfig("a", 1)}, master: runtime.NewMaster("/nowhere"), broken: true, tested: now}
-	for _, test := range []struct {
-		after  time.Duration
-		reload string
-	}{{lastTrial - 1, ""}, {lastTrial, reasonDoubtful}, {lastTrial + 1, ""}, {2 * lastTrial, reasonDoubtful}} {
-		if _, _, next := a.choose(t.Context(), nil, now.Add(test.after)); next.reload != test.reload || next.write != (test.reload != "") {
-			t.Errorf("after %s: got write=%t reload=%q, want reload=%q", test.after, next.write, next.reload, test.reload)
-		}
-	}
-	a.broken = false
-	if _, _, next := a.choose(t.Context(), nil, now.Add(time.Hour)); next.reload != "" {
-		t.Errorf("what is not broken is loaded again: %s", next.reload)
 	}
 }

@@ -22,8 +22,32 @@ const (
 	hangingSeconds = 5
 )
 
-// agent is the native sidecar that writes HAProxy's configuration. It starts first, and HAProxy only once /startupz
-// says that there is a configuration; it stops last. It holds the API token, which HAProxy's container does not, and no
+// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to the agent. It starts
+// before both, holds no API token, and listens to nobody. A Gateway without certificates has none.
+func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConfiguration {
+	if len(Secrets(gateway)) == 0 {
+		return nil
+	}
+	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
+		WithName(KeysContainer).
+		WithImage(image).
+		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
+		WithCommand("/gateway-keys").
+		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+HAProxyCertificatesDir, "-certificates-dir="+CertificatesDir, "-logtostderr").
+		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("1m"),
+			corev1.ResourceMemory: resource.MustParse("8Mi"),
+		})).
+		WithSecurityContext(restricted()).
+		WithVolumeMounts(
+			mount(secretsVolume, secretsDir).WithReadOnly(true),
+			mount(keysVolume, HAProxyCertificatesDir),
+			mount(certificatesVolume, CertificatesDir),
+		)}
+}
+
+// agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which does only once /startupz
+// says that there is a configuration, and stops after it. It holds the API token, which HAProxy's container does not, and no
 // key, which that does.
 func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// proxyUser is the user and group of both containers: haproxy's in its official image. The same fsGroup lets the agent
+	// proxyUser is the user and group of all containers: haproxy's in its official image. The same fsGroup lets the agent
 	// write what HAProxy reads, and both use the sockets.
 	proxyUser = 99
 
@@ -33,7 +33,7 @@ const (
 
 // Options are the operator's own settings that children depend on.
 type Options struct {
-	// AgentImage is the image that holds /gateway-agent.
+	// AgentImage is the image that holds /gateway-agent and /gateway-keys.
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
@@ -82,12 +82,12 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithTopologyKey(corev1.LabelHostname).
 			WithWhenUnsatisfiable(corev1.ScheduleAnyway).
 			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name)))).
+		WithInitContainers(keeper(gateway, options.AgentImage)...).
 		WithInitContainers(agent(gateway, options.AgentImage)).
 		WithContainers(haproxy(gateway, options.HAProxyImage)).
 		WithVolumes(
 			corev1ac.Volume().WithName(configVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
-			corev1ac.Volume().WithName(runVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource().
-				WithMedium(corev1.StorageMediumMemory)),
+			inMemory(runVolume),
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
 		).
 		WithVolumes(tlsVolumes(gateway)...)

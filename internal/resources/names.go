@@ -24,6 +24,8 @@ const (
 	childSuffix = "-gateway"
 
 	agentContainer = "agent"
+	// KeysContainer is the container that passes certificates on.
+	KeysContainer = "keys"
 	// HAProxyContainer is the container of a proxy pod that logs requests.
 	HAProxyContainer = "haproxy"
 

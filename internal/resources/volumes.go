@@ -3,34 +3,33 @@ package resources
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
 )
 
 const (
-	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, for each Secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key for each Secret.
+	secretsDir = "/etc/gateway/secrets"
+	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, SECRET/hash and SECRET/problem.
 	CertificatesDir = "/etc/gateway/certificates"
 	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
 	AuthoritiesDir = "/etc/gateway/authorities"
-	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.crt and SECRET/tls.key for each Secret.
+	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.pem, certificate and key, for each Secret.
 	HAProxyCertificatesDir = "/etc/haproxy-certificates"
 
-	// CertificateKey is the key of a Secret that holds a certificate, and the name of its file.
-	CertificateKey = "tls.crt"
-	privateKeyKey  = "tls.key"
-	// AuthorityKey is the key of a ConfigMap that holds certificates of authorities, and the name of its file.
-	AuthorityKey = "ca.crt"
-
+	secretsVolume      = "secrets"
+	keysVolume         = "keys"
 	certificatesVolume = "certificates"
 	authoritiesVolume  = "authorities"
-	keysVolume         = "keys"
 
 	// AwaitingReplacement ends the message of an agent whose pod does not mount all that the Gateway names: nothing is wrong,
 	// another pod is on its way.
 	AwaitingReplacement = "this pod waits to be replaced by one that mounts it"
 
-	// keysMode lets the pod's group alone, of which HAProxy is, read keys.
+	// keysMode lets the pod's group alone read keys.
 	keysMode = 0o440
 )
 
@@ -104,36 +103,34 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 }
 
 // tlsVolumes are what kubelet mounts of the Secrets and ConfigMaps that the Gateway names, so that nobody needs a
-// permission to read them from the API server. They are optional: what does not exist keeps no pod from starting.
+// permission to read them from the API server, and where the keys container puts what it passes on: memory, so that no key is
+// written to a disk. Secrets and ConfigMaps are optional: what does not exist keeps no pod from starting.
 func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if secrets := Secrets(gateway); len(secrets) > 0 {
-		certificates, keys := corev1ac.ProjectedVolumeSource(), corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
+		mounted := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
 		for _, name := range secrets {
-			certificates.WithSources(secretSource(name, CertificateKey))
-			keys.WithSources(secretSource(name, CertificateKey, privateKeyKey))
+			mounted.WithSources(corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().WithName(name).WithOptional(true).
+				WithItems(item(name, certificates.CertificateFile), item(name, certificates.KeyFile))))
 		}
 		volumes = append(volumes,
-			corev1ac.Volume().WithName(certificatesVolume).WithProjected(certificates),
-			corev1ac.Volume().WithName(keysVolume).WithProjected(keys))
+			corev1ac.Volume().WithName(secretsVolume).WithProjected(mounted),
+			inMemory(keysVolume), inMemory(certificatesVolume))
 	}
 	if configMaps := ConfigMaps(gateway); len(configMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()
 		for _, name := range configMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
-				WithName(name).WithOptional(true).WithItems(item(name, AuthorityKey))))
+				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile))))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
 	}
 	return volumes
 }
 
-func secretSource(name string, keys ...string) *corev1ac.VolumeProjectionApplyConfiguration {
-	source := corev1ac.SecretProjection().WithName(name).WithOptional(true)
-	for _, key := range keys {
-		source.WithItems(item(name, key))
-	}
-	return corev1ac.VolumeProjection().WithSecret(source)
+// inMemory is a volume of the pod's own that is on no disk.
+func inMemory(name string) *corev1ac.VolumeApplyConfiguration {
+	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory))
 }
 
 func item(object, key string) *corev1ac.KeyToPathApplyConfiguration {

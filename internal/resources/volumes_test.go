@@ -11,7 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// held are the sources of what a container mounts, as "KIND NAME KEYS".
+// held are the sources of what a container mounts, as "KIND NAME KEYS", and the volumes of the pod's own, as "MODE NAME".
 func held(t *testing.T, pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration) []string {
 	t.Helper()
 	var all []string
@@ -22,6 +22,11 @@ func held(t *testing.T, pod *corev1ac.PodSpecApplyConfiguration, container *core
 		}
 		projected := pod.Volumes[i].Projected
 		if projected == nil {
+			mode := "rw "
+			if mount.ReadOnly != nil && *mount.ReadOnly {
+				mode = "ro "
+			}
+			all = append(all, mode+*mount.Name)
 			continue
 		}
 		for _, source := range projected.Sources {
@@ -58,24 +63,30 @@ func keys(t *testing.T, object string, items []corev1ac.KeyToPathApplyConfigurat
 func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
-	if len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
-		t.Fatalf("there are %d init containers and %d containers, want the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
+	if len(pod.InitContainers) != 2 || len(pod.Containers) != 1 {
+		t.Fatalf("there are %d init containers and %d containers, want keys, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
 	}
-	want := []string{
-		"token", "Secret shop-ecdsa.tls tls.crt", "Secret shop-tls tls.crt",
-		"ConfigMap internal ca.crt", "ConfigMap partners ca.crt", "ConfigMap staff ca.crt",
-	}
-	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, want) {
-		t.Errorf("the agent holds %q, want %q", got, want)
-	}
-	want = []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key"}
-	if got := held(t, pod, &pod.Containers[0]); !slices.Equal(got, want) {
-		t.Errorf("HAProxy holds %q, want %q", got, want)
+	for _, test := range []struct {
+		container *corev1ac.ContainerApplyConfiguration
+		want      []string
+	}{
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "rw keys", "rw certificates"}},
+		{&pod.InitContainers[1], []string{
+			"rw config", "rw run", "token", "ro certificates", "ConfigMap internal ca.crt", "ConfigMap partners ca.crt", "ConfigMap staff ca.crt",
+		}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys"}},
+	} {
+		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
+			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
+		}
 	}
 }
 
 func TestWhatIsMissingKeepsNoPodFromStarting(t *testing.T) {
 	for _, volume := range tlsVolumes(readGateway(t, "testdata/tls.in.yaml")) {
+		if volume.Projected == nil {
+			continue
+		}
 		for _, source := range volume.Projected.Sources {
 			if source.Secret != nil && !*source.Secret.Optional || source.ConfigMap != nil && !*source.ConfigMap.Optional {
 				t.Errorf("volume %s has a source that has to exist: %+v", *volume.Name, source)

@@ -83,9 +83,9 @@ func (s *site) backends(t *testing.T, name string) []corev1.Pod {
 	return list.Items
 }
 
-// A certificate is renewed with the key of another one: HAProxy refuses to load it. The other listeners go on, over TLS too,
-// routes can be edited, and the status blames the Secret alone.
-func TestFaultOfAReloadThatIsRefused(t *testing.T) {
+// A certificate is renewed with the key of another one. The one before goes on, as do the other listeners; routes can be edited, and the
+// status blames the Secret alone.
+func TestFaultOfARenewalWithAWrongKey(t *testing.T) {
 	t.Parallel()
 	const badHost = "bad.example.com"
 	authority := certtest.NewAuthority(t)
@@ -113,6 +113,7 @@ func TestFaultOfAReloadThatIsRefused(t *testing.T) {
 		s.waitEdit(t)
 		s.waitCondition(t, appv1.ConditionAccepted, metav1.ConditionTrue, "")
 		s.waitShown(t, authority, host, good)
+		s.waitShown(t, authority, badHost, first)
 		putSecret(t, s.namespace, "bad-tls", second)
 		s.waitShown(t, authority, badHost, second)
 		s.waitCondition(t, appv1.ConditionResolvedRefs, metav1.ConditionTrue, "")

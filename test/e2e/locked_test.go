@@ -55,6 +55,14 @@ func TestLockedDown(t *testing.T) {
 			expectPrivateSockets(t, p)
 		}
 	})
+	t.Run("keys", func(t *testing.T) {
+		for _, p := range tasks(t, pod, "keys") {
+			expectConfined(t, p, proxyUser)
+			expectReadOnly(t, p, "/etc/gateway/certificates", "/etc/haproxy-certificates")
+			expectHolds(t, p, "key")
+			expectNoShell(t, p)
+		}
+	})
 	t.Run("agent", func(t *testing.T) {
 		for _, p := range tasks(t, pod, "agent") {
 			expectConfined(t, p, proxyUser)
@@ -118,7 +126,7 @@ func expectLockedSpec(t *testing.T, pod *corev1.Pod) {
 		names = append(names, container.Name)
 	}
 	// Whoever else were in the pod could mount the volume with the sockets.
-	if !slices.Equal(names, []string{"agent", "haproxy"}) || len(spec.EphemeralContainers) > 0 {
+	if !slices.Equal(names, []string{"keys", "agent", "haproxy"}) || len(spec.EphemeralContainers) > 0 {
 		t.Errorf("the pod has the containers %q", names)
 	}
 	for _, volume := range spec.Volumes {

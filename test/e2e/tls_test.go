@@ -39,21 +39,24 @@ func TestTLS(t *testing.T) {
 	create(t, namespace, gateway)
 	traffic := newTLSClient(t, namespace, authority.Pool())
 	traffic.waitAnswer(t, host, "/", http.StatusOK, "v1")
-	expectHeld(t, namespace, "token, web-tls/tls.crt", "web-tls/tls.crt, web-tls/tls.key")
+	expectHeld(t, namespace, "web-tls/tls.crt, web-tls/tls.key")
 	if onNode() {
 		expectHitlessRenewal(t, namespace, traffic, authority)
 	}
 
-	// The key of another certificate: HAProxy alone can tell.
+	// The key of another certificate, and a pair of which HAProxy alone can tell that it does not fit.
 	bad := authority.Issue(t, []string{"bad.example.com"})
 	bad.Key = first.Key
 	putSecret(t, namespace, "bad-tls", bad)
-	setListeners(t, namespace, httpsListener("https", host, "web-tls"), httpsListener("bad", "bad.example.com", "bad-tls"))
+	putSecret(t, namespace, "refused-tls", certtest.Refused())
+	setListeners(t, namespace, httpsListener("https", host, "web-tls"),
+		httpsListener("bad", "bad.example.com", "bad-tls"), httpsListener("refused", "refused.example.com", "refused-tls"))
 	waitProgrammed(t, namespace)
-	told := `listener "bad": HAProxy refuses the certificate of Secret ` + namespace + `/bad-tls: is tls.key missing or for another certificate?`
+	told := fmt.Sprintf(`listener "bad": tls.key of Secret %s/bad-tls is not the key of its certificate: private key does not match public key; `+
+		`listener "refused": HAProxy refuses the certificate of Secret %s/refused-tls: its log says why`, namespace, namespace)
 	expectInvalidCertificate(t, namespace, told)
 	newTLSClient(t, namespace, authority.Pool()).waitAnswer(t, host, "/", http.StatusOK, "v1")
-	expectHeld(t, namespace, "token, bad-tls/tls.crt, web-tls/tls.crt", "bad-tls/tls.crt, bad-tls/tls.key, web-tls/tls.crt, web-tls/tls.key")
+	expectHeld(t, namespace, "bad-tls/tls.crt, bad-tls/tls.key, refused-tls/tls.crt, refused-tls/tls.key, web-tls/tls.crt, web-tls/tls.key")
 }
 
 func httpsListener(name, hostname, secret string) appv1.Listener {
@@ -157,17 +160,19 @@ func expectInvalidCertificate(t *testing.T, namespace, told string) {
 	})
 }
 
-// expectHeld compares which credentials the containers of the running proxies hold: the agent's and HAProxy's.
-func expectHeld(t *testing.T, namespace, agent, haproxy string) {
+// expectHeld compares which credentials the containers of the running proxies mount: Secrets the one that passes them on, and the agent its
+// token. What a container sees in the end, TestLockedDown reads from the running processes.
+func expectHeld(t *testing.T, namespace, secrets string) {
 	t.Helper()
 	pods := slices.DeleteFunc(proxyPods(t, namespace), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 	for i := range pods {
 		pod := &pods[i].Spec
-		if got := strings.Join(held(pod, &pod.InitContainers[0]), ", "); got != agent {
-			t.Errorf("Pod %s: the agent holds %s, want %s", pods[i].Name, got, agent)
-		}
-		if got := strings.Join(held(pod, &pod.Containers[0]), ", "); got != haproxy {
-			t.Errorf("Pod %s: HAProxy holds %s, want %s", pods[i].Name, got, haproxy)
+		for container, want := range map[*corev1.Container]string{
+			&pod.InitContainers[0]: secrets, &pod.InitContainers[1]: "token", &pod.Containers[0]: "",
+		} {
+			if got := strings.Join(held(pod, container), ", "); got != want {
+				t.Errorf("Pod %s: container %s holds %s, want %s", pods[i].Name, container.Name, got, want)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/certificates"
 	"gateway/internal/routing"
 )
 
@@ -15,10 +16,9 @@ const intermediateCiphers = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-
 // certificateList returns the name of the file that lists the certificates of a port.
 func certificateList(port int32) string { return "certificates-" + itoa(port) + ".list" }
 
-// CertificatePath returns where HAProxy finds the certificate of a Secret. It is also the certificate's name in runtime
-// commands.
-func (p Paths) CertificatePath(secret string) string {
-	return p.CertificateDir + "/" + quote(secret, inConfig) + "/tls.crt"
+// certificatePath returns where HAProxy finds the certificate of a Secret, and its key: in one file, so that both are of one content.
+func (p Paths) certificatePath(secret string) string {
+	return p.CertificateDir + "/" + quote(secret, inConfig) + "/" + certificates.JoinedFile
 }
 
 // renderCertificateLists returns the lists of all ports with TLS that have a certificate.
@@ -46,7 +46,7 @@ func certificateLines(in Input, port int32) []string {
 		for _, certificate := range in.Certificates[listener.Name] {
 			names := ownNames(in.Table, listener, certificate.Names)
 			names = append(names, exceptions(names, listener.Name, connected)...)
-			line := in.Paths.CertificatePath(certificate.Secret) + " [" + options + "] " + strings.Join(names, " ") + "\n"
+			line := in.Paths.certificatePath(certificate.Secret) + " [" + options + "] " + strings.Join(names, " ") + "\n"
 			// A new certificate under the same name has to be seen as a change.
 			comment := "# " + quote(certificate.Hash, inConfig) + "\n"
 			switch {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gateway/internal/certtest"
@@ -28,10 +29,8 @@ func writeSecret(t testing.TB, paths config.Paths, secret string, pair certtest.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatalf("failed to make a directory: %v", err)
 	}
-	for name, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatalf("failed to write %s: %v", name, err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "tls.pem"), slices.Concat(pair.Certificate, pair.Key), 0o600); err != nil {
+		t.Fatalf("failed to write a certificate: %v", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import "strings"
 // mworker-max-reloads has to be out of reach: HAProxy counts refused reloads against the worker that keeps running, too, and ends it,
 // requests and all, with the next one that succeeds. From 3.3 on it is 50 if nothing is said. hard-stop-after bounds old workers.
 //
-// The key of a certificate is beside it, in tls.key. HAProxy's own HTTP client, which nothing here uses, would load the
+// Nothing is beside a certificate that HAProxy is to load. HAProxy's own HTTP client, which nothing here uses, would load the
 // authorities of the system at every start, which takes as long as everything else together.
 //
 // tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of texts. To find
@@ -36,8 +36,7 @@ const globalSection = `global
     tune.bufsize.small 4096
     .endif
     httpclient.ssl.verify none
-    ssl-load-extra-del-ext
-    ssl-load-extra-files key
+    ssl-load-extra-files none
     ssl-default-bind-options ssl-min-ver TLSv1.2
 `
 

@@ -39,12 +39,12 @@ type BackendState struct {
 
 // Certificate is a certificate whose key HAProxy finds beside it.
 type Certificate struct {
-	// Secret is the name of the Secret. HAProxy finds it as tls.crt and tls.key in Paths.CertificateDir/SECRET.
+	// Secret is the name of the Secret. HAProxy finds it with its key as Paths.CertificateDir/SECRET/tls.pem.
 	Secret string
 	// Names are the server names that clients get it for, in lower case: those of its names that are within the listener's
 	// hostname, as they are in the certificate.
 	Names []string
-	// Hash tells the content of tls.crt: when it changes, HAProxy has to load it anew.
+	// Hash tells the content of both: when it changes, HAProxy has to load it anew.
 	Hash string
 }
 

@@ -162,36 +162,26 @@ func expectAnswer(t *testing.T, port int32, path, want string) {
 	})
 }
 
-// putCertificate makes a Secret of the pod's, as kubelet shows it to the agent and to HAProxy.
-func putCertificate(t *testing.T, certificates, keys, secret string, pair certtest.Pair) {
-	t.Helper()
-	for path, content := range map[string][]byte{
-		filepath.Join(keys, secret, "tls.key"):         pair.Key,
-		filepath.Join(keys, secret, "tls.crt"):         pair.Certificate,
-		filepath.Join(certificates, secret, "tls.crt"): pair.Certificate,
-	} {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path+".new", content, 0o600))
-		must(t, os.Rename(path+".new", path))
-	}
-}
-
-// The built agent with a certificate that is good and one that is not, under the schema and the permissions of the cluster.
+// The built programs with a certificate that is good and others that are not, under the schema and the permissions of the cluster.
 func TestAgentWithCertificates(t *testing.T) {
 	gateway, _ := setUp(t, "certificates")
 	port := haproxytest.FreePort(t)
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"web.example.com"})
-	certificates, paths := t.TempDir(), haproxytest.NewPaths(t)
+	secrets, certificates, paths := certtest.NewVolume(t), t.TempDir(), haproxytest.NewPaths(t)
 	keys := filepath.Join(filepath.Dir(paths.ConfigDir), "keys")
-	putCertificate(t, certificates, keys, "good", pair)
-	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"good"}]}}]}}`, port)
+	must(t, os.Mkdir(keys, 0o700))
+	secrets.PutPair("good", pair)
+	secrets.PutPair("wrong", certtest.Pair{Certificate: authority.Issue(t, nil).Certificate, Key: pair.Key})
+	keeper := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-keys"),
+		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-logtostderr")
+	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"wrong"},{"name":"good"}]}}]}}`, port)
 	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + gateway.Namespace}, server.Build(t, "./cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+agentKubeconfig(t, gateway),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
-		"-secret=good", "-secret=missing", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys)
+		"-secret=good", "-secret=missing", "-secret=wrong", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())
@@ -199,6 +189,9 @@ func TestAgentWithCertificates(t *testing.T) {
 	haproxytest.Start(t, paths, nil)
 	want := appv1.ProxyStatus{Pod: "pod", ObservedGeneration: 2, Problems: []appv1.ProxyProblem{{
 		Listener: "https", Kind: "Secret", Name: "missing", Message: "Secret certificates/missing does not exist or has no tls.crt",
+	}, {
+		Listener: "https", Kind: "Secret", Name: "wrong",
+		Message: "tls.key of Secret certificates/wrong is not the key of its certificate: private key does not match public key",
 	}}}
 	testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {
 		gateway, err := server.App.AppV1().Gateways(gateway.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -210,6 +203,10 @@ func TestAgentWithCertificates(t *testing.T) {
 	connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: authority.Pool(), ServerName: "web.example.com"})
 	must(t, err)
 	_ = connection.Close()
+	keeper.Signal(t, syscall.SIGTERM)
+	if code := keeper.Exit(t, soon); code != 0 {
+		t.Errorf("gateway-keys exits with %d:\n%s", code, keeper.Output())
+	}
 }
 
 func TestAgent(t *testing.T) {

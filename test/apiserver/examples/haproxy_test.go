@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// writeCertificate writes tls.crt and tls.key as kubelet does, and returns the certificate.
+// writeCertificate writes tls.pem for HAProxy, and returns the certificate.
 func writeCertificate(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -107,12 +108,10 @@ func writeCertificate(t *testing.T, dir, name string) []byte {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{
-		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	joined := slices.Concat(public, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	if err := os.WriteFile(filepath.Join(dir, "tls.pem"), joined, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	return public
 }

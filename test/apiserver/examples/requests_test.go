@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
@@ -149,7 +150,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 	haproxytest.Start(t, in.Paths, config.Render(in).Files())
 }
 
-// writeSecret writes a Secret as kubelet does and returns its certificate; nil: there is none.
+// writeSecret writes a Secret as kubelet does, and as HAProxy gets it, and returns its certificate; nil: there is none.
 func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -159,6 +160,11 @@ func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
 	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if problem != "" {
+		t.Fatalf(problem, "Secret "+name)
+	}
+	secret.Data[certificates.JoinedFile] = joined
 	for key, content := range secret.Data {
 		if err := os.WriteFile(filepath.Join(dir, name, key), content, 0o600); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -51,33 +52,24 @@ func newCertificates(t *testing.T) *certificates {
 	}
 }
 
-// write writes the files of a Secret. Several workers may write the same ones: their content is the same.
+// write writes the file of a Secret. Several workers may write the same one: its content is the same.
 func (c *certificates) write(secret string) error {
 	dir := filepath.Join(c.dir, secret)
-	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "tls.pem")); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The certificate last, since it says that both are there.
-	for _, file := range []struct {
-		name    string
-		content []byte
-	}{{"tls.key", c.key}, {"tls.crt", c.authority}} {
-		temporary, err := os.CreateTemp(dir, "new")
-		if err != nil {
-			return err
-		}
-		if _, err := temporary.Write(file.content); err != nil {
-			return err
-		}
-		if err := temporary.Close(); err != nil {
-			return err
-		}
-		if err := os.Rename(temporary.Name(), filepath.Join(dir, file.name)); err != nil {
-			return err
-		}
+	temporary, err := os.CreateTemp(dir, "new")
+	if err != nil {
+		return err
 	}
-	return nil
+	if _, err := temporary.Write(slices.Concat(c.authority, c.key)); err != nil {
+		return err
+	}
+	if err := temporary.Close(); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), filepath.Join(dir, "tls.pem"))
 }

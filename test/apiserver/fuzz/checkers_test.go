@@ -40,8 +40,8 @@ func TestCheckers(t *testing.T) {
 			t.Errorf("nothing is found in %.50q", bad)
 		}
 	}
-	for _, bad := range []string{"/a/tls.crt\n", "/a/tls.crt [ssl-min-ver TLSv1.0] a\n", "/a/tls.crt [ssl-min-ver TLSv1.2] a [b]\n",
-		"/a/tls.crt [ssl-min-ver TLSv1.2 verify none] a\n", "# a b\n", "/etc/passwd a\n", "/a/tls.crt [ssl-min-ver TLSv1.2] #\n"} {
+	for _, bad := range []string{"/a/tls.pem\n", "/a/tls.pem [ssl-min-ver TLSv1.0] a\n", "/a/tls.pem [ssl-min-ver TLSv1.2] a [b]\n",
+		"/a/tls.pem [ssl-min-ver TLSv1.2 verify none] a\n", "# a b\n", "/etc/passwd a\n", "/a/tls.pem [ssl-min-ver TLSv1.2] #\n"} {
 		if checkCertificates("list", []byte(bad)) == nil {
 			t.Errorf("nothing is found in %q", bad)
 		}

@@ -18,7 +18,7 @@ var (
 		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{8})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
-		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-del-ext", "ssl-load-extra-files",
+		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
 			"tune.pattern.cache-size", ".if", ".endif"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
@@ -144,7 +144,7 @@ func checkMap(name string, entries []config.MapEntry, content []byte) error {
 }
 
 // A line of a list of certificates is a file, options, and names; the names of a certificate are anyone's text.
-var certificateLine = regexp.MustCompile(`^(# [0-9a-f]+|\S+/tls\.crt \[ssl-min-ver TLSv1\.[23]( ca-file \S+ verify (optional|required))?\]( [^ #\[\]]+)* ?)$`)
+var certificateLine = regexp.MustCompile(`^(# [0-9a-f]+|\S+/tls\.pem \[ssl-min-ver TLSv1\.[23]( ca-file \S+ verify (optional|required))?\]( [^ #\[\]]+)* ?)$`)
 
 func checkCertificates(name string, content []byte) error {
 	for text := range strings.Lines(string(content)) {

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"text/template"
 	"time"
 )
@@ -53,7 +54,7 @@ func peerCommand(file, path string) *exec.Cmd {
 	return pinned("haproxy", "-db", "-f", path)
 }
 
-// writeCertificate writes tls.crt and tls.key for the hosts.
+// writeCertificate writes tls.crt and tls.key for the hosts, and tls.pem, which is both.
 func writeCertificate(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -68,8 +69,12 @@ func writeCertificate(dir string) error {
 	if err != nil {
 		return fmt.Errorf("failed to encode a key: %w", err)
 	}
-	if err := write(dir, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})); err != nil {
-		return err
+	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	secret := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	for name, content := range map[string][]byte{"tls.crt": public, "tls.key": secret, "tls.pem": slices.Concat(public, secret)} {
+		if err := write(dir, name, content); err != nil {
+			return err
+		}
 	}
-	return write(dir, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	return nil
 }

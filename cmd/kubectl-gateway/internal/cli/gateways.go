@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/certificates"
 	"gateway/internal/routing"
 )
 
@@ -146,7 +146,7 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			if err := convert(document, configMap); err != nil {
 				return err
 			}
-			s.authorities[configMap.Name] = []byte(configMap.Data[resources.AuthorityKey])
+			s.authorities[configMap.Name] = []byte(configMap.Data[certificates.AuthorityFile])
 		}
 	}
 	return nil
@@ -218,7 +218,7 @@ func (c Clients) readAuthorities(ctx context.Context, site *Site, table routing.
 		if err != nil {
 			return fmt.Errorf("failed to get ConfigMap %s/%s: %w", namespace, configMap, err)
 		}
-		site.authorities[configMap] = []byte(found.Data[resources.AuthorityKey])
+		site.authorities[configMap] = []byte(found.Data[certificates.AuthorityFile])
 	}
 	return nil
 }

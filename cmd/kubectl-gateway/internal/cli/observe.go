@@ -37,7 +37,7 @@ func (s *Site) Input(table routing.Table) config.Input {
 			names = []string{listener.Hostname}
 		}
 		for _, secret := range listener.TLS.Secrets {
-			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names, Hash: "of tls.crt"})
+			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names, Hash: "of the Secret"})
 		}
 	}
 	for _, name := range AuthorityNames(table) {

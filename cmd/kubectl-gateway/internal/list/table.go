@@ -83,7 +83,7 @@ func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[str
 		for _, container := range deployment.Spec.Template.Spec.Containers {
 			names = append(names, container.Image)
 		}
-		images[deployment.Namespace+"/"+gateway] = strings.Join(names, ",")
+		images[deployment.Namespace+"/"+gateway] = strings.Join(slices.Compact(names), ",")
 	}
 	return images, nil
 }

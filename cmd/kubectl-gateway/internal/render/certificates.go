@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"math/big"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"gateway/internal/certificates"
 	"gateway/internal/haproxy/config"
 )
 
@@ -21,9 +23,9 @@ func makeCertificates(input *config.Input) error {
 	if err != nil {
 		return fmt.Errorf("failed to make a certificate for the check: %w", err)
 	}
-	for _, certificates := range input.Certificates {
-		for _, c := range certificates {
-			files := map[string][]byte{"tls.crt": certificate, "tls.key": key}
+	for _, list := range input.Certificates {
+		for _, c := range list {
+			files := map[string][]byte{certificates.JoinedFile: slices.Concat(certificate, key)}
 			if err := write(filepath.Join(input.Paths.CertificateDir, c.Secret), files); err != nil {
 				return err
 			}

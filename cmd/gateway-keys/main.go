@@ -1,0 +1,78 @@
+// Command gateway-keys runs in a proxy pod that mounts Secrets with certificates: it passes each on, with its key to HAProxy and without
+// to the agent, if the two fit. It needs no API server.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/golang/glog"
+
+	"gateway/internal/keeper"
+	"gateway/signals"
+)
+
+func main() {
+	os.Exit(mainCode())
+}
+
+// mainCode is main with the exit code returned, so that deferred calls run.
+func mainCode() int {
+	var keeper keeper.Keeper
+	switch err := parse(&keeper, flag.CommandLine, os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "gateway-keys: %v: see gateway-keys -help\n", err)
+		return 1
+	}
+	defer glog.Flush()
+	if err := run(signals.SetupSignalHandler(), &keeper); err != nil {
+		glog.Flush()
+		fmt.Fprintf(os.Stderr, "gateway-keys: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
+	}
+	return 0
+}
+
+func run(ctx context.Context, keeper *keeper.Keeper) error {
+	glog.Infof("Passing certificates on from %s", keeper.Secrets)
+	return keeper.Run(ctx)
+}
+
+// parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
+func parse(keeper *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&keeper.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
+	flags.StringVar(&keeper.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
+	flags.StringVar(&keeper.Certificates, "certificates-dir", "",
+		"`directory` to pass them on to the agent in, without keys; SECRET/hash tells the pair, SECRET/problem what is wrong with what the Secret holds now")
+	flags.Init(flags.Name(), flag.ContinueOnError)
+	var usage strings.Builder
+	flags.SetOutput(&usage)
+	flags.Usage = func() {
+		usage.WriteString("gateway-keys passes the certificates of a proxy pod on once their keys fit, and keeps those before until then.\n" +
+			"The operator starts it in every proxy pod with certificates.\n\n")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(arguments); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			_, _ = fmt.Fprint(os.Stdout, usage.String())
+		}
+		return err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case keeper.Secrets == "":
+		return errors.New("-secrets-dir is missing: where the Secrets are")
+	case keeper.Pairs == "":
+		return errors.New("-pairs-dir is missing: where HAProxy looks for certificates and keys")
+	case keeper.Certificates == "":
+		return errors.New("-certificates-dir is missing: where the agent looks for certificates")
+	}
+	return nil
+}

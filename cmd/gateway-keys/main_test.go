@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+
+	"gateway/internal/keeper"
+)
+
+func TestParse(t *testing.T) {
+	all := []string{"-secrets-dir=/secrets", "-pairs-dir=/pairs", "-certificates-dir=/certificates"}
+	tests := map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"all that is needed":   {all, ""},
+		"no Secrets":           {all[1:], "-secrets-dir is missing"},
+		"nothing for HAProxy":  {[]string{all[0], all[2]}, "-pairs-dir is missing"},
+		"nothing for an agent": {all[:2], "-certificates-dir is missing"},
+		"an argument too many": {append(all, "shop"), `unexpected argument "shop"`},
+		"an unknown flag":      {[]string{"-secret-dir=/secrets"}, "-secret-dir"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var k keeper.Keeper
+			err := parse(&k, flag.NewFlagSet("gateway-keys", flag.ContinueOnError), test.arguments)
+			if test.want == "" && (err != nil || k.Secrets != "/secrets" || k.Pairs != "/pairs" || k.Certificates != "/certificates") {
+				t.Errorf("got %+v, error %v", k, err)
+			}
+			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("got error %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+	if err := parse(&keeper.Keeper{}, flag.NewFlagSet("gateway-keys", flag.ContinueOnError), []string{"-help"}); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-help: got %v", err)
+	}
+}

@@ -1,0 +1,135 @@
+package certificates
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+)
+
+const (
+	// CertificateFile is the key of a Secret that holds a certificate, and the name of its file.
+	CertificateFile = "tls.crt"
+	// KeyFile is the same for the certificate's private key.
+	KeyFile = "tls.key"
+	// AuthorityFile is the key of a ConfigMap that holds certificates of authorities, and the name of its file.
+	AuthorityFile = "ca.crt"
+
+	// JoinedFile is the name of the file with a certificate and its key, which HAProxy so reads at once.
+	JoinedFile = "tls.pem"
+	// HashFile is beside a certificate without its key, and tells the content of both.
+	HashFile = "hash"
+	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why, with a %s for the
+	// Secret.
+	ProblemFile = "problem"
+
+	// DataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once; so does a Keeper.
+	DataLink = "..data"
+
+	// Block is the type of a certificate's PEM block.
+	Block = "CERTIFICATE"
+	// minRSABits is what OpenSSL's default security level asks for.
+	minRSABits = 2048
+)
+
+// Parse reads a tls.crt: the certificate, then those that lead to an authority. If it cannot be used by anyone, problem says why, with
+// a %s for the Secret.
+func Parse(content []byte) (chain []*x509.Certificate, problem string) {
+	chain, problem = ParseChain(content, CertificateFile)
+	if problem != "" {
+		return nil, problem
+	}
+	if key, ok := chain[0].PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSABits {
+		return nil, fmt.Sprintf("the certificate of %%s has an RSA key of %d bits: it takes %d", key.N.BitLen(), minRSABits)
+	}
+	return chain, ""
+}
+
+// ParseChain returns all certificates of the file of a name, at least one, or what is wrong with it, with a %s for the object it is of.
+func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem string) {
+	for {
+		var block *pem.Block
+		block, content = pem.Decode(content)
+		switch {
+		case block == nil && len(chain) == 0:
+			return nil, name + " of %s holds no certificate"
+		case block == nil && bytes.Contains(content, []byte("-----BEGIN")):
+			return nil, fmt.Sprintf("what follows certificate %d in %s of %%s is damaged", len(chain), name)
+		case block == nil:
+			return chain, ""
+		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+			return nil, name + " of %s holds a private key, which belongs in tls.key alone"
+		case block.Type != Block:
+			continue
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Sprintf("certificate %d in %s of %%s cannot be read: %s", len(chain)+1, name, escape(err.Error()))
+		}
+		chain = append(chain, certificate)
+	}
+}
+
+// Join returns the content of JoinedFile for a tls.crt and its tls.key: the certificates and the key, and nothing that is around them. If they
+// do not fit, problem says so, with a %s for the Secret. Keys of a kind that Go does not know and OpenSSL may are taken to fit.
+func Join(certificate, key []byte) (joined []byte, problem string) {
+	chain, problem := Parse(certificate)
+	if problem != "" {
+		return nil, problem
+	}
+	block := privateKey(key)
+	switch {
+	case len(key) == 0:
+		return nil, "%s has no " + KeyFile
+	case block == nil:
+		return nil, KeyFile + " of %s holds no private key"
+	case strings.HasPrefix(block.Type, "ENCRYPTED") || len(block.Headers) > 0:
+		return nil, KeyFile + " of %s is encrypted"
+	}
+	public, private := Encode(chain), pem.EncodeToMemory(block)
+	if chain[0].PublicKeyAlgorithm != x509.UnknownPublicKeyAlgorithm {
+		if _, err := tls.X509KeyPair(public, private); err != nil {
+			return nil, KeyFile + " of %s is not the key of its certificate: " + escape(strings.TrimPrefix(err.Error(), "tls: "))
+		}
+	}
+	return append(public, private...), ""
+}
+
+// privateKey returns the first private key of a file, nil if there is none.
+func privateKey(content []byte) *pem.Block {
+	for {
+		var block *pem.Block
+		if block, content = pem.Decode(content); block == nil || strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			return block
+		}
+	}
+}
+
+// Public returns the certificates of a JoinedFile without the key.
+func Public(joined []byte) []byte {
+	var public []byte
+	for {
+		var block *pem.Block
+		if block, joined = pem.Decode(joined); block == nil {
+			return public
+		}
+		if block.Type == Block {
+			public = append(public, pem.EncodeToMemory(block)...)
+		}
+	}
+}
+
+// Encode returns certificates in PEM.
+func Encode(chain []*x509.Certificate) []byte {
+	var encoded []byte
+	for _, certificate := range chain {
+		encoded = append(encoded, pem.EncodeToMemory(&pem.Block{Type: Block, Bytes: certificate.Raw})...)
+	}
+	return encoded
+}
+
+// escape makes a text part of a format.
+func escape(text string) string { return strings.ReplaceAll(text, "%", "%%") }

@@ -1,0 +1,119 @@
+package certificates
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"gateway/internal/certtest"
+)
+
+func TestParse(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	pair := authority.Issue(t, []string{"shop.example.com"})
+	bad := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	tests := map[string]struct {
+		content []byte
+		chain   int
+		problem string
+	}{
+		"a certificate":              {pair.Certificate, 1, ""},
+		"with those that lead to it": {slices.Concat(pair.Certificate, authority.PEM), 2, ""},
+		"with remarks":               {slices.Concat([]byte("subject=shop\n"), pair.Certificate, []byte("bye\n")), 1, ""},
+		"no names":                   {authority.Issue(t, nil).Certificate, 1, ""},
+		"nothing":                    {nil, 0, "tls.crt of %s holds no certificate"},
+		"no PEM":                     {[]byte("hello"), 0, "tls.crt of %s holds no certificate"},
+		"not a certificate":          {[]byte(bad), 0, "certificate 1 in tls.crt of %s cannot be read: x509: malformed"},
+		"a damaged second":           {append(bytes.Clone(pair.Certificate), bad...), 0, "certificate 2 in tls.crt of %s cannot be read"},
+		"cut short":                  {slices.Concat(pair.Certificate, pair.Certificate[:60]), 0, "what follows certificate 1 in tls.crt of %s is damaged"},
+		"with the key":               {slices.Concat(pair.Certificate, pair.Key), 0, "tls.crt of %s holds a private key"},
+		"a short RSA key":            {authority.Issue(t, nil, certtest.RSA(t, 1024)).Certificate, 0, "the certificate of %s has an RSA key of 1024 bits"},
+		"a long RSA key":             {authority.Issue(t, nil, certtest.RSA(t, 2048)).Certificate, 1, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			chain, problem := Parse(test.content)
+			if len(chain) != test.chain || !strings.HasPrefix(problem, test.problem) || (test.problem == "") != (problem == "") {
+				t.Errorf("got %d certificates, problem %q", len(chain), problem)
+			}
+			if message := fmt.Sprintf(problem, "Secret a"); problem != "" && strings.Contains(message, "%!") {
+				t.Errorf("the message is %q", message)
+			}
+		})
+	}
+}
+
+func TestJoin(t *testing.T) {
+	authority := certtest.NewAuthority(t)
+	one, two, rsa := authority.Issue(t, nil), authority.Issue(t, nil), authority.Issue(t, nil, certtest.RSA(t, 2048))
+	unknown := certtest.Refused()
+	const wrong = "tls.key of Secret shop is not the key of its certificate: "
+	damaged := bytes.Replace(one.Key, []byte("-----END"), []byte("-----BEGIN"), 1)
+	tests := map[string]struct {
+		certificate, key []byte
+		public           []byte
+		problem          string
+	}{
+		"they fit":                  {one.Certificate, one.Key, one.Certificate, ""},
+		"with the authority":        {slices.Concat(one.Certificate, authority.PEM), one.Key, slices.Concat(one.Certificate, authority.PEM), ""},
+		"with remarks":              {slices.Concat([]byte("subject=\n"), one.Certificate), slices.Concat([]byte("key:\n"), one.Key), one.Certificate, ""},
+		"RSA":                       {rsa.Certificate, rsa.Key, rsa.Certificate, ""},
+		"a kind Go does not know":   {unknown.Certificate, unknown.Key, unknown.Certificate, ""},
+		"a damaged key before":      {slices.Concat(damaged, one.Certificate), one.Key, one.Certificate, ""},
+		"a key without its markers": {slices.Concat(one.Certificate, bytes.Split(one.Key, []byte("\n"))[1]), one.Key, one.Certificate, ""},
+		"a damaged one in tls.key":  {one.Certificate, slices.Concat(damaged[:len(damaged)-1], []byte("\n"), one.Key), one.Certificate, ""},
+		"parameters before the key": {one.Certificate, slices.Concat([]byte("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"), one.Key), one.Certificate, ""},
+		"another's key":             {one.Certificate, two.Key, nil, wrong + "private key does not match public key"},
+		"a key of another kind":     {one.Certificate, rsa.Key, nil, wrong + "private key type does not match public key type"},
+		"a key that is none":        {one.Certificate, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), nil, wrong + "failed to parse private key"},
+		"no key":                    {one.Certificate, nil, nil, "Secret shop has no tls.key"},
+		"no PEM":                    {one.Certificate, []byte("100%"), nil, "tls.key of Secret shop holds no private key"},
+		"a certificate for a key":   {one.Certificate, one.Certificate, nil, "tls.key of Secret shop holds no private key"},
+		"a key with a password":     {one.Certificate, bytes.ReplaceAll(one.Key, []byte(" PRIVATE"), []byte(" ENCRYPTED PRIVATE")), nil, "tls.key of Secret shop is encrypted"},
+		"no certificate":            {nil, one.Key, nil, "tls.crt of Secret shop holds no certificate"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			joined, problem := Join(test.certificate, test.key)
+			if problem != "" {
+				problem = fmt.Sprintf(problem, "Secret shop")
+			}
+			if problem != test.problem || (joined == nil) != (test.problem != "") {
+				t.Fatalf("got %q, problem %q, want %q", joined, problem, test.problem)
+			}
+			if !bytes.Equal(Public(joined), test.public) {
+				t.Errorf("the certificates are %q, want %q", Public(joined), test.public)
+			}
+			if !bytes.HasPrefix(joined, test.public) || test.problem == "" && !bytes.HasSuffix(test.key, joined[len(test.public):]) {
+				t.Errorf("got %q", joined)
+			}
+		})
+	}
+}
+
+// FuzzJoin: whatever is said of any two files is said in one line that names the Secret once; and the agent gets certificates alone.
+func FuzzJoin(f *testing.F) {
+	one, unknown := certtest.NewAuthority(f).Issue(f, nil), certtest.Refused()
+	f.Add(one.Certificate, one.Key)
+	f.Add(slices.Concat(one.Key[:len(one.Key)-9], one.Certificate), one.Key)
+	f.Add(unknown.Certificate, unknown.Key)
+	f.Add(one.Certificate, []byte("%s-----BEGIN %n PRIVATE KEY-----\n\n-----END %n PRIVATE KEY-----\n"))
+	f.Add(one.Certificate, []byte("-----BEGIN \x1b[31m\r PRIVATE KEY-----\nA: b\n\n-----END \x1b[31m\r PRIVATE KEY-----\n"))
+	f.Add([]byte("%d"), one.Key)
+	f.Fuzz(func(t *testing.T, certificate, key []byte) {
+		joined, problem := Join(certificate, key)
+		if told := fmt.Sprintf(problem, "OBJECT"); problem != "" && (strings.Count(told, "OBJECT") != 1 || strings.Contains(told, "%!") || strings.ContainsFunc(told, unicode.IsControl)) {
+			t.Errorf("it is told as %q", told)
+		}
+		if problem != "" {
+			return
+		}
+		chain, problem := ParseChain(Public(joined), CertificateFile)
+		if problem != "" || !bytes.Equal(Public(joined), Encode(chain)) || !bytes.HasPrefix(joined, Encode(chain)) {
+			t.Errorf("the agent gets %q of %q: %s", Public(joined), joined, problem)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package certtest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Volume is a directory that changes as kubelet changes those of Secrets and ConfigMaps: all files at once, by a symlink.
+type Volume struct {
+	// Dir is where it is.
+	Dir string
+
+	t        testing.TB
+	versions int
+	files    map[string][]byte
+}
+
+// dataLink is the name of the symlink.
+const dataLink = "..data"
+
+// NewVolume makes an empty one.
+func NewVolume(t testing.TB) *Volume {
+	t.Helper()
+	v := &Volume{t: t, Dir: t.TempDir(), files: map[string][]byte{}}
+	v.Put(nil)
+	return v
+}
+
+// Put changes files, by OBJECT/KEY; those without content are removed.
+func (v *Volume) Put(files map[string][]byte) {
+	v.t.Helper()
+	for name, content := range files {
+		if content == nil {
+			delete(v.files, name)
+		} else {
+			v.files[name] = content
+		}
+	}
+	v.versions++
+	version := fmt.Sprintf("..%d", v.versions)
+	old, _ := os.Readlink(filepath.Join(v.Dir, dataLink))
+	must(v.t, os.Mkdir(filepath.Join(v.Dir, version), 0o755)) //nolint:gosec // as kubelet makes it
+	for name, content := range v.files {
+		path := filepath.Join(v.Dir, version, name)
+		must(v.t, os.MkdirAll(filepath.Dir(path), 0o755)) //nolint:gosec // as kubelet makes it
+		must(v.t, os.WriteFile(path, content, 0o600))
+	}
+	next := filepath.Join(v.Dir, dataLink+"_tmp")
+	must(v.t, os.Symlink(version, next))
+	must(v.t, os.Rename(next, filepath.Join(v.Dir, dataLink)))
+	for name := range v.files {
+		object := filepath.Dir(name)
+		if err := os.Symlink(filepath.Join(dataLink, object), filepath.Join(v.Dir, object)); !errors.Is(err, fs.ErrExist) {
+			must(v.t, err)
+		}
+	}
+	if old != "" {
+		must(v.t, os.RemoveAll(filepath.Join(v.Dir, old)))
+	}
+}
+
+// PutPair changes the files of a Secret.
+func (v *Volume) PutPair(secret string, pair Pair) {
+	v.t.Helper()
+	v.Put(map[string][]byte{secret + "/tls.crt": pair.Certificate, secret + "/tls.key": pair.Key})
+}
