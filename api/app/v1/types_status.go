@@ -97,7 +97,8 @@ type ProxyStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// What of the Gateway this pod leaves out, though it runs the generation: certificates that cannot be used.
+	// What of the Gateway this pod leaves out, or has in an older state, though it runs the generation: certificates that
+	// cannot be used.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
