@@ -15,7 +15,8 @@ type ProxyStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Why a later generation could not be loaded. Empty when all is well.
 	Message *string `json:"message,omitempty"`
-	// What of the Gateway this pod leaves out, though it runs the generation: certificates that cannot be used.
+	// What of the Gateway this pod leaves out, or has in an older state, though it runs the generation: certificates that
+	// cannot be used.
 	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
 }
 
