@@ -32,8 +32,9 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		same = false
 	}
 	proven, trial := a.trials.next(identify(a.material.certificates), a.state.good.certificates, now)
-	if !a.state.up {
-		// What HAProxy starts on has only what it has loaded before: it would not start on one bad certificate.
+	if !a.state.up || a.state.unknown != "" {
+		// What HAProxy starts on, or has to load anyway, has only what it has loaded before: it would not start on one bad certificate, and the
+		// load after a refused one may cost connections.
 		trial = nil
 	}
 	if !slices.Equal(trial, a.trial) {
