@@ -95,7 +95,7 @@ func TestKeeper(t *testing.T) {
 	r.expect(pairs{"a": renewed}, problems{"b": wrong})
 }
 
-// kubelet replaces all files while they are read: those that are gone are not taken for deleted.
+// kubelet replaces all files while they are read: a certificate of before and a key of after are no pair.
 func TestKeeperReadsOneVersion(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	a, b, renewed := authority.Issue(t, nil), authority.Issue(t, nil), authority.Issue(t, nil)
@@ -118,8 +118,8 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 	if err := errors.Join(pipe.Close(), <-looked); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "b", "tls.pem")); err != nil {
-		t.Errorf("what kubelet replaced is taken for deleted: %v", err)
+	if problem, err := os.ReadFile(filepath.Join(r.keeper.Certificates, "a", "problem")); err == nil {
+		t.Errorf("a certificate of before with a key of after is a problem: %s", problem)
 	}
 	r.expect(map[string]certtest.Pair{"a": renewed, "b": b}, nil)
 }
