@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 )
@@ -87,5 +88,26 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	}
 	if newMountReader(Mounts{}).isAwaited() || newMountReader(Mounts{}).look() {
 		t.Error("where nothing is mounted, something is awaited, or changed")
+	}
+}
+
+// What has to be loaded in any case, as after a restart of the agent, is loaded without the certificates on trial.
+func TestWhatHasToBeLoadedIsNotOnTrial(t *testing.T) {
+	r := newPassRig(t, 1)
+	volume := certtest.NewVolume(t)
+	one := certtest.NewAuthority(t).Issue(t, []string{"one.example.com"})
+	volume.Put(map[string][]byte{"shop/tls.crt": one.Certificate, "shop/hash": []byte("1a")})
+	r.agent.mounts = newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"shop"}})
+	r.gatewaySeen.Spec.Listeners = append(r.gatewaySeen.Spec.Listeners, appv1.Listener{
+		Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS,
+		TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: "shop"}}},
+	})
+	r.gatewaySeen.Generation++
+	r.agent.state.up = true
+	for unknown, want := range map[string]int{reasonAgentRestarted: 0, "": 1} {
+		r.agent.state.unknown = unknown
+		if !r.agent.gather(true, time.Now()) || len(r.agent.trial) != want || len(r.agent.want.certificates) != want {
+			t.Errorf("to be loaded because %q: on trial are %v", unknown, r.agent.trial)
+		}
 	}
 }
