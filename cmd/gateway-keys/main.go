@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,8 +21,8 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	var keeper keeper.Keeper
-	switch err := parse(&keeper, flag.CommandLine, os.Args[1:]); {
+	var k keeper.Keeper
+	switch err := parse(&k, flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
@@ -31,7 +30,8 @@ func mainCode() int {
 		return 1
 	}
 	defer glog.Flush()
-	if err := run(signals.SetupSignalHandler(), &keeper); err != nil {
+	glog.Infof("Passing certificates on from %s", k.Secrets)
+	if err := k.Run(signals.SetupSignalHandler()); err != nil {
 		glog.Flush()
 		fmt.Fprintf(os.Stderr, "gateway-keys: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 1
@@ -39,16 +39,11 @@ func mainCode() int {
 	return 0
 }
 
-func run(ctx context.Context, keeper *keeper.Keeper) error {
-	glog.Infof("Passing certificates on from %s", keeper.Secrets)
-	return keeper.Run(ctx)
-}
-
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
-func parse(keeper *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(&keeper.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
-	flags.StringVar(&keeper.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
-	flags.StringVar(&keeper.Certificates, "certificates-dir", "",
+func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
+	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
+	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/hash tells the pair, SECRET/problem what is wrong with what the Secret holds now")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
@@ -67,11 +62,11 @@ func parse(keeper *keeper.Keeper, flags *flag.FlagSet, arguments []string) error
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case keeper.Secrets == "":
+	case k.Secrets == "":
 		return errors.New("-secrets-dir is missing: where the Secrets are")
-	case keeper.Pairs == "":
+	case k.Pairs == "":
 		return errors.New("-pairs-dir is missing: where HAProxy looks for certificates and keys")
-	case keeper.Certificates == "":
+	case k.Certificates == "":
 		return errors.New("-certificates-dir is missing: where the agent looks for certificates")
 	}
 	return nil
