@@ -72,23 +72,33 @@ func plainRoutes(hosts, rules, services int) []appv1.Route {
 
 func service(i int) string { return fmt.Sprint("service-", i) }
 
-// gateway returns HAProxy with what the agent would write for a Gateway with these routes, after a sed script if there is one.
-func gateway(name string, routes []appv1.Route, edit string) proxy {
+// roundRobin says of as many Services that their endpoints get requests in turn.
+func roundRobin(services int) []appv1.Backend {
+	all := make([]appv1.Backend, services)
+	for i := range all {
+		all[i] = appv1.Backend{Name: service(i), Port: 80, LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
+	}
+	return all
+}
+
+// gateway returns HAProxy with what the agent would write for a Gateway with these routes and backends, after a sed script if there is one.
+func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
-		return runGateway(site, dir, gatewayInput(routes, ports, site.servers), edit)
+		return runGateway(site, dir, gatewayInput(routes, backends, ports, site.servers), edit)
 	}
 	return proxy{name: name + edit, run: run}
 }
 
-// gatewayInput is what a Gateway with these routes is rendered from. The servers are those of each Service.
-func gatewayInput(routes []appv1.Route, ports [2]int, servers [][]config.Server) config.Input {
+// gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each Service.
+func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]config.Server) config.Input {
 	in := config.Input{Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
 	in.Table, _ = routing.Compile(&appv1.GatewaySpec{
 		Listeners: []appv1.Listener{
 			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
 			{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
 		},
-		Routes: routes,
+		Routes:   routes,
+		Backends: backends,
 	})
 	for i := range servers {
 		in.Backends[routing.Backend{Service: service(i), Port: 80}] = config.BackendState{Exists: true, Servers: servers[i]}

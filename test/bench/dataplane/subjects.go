@@ -26,6 +26,7 @@ type proxy struct {
 const (
 	byHand = "haproxy.cfg by hand"
 	ours   = "Gateway, 10 routes"
+	inTurn = "Gateway, 10 routes, endpoints in turn"
 
 	conditions     = "Gateway, rules with a header or a regular expression"
 	manyConditions = "Gateway, such rules of 1,000 hosts"
@@ -39,6 +40,8 @@ func subjects(edits []string) []*subject {
 		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few},
 		// Gateways keep each request for another try, should its endpoint close the connection; HAProxy by default does not.
 		{name: byHand + ", requests kept for another try", baseline: byHand, proxy: peer("haproxy.cfg", "retry-on conn-failure empty-response"), protocol: plain, requests: few},
+		// Nor does it look which of two endpoints has less to do, but takes one after the other.
+		{name: byHand + ", the less busy of two endpoints", baseline: byHand, proxy: peer("haproxy.cfg", "balance random(2)"), protocol: plain, requests: few},
 	}
 	all = append(all, gateways("")...)
 	for _, edit := range edits {
@@ -56,7 +59,7 @@ func subjects(edits []string) []*subject {
 		for _, s := range []struct {
 			name  string
 			proxy proxy
-		}{{byHand, handwritten}, {ours, gateways("")[0].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
+		}{{byHand, handwritten}, {ours, gateways("")[0].proxy}, {inTurn, gateways("")[1].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
 			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few})
 		}
 	}
@@ -68,23 +71,27 @@ func gateways(edit string) []*subject {
 	return []*subject{
 		{
 			name: ours, baseline: byHand, protocol: plain,
-			proxy: gateway("few", plainRoutes(10, 1, services), edit), requests: requestsFor(10, 1),
+			proxy: gateway("few", plainRoutes(10, 1, services), nil, edit), requests: requestsFor(10, 1),
+		},
+		{
+			name: inTurn, baseline: byHand, protocol: plain,
+			proxy: gateway("few in turn", plainRoutes(10, 1, services), roundRobin(services), edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: "Gateway, 10,000 routes", baseline: ours, protocol: plain,
-			proxy: gateway("many", plainRoutes(2000, 5, services), edit), requests: requestsFor(2000, 5),
+			proxy: gateway("many", plainRoutes(2000, 5, services), nil, edit), requests: requestsFor(2000, 5),
 		},
 		{
 			name: conditions, baseline: ours, protocol: plain,
-			proxy: gateway("conditions", routes(conditionsRoute, 10), edit), requests: conditionsRequests(10),
+			proxy: gateway("conditions", routes(conditionsRoute, 10), nil, edit), requests: conditionsRequests(10),
 		},
 		{
 			name: manyConditions, baseline: conditions, protocol: plain,
-			proxy: gateway("many-conditions", routes(conditionsRoute, 1000), edit), requests: conditionsRequests(1000),
+			proxy: gateway("many-conditions", routes(conditionsRoute, 1000), nil, edit), requests: conditionsRequests(1000),
 		},
 		{
 			name: "Gateway, rules with filters", baseline: ours, protocol: plain,
-			proxy: gateway("filters", routes(filtersRoute, 10), edit), requests: requestsFor(10, 1),
+			proxy: gateway("filters", routes(filtersRoute, 10), nil, edit), requests: requestsFor(10, 1),
 		},
 	}
 }
