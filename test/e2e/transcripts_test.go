@@ -23,9 +23,10 @@ var never = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
 	{regexp.MustCompile(`\d+ms +\d+ `), "TOOK BYTES "},
+	// Before ages: the end of a name may look like one.
+	{regexp.MustCompile(`\b[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b`), "POD"},
 	{regexp.MustCompile(`\b(\d+[smhd])+\b`), "AGE"},
 	{regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+`), "ADDRESS"},
-	{regexp.MustCompile(`\b[b-df-hj-np-tv-z2-9]{6,10}-[b-df-hj-np-tv-z2-9]{5}\b`), "POD"},
 	{regexp.MustCompile(`\bload-\d+-[0-9a-f]{8}\b`), "CONFIGURATION"},
 	{regexp.MustCompile(` id \d+\b`), " id ID"},
 	// Columns are as wide as what is in them.
@@ -39,6 +40,17 @@ func normal(output string) string {
 		output = part.pattern.ReplaceAllString(output, part.instead)
 	}
 	return output
+}
+
+func TestNormal(t *testing.T) {
+	for output, want := range map[string]string{
+		"shop-gateway-6569cbdd68-7872s   1   0   2s    never":                            "shop-gateway-POD 1 0 AGE never",
+		"2026-11-23T02:55:10.170Z  6569cbdd68-7872s  200     2ms     545     10.244.0.1": "TIME POD 200 TOOK BYTES ADDRESS",
+	} {
+		if got := normal(output); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 // testTranscripts runs what docs/kubectl-gateway.md shows of a cluster.
