@@ -269,6 +269,40 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// An idle worker ends at once, at times while its master asks it.
+func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
+	p := startProxy(t)
+	for i := range 30 {
+		before, err := p.worker.Process(t.Context())
+		must(t, err)
+		p.WriteFiles(p.files(fmt.Sprint(i), ""))
+		must(t, p.master.Reload(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
+		must(t, p.master.AwaitStopping(ctx, before.PID))
+		cancel()
+	}
+}
+
+// A worker that hangs keeps the connections on which it was asked, of which HAProxy's master has ten.
+func TestAHungWorkerIsNotAskedOften(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t)
+	old, err := p.worker.Process(t.Context())
+	must(t, err)
+	must(t, syscall.Kill(old.PID, syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
+	p.WriteFiles(p.files("two", ""))
+	must(t, p.master.Reload(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := p.master.AwaitStopping(ctx, old.PID); err == nil {
+		t.Error("a worker that hangs is said to stop")
+	}
+	if open := haproxytest.Connections(t, p.MasterSocket); open > 3 {
+		t.Errorf("the master keeps %d connections", open)
+	}
+}
+
 // A reload that was asked for by somebody else, and is not carried out yet, must not swallow the next one.
 func TestReloadAfterAnother(t *testing.T) {
 	p := startProxy(t)

@@ -208,6 +208,26 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatEndsWithoutAnAnswer(t *testing.T) {
+	var ended atomic.Bool
+	socket := newSocket(t, func(conn net.Conn) {
+		workers := "#<PID> <type>\n1 master 1 [failed: 0]\n# workers\n70 worker 0\n# old workers\n7 worker 1\n"
+		switch command, _ := bufio.NewReader(conn).ReadString('\n'); {
+		case strings.HasPrefix(command, "@!7 "):
+			ended.Store(true)
+			<-t.Context().Done()
+		case ended.Load():
+			workers, _, _ = strings.Cut(workers, "# old")
+		}
+		_, _ = io.WriteString(conn, workers)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
+	defer cancel()
+	if err := NewMaster(socket).AwaitStopping(ctx, 7); err != nil || !ended.Load() {
+		t.Errorf("ended %t: %v", ended.Load(), err)
+	}
+}
+
 func TestPayloadsFillTheBufferAndNoMore(t *testing.T) {
 	var entries []config.MapEntry
 	for range 1000 {
