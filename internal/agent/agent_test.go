@@ -42,6 +42,31 @@ func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
 	r.expectStatus("/", http.StatusInternalServerError)
 }
 
+// Backends that start with the proxy come while HAProxy reads the disk.
+func TestEndpointsThatComeBeforeHAProxyTakeNoReload(t *testing.T) {
+	r := newRig(t)
+	r.createService("api")
+	r.createGateway(r.spec("api"))
+	r.startAgent()
+	r.eventually("a configuration is on disk", func() error { return r.agent.probes.started() })
+	dirs := loadDirs(t, r.options.Paths)
+	r.createSlice("api", "one", newEndpoint(t, "one"))
+	r.eventually("the endpoint was looked at", func() error {
+		if len(r.agent.watch.cluster().Slices("api")) == 0 || r.agent.seen.Load() != 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	r.startHAProxy()
+	started := r.process()
+	if !slices.Equal(dirs, []string{started.LoadID}) {
+		t.Errorf("HAProxy started on %s, on the disk were %v", started.LoadID, dirs)
+	}
+	r.expectBody("/", "one")
+	r.expectReport(1, "")
+	r.expectNoReload(started)
+}
+
 func TestARouteEditTakesNoReload(t *testing.T) {
 	r, _ := serving(t)
 	before := r.process()

@@ -182,7 +182,8 @@ func (s *state) mayPostpone(next *step, now time.Time) bool {
 // next says how to get from the present state to a wanted configuration.
 //
 // While HAProxy is down, what is on the disk decides whether it comes back. So only what it is sure to accept is written
-// then: changes that need no reload of what it has run before. Before it has run anything, the newest is the best guess.
+// then: changes that need no reload of what it has run before. Before it has run anything, the newest is the best guess; but servers that
+// come, as they do when everything starts at once, wait until it answers: if the disk changed while it reads, what it runs would not be known.
 func (s *state) next(want config.Config) step {
 	plan := config.Diff(want, s.disk.config)
 	switch {
@@ -191,7 +192,7 @@ func (s *state) next(want config.Config) step {
 	case s.up:
 		return step{write: !plan.Empty(), after: plan.After, reload: plan.Reload, plan: plan}
 	case s.disk.id == "" || !s.proven:
-		changed := !s.known || !plan.Empty() || want.Skeleton != s.disk.config.Skeleton
+		changed := !s.known || plan.Reload != "" || len(plan.Maps)+len(plan.Remove) > 0 || want.Skeleton != s.disk.config.Skeleton
 		return step{write: changed, after: want}
 	default:
 		return step{write: s.known && !plan.Empty() && plan.Reload == "", after: plan.After}
