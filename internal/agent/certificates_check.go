@@ -174,7 +174,9 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	}
 	problem := file.problem
 	if problem == "" {
-		problem = c.checkTime(file)
+		var until time.Time
+		problem, until = certificates.CheckTime(file.notBefore, file.notAfter, c.now)
+		c.changesAt(until)
 	}
 	names, within := namesWithin(listener.Hostname, file.names)
 	if problem == "" && !within {
@@ -191,22 +193,9 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 }
 
-// checkTime says why a certificate cannot be used at this time, and notes when that changes.
-func (c *collector) checkTime(file certificateFile) string {
-	switch {
-	case c.now.Before(file.notBefore):
-		c.changesAt(file.notBefore)
-		return "the certificate of %s is not valid before " + formatTime(file.notBefore)
-	case c.now.After(file.notAfter):
-		return "the certificate of %s expired on " + formatTime(file.notAfter)
-	}
-	// It is good in that very second still.
-	c.changesAt(file.notAfter.Add(time.Nanosecond))
-	return ""
-}
-
+// changesAt notes when something changes, unless that is never.
 func (c *collector) changesAt(t time.Time) {
-	if c.until.IsZero() || t.Before(c.until) {
+	if c.until.IsZero() || !t.IsZero() && t.Before(c.until) {
 		c.until = t
 	}
 }
@@ -238,8 +227,6 @@ func newProblem(listener, kind, namespace, name, format string) appv1.ProxyProbl
 	message := cut(fmt.Sprintf(format, kind+" "+namespace+"/"+name), maxProblem)
 	return appv1.ProxyProblem{Listener: listener, Kind: kind, Name: name, Message: message}
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func listNames(names []string) string {
 	switch {

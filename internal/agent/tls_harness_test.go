@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
@@ -46,7 +47,7 @@ func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 // start starts the agent and HAProxy and waits until the pod is ready.
 func (r *tlsRig) start(spec appv1.GatewaySpec) {
 	r.t.Helper()
-	r.must(r.keeper.Look())
+	r.must(r.keeper.Look(time.Now()))
 	r.createGateway(spec)
 	r.startAgent()
 	r.startHAProxy()
@@ -57,7 +58,7 @@ func (r *tlsRig) start(spec appv1.GatewaySpec) {
 func (r *tlsRig) put(secret string, pair certtest.Pair) {
 	r.t.Helper()
 	r.secrets.PutPair(secret, pair)
-	r.must(r.keeper.Look())
+	r.must(r.keeper.Look(time.Now()))
 }
 
 // https is an HTTPS listener.

@@ -151,6 +151,43 @@ func TestARenewalWithTheWrongKey(t *testing.T) {
 	}
 }
 
+// Nor is one that has expired, as when somebody puts an old Secret back.
+func TestARenewalThatHasExpired(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	names := []string{"shop.example.com"}
+	good, expired := r.authority.Issue(t, names), r.authority.Issue(t, names, certtest.Valid(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))
+	r.put("shop", good)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	stop := r.keepsShowing("shop.example.com")
+	r.put("shop", expired)
+	r.expectProblems("https Secret/shop the certificate of Secret shop/shop expired on " + expired.Leaf.NotAfter.Format("2006-01-02 15:04:05") +
+		" UTC; what it held before goes on")
+	r.expectReport(1, "")
+	r.expectShown("shop.example.com", good)
+	stop()
+}
+
+// One that is not valid yet waits until it is, without another change of the Secret.
+func TestARenewalThatIsEarly(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	names := []string{"shop.example.com"}
+	good, early := r.authority.Issue(t, names), r.authority.Issue(t, names, certtest.Valid(time.Now().Add(3*time.Second), time.Now().Add(time.Hour)))
+	r.put("shop", good)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	stop := r.keepsShowing("shop.example.com")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.keeper.Run(ctx) }()
+	r.secrets.PutPair("shop", early)
+	r.expectProblems("https Secret/shop the certificate of Secret shop/shop is not valid before " + early.Leaf.NotBefore.Format("2006-01-02 15:04:05") +
+		" UTC; what it held before goes on")
+	r.expectShown("shop.example.com", early)
+	r.expectProblems()
+	stop()
+	cancel()
+	r.must(<-ended)
+}
+
 // Of a key of a kind that Go does not know, HAProxy alone can tell that it does not fit; also when nothing but the key changes.
 func TestAKeyThatHAProxyAloneRefuses(t *testing.T) {
 	r := newTLSRig(t, "good", "refused")

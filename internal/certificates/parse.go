@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"strings"
+	"time"
 )
 
 const (
@@ -47,6 +48,22 @@ func Parse(content []byte) (chain []*x509.Certificate, problem string) {
 	}
 	return chain, ""
 }
+
+// CheckTime says why a certificate that is valid from one time to another cannot be used at a third, with a %s for the Secret, "" if it can;
+// and when that changes, zero: never.
+func CheckTime(notBefore, notAfter, now time.Time) (problem string, until time.Time) {
+	// In the second of notAfter it can be used still (RFC 5280, section 4.1.2.5).
+	expiry := notAfter.Add(time.Second)
+	switch {
+	case now.Before(notBefore):
+		return "the certificate of %s is not valid before " + formatTime(notBefore), notBefore
+	case !now.Before(expiry):
+		return "the certificate of %s expired on " + formatTime(notAfter), time.Time{}
+	}
+	return "", expiry
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ParseChain returns all certificates of the file of a name, at least one, or what is wrong with it, with a %s for the object it is of.
 func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem string) {

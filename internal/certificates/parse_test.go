@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"gateway/internal/certtest"
@@ -43,6 +44,29 @@ func TestParse(t *testing.T) {
 				t.Errorf("the message is %q", message)
 			}
 		})
+	}
+}
+
+func TestCheckTime(t *testing.T) {
+	second := func(n float64) time.Time {
+		return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
+	}
+	// Whatever the machine's zone is.
+	from, to := second(10).In(time.FixedZone("east", 3600)), second(20).In(time.FixedZone("west", -3600))
+	const early, expired = "the certificate of %s is not valid before 2026-06-01 12:00:10 UTC", "the certificate of %s expired on 2026-06-01 12:00:20 UTC"
+	for now, want := range map[time.Time]struct {
+		problem string
+		until   time.Time
+	}{
+		second(9.5):  {early, second(10)},
+		second(10):   {"", second(21)},
+		second(20.9): {"", second(21)},
+		second(21):   {expired, time.Time{}},
+		second(30):   {expired, time.Time{}},
+	} {
+		if problem, until := CheckTime(from, to, now); problem != want.problem || !until.Equal(want.until) {
+			t.Errorf("at %s: got %q until %s, want %q until %s", now, problem, until, want.problem, want.until)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
 // Package keeper passes certificates on with their keys once the two fit. In: SECRET/tls.crt and SECRET/tls.key, as kubelet mounts Secrets.
-// Out: the same for HAProxy, and without the keys for the agent; of a Secret whose certificate and key do not fit, both get what it
-// held before.
+// Out: the same for HAProxy, and without the keys for the agent; of a Secret whose certificate and key do not fit, or whose certificate is
+// out of its time when that before is not, both get what it held before.
 package keeper

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,15 +29,16 @@ const (
 )
 
 // Keeper passes on what Secrets hold. It alone writes its two directories, which outlive it: what is there when it starts is what it
-// found good before.
+// passed on before.
 type Keeper struct {
 	// Secrets holds SECRET/tls.crt and SECRET/tls.key.
 	Secrets string
 	// Pairs gets both in SECRET/tls.pem for HAProxy, Certificates SECRET/tls.crt, SECRET/hash and SECRET/problem for the agent.
 	Pairs, Certificates string
 
-	// version is what Secrets was when it was passed on.
+	// version is what Secrets was when it was passed on, and until is when it has to be looked at again though it is the same; zero: never.
 	version string
+	until   time.Time
 }
 
 // contents are those of files, by SECRET/FILE.
@@ -47,7 +49,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := k.Look(); err != nil {
+		if err := k.Look(time.Now()); err != nil {
 			return err
 		}
 		select {
@@ -59,13 +61,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 }
 
 // Look passes on what changed since it last looked.
-func (k *Keeper) Look() error {
+func (k *Keeper) Look(at time.Time) error {
 	link := filepath.Join(k.Secrets, certificates.DataLink)
 	version, err := os.Readlink(link)
 	if err != nil {
 		return fmt.Errorf("failed to see what kubelet mounted: %w", err)
 	}
-	if version == k.version {
+	if version == k.version && (k.until.IsZero() || at.Before(k.until)) {
 		return nil
 	}
 	now, err := read(link)
@@ -79,7 +81,7 @@ func (k *Keeper) Look() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	pairs, shown := sift(now, before)
+	pairs, shown, until := sift(now, before, at)
 	// HAProxy's first: the agent has it load what the agent sees.
 	if err := replace(k.Pairs, pairs); err != nil {
 		return err
@@ -87,24 +89,31 @@ func (k *Keeper) Look() error {
 	if err := replace(k.Certificates, shown); err != nil {
 		return err
 	}
-	k.version = version
+	k.version, k.until = version, until
 	return nil
 }
 
-// sift returns what HAProxy and the agent get of the Secrets now, given what HAProxy had before. Of a Secret that is gone, or that has no
-// certificate any more, they get nothing: that is no mistake.
-func sift(now, before contents) (pairs, shown contents) {
+// sift returns what HAProxy and the agent get of the Secrets now, given what HAProxy had before, and when time alone changes that, zero: never.
+// Of a Secret that is gone, or that has no certificate any more, they get nothing: that is no mistake.
+func sift(now, before contents, at time.Time) (pairs, shown contents, until time.Time) {
 	pairs, shown = contents{}, contents{}
-	for path, certificate := range now {
+	for _, path := range slices.Sorted(maps.Keys(now)) {
 		secret, file := filepath.Split(path)
 		if file != certificates.CertificateFile {
 			continue
 		}
-		joined, problem := certificates.Join(certificate, now[secret+certificates.KeyFile])
+		earlier := before[secret+certificates.JoinedFile]
+		joined, problem := certificates.Join(now[path], now[secret+certificates.KeyFile])
+		if problem == "" {
+			var changes time.Time
+			if problem, changes = compareTimes(joined, earlier, at); until.IsZero() || !changes.IsZero() && changes.Before(until) {
+				until = changes
+			}
+		}
 		if problem != "" {
 			glog.Warningf(problem, "Secret "+filepath.Clean(secret))
 			shown[secret+certificates.ProblemFile] = []byte(problem)
-			joined = before[secret+certificates.JoinedFile]
+			joined = earlier
 		}
 		if joined != nil {
 			hash := sha256.Sum256(joined)
@@ -113,7 +122,26 @@ func sift(now, before contents) (pairs, shown contents) {
 			shown[secret+certificates.HashFile] = []byte(hex.EncodeToString(hash[:]))
 		}
 	}
-	return pairs, shown
+	return pairs, shown, until
+}
+
+// compareTimes says why a pair cannot be used at a time at which the earlier one can, with a %s for the Secret, "" otherwise; and when the
+// pair's own time changes that, zero: never.
+func compareTimes(joined, earlier []byte, at time.Time) (problem string, until time.Time) {
+	problem, until = checkTime(joined, at)
+	if worse, _ := checkTime(earlier, at); worse != "" {
+		problem = ""
+	}
+	return problem, until
+}
+
+// checkTime is CheckTime for the certificate of a pair.
+func checkTime(joined []byte, at time.Time) (problem string, until time.Time) {
+	chain, problem := certificates.Parse(certificates.Public(joined))
+	if problem != "" {
+		return problem, time.Time{}
+	}
+	return certificates.CheckTime(chain[0].NotBefore, chain[0].NotAfter, at)
 }
 
 // read returns the files that a volume's symlink leads to.

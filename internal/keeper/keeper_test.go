@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
@@ -32,11 +33,17 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// expect has the Keeper look, and compares what HAProxy and the agent find at the top of their volumes: these pairs, by their Secrets, and
-// problems.
+// expect has the Keeper look now, and compares what HAProxy and the agent find at the top of their volumes: these pairs, by their Secrets,
+// and problems.
 func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string) {
 	r.t.Helper()
-	if err := r.keeper.Look(); err != nil {
+	r.expectAt(time.Now(), pairs, problems)
+}
+
+// expectAt does so at some time.
+func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems map[string]string) {
+	r.t.Helper()
+	if err := r.keeper.Look(at); err != nil {
 		r.t.Fatal(err)
 	}
 	joined, shown := contents{}, contents{}
@@ -50,7 +57,7 @@ func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string)
 	}
 	for volume, want := range map[string]contents{r.keeper.Pairs: joined, r.keeper.Certificates: shown} {
 		got := contents{}
-		for _, secret := range []string{"a", "b"} {
+		for _, secret := range []string{"a", "b", "c"} {
 			for _, file := range []string{"tls.pem", "tls.crt", "tls.key", "hash", "problem"} {
 				if content, err := os.ReadFile(filepath.Join(volume, secret, file)); err == nil {
 					got[secret+"/"+file] = content
@@ -60,6 +67,15 @@ func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string)
 		if !maps.EqualFunc(got, want, slices.Equal) {
 			r.t.Errorf("%s holds %q, want %q", volume, got, want)
 		}
+	}
+}
+
+// expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left over.
+func (r *rig) expectNoLook(at time.Time) {
+	r.t.Helper()
+	left := filepath.Join(r.keeper.Pairs, versionPrefix+"left")
+	if err := errors.Join(os.Mkdir(left, 0o700), r.keeper.Look(at), os.Remove(left)); err != nil {
+		r.t.Errorf("at %s it did something: %v", at, err)
 	}
 }
 
@@ -95,6 +111,54 @@ func TestKeeper(t *testing.T) {
 	r.expect(pairs{"a": renewed}, problems{"b": wrong})
 }
 
+// A renewal that nobody may use yet, or any more, does not take the place of one that everybody may.
+func TestKeeperWaitsForACertificateToBeValid(t *testing.T) {
+	type pairs = map[string]certtest.Pair
+	type problems = map[string]string
+	start := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour) }
+	r, authority := newRig(t), certtest.NewAuthority(t)
+	issue := func(from, to int) certtest.Pair { return authority.Issue(t, nil, certtest.Valid(hour(from), hour(to))) }
+	old, good, later, soon, last := issue(-9, -1), issue(-5, 5), issue(2, 9), issue(1, 9), issue(7, 8)
+	// It is the first certificate that counts, not those that lead to an authority.
+	good.Certificate = slices.Concat(good.Certificate, authority.PEM)
+	later.Certificate = slices.Concat(later.Certificate, authority.PEM)
+	const expired, early = "the certificate of %s expired on 2026-06-01 11:00:00 UTC", "the certificate of %s is not valid before 2026-06-01 "
+
+	// Without an earlier one it is passed on: the agent says what is wrong with it.
+	r.secrets.PutPair("a", old)
+	r.expectAt(start, pairs{"a": old}, nil)
+	r.secrets.PutPair("a", good)
+	r.expectAt(start, pairs{"a": good}, nil)
+	r.secrets.PutPair("a", old)
+	r.expectAt(start, pairs{"a": good}, problems{"a": expired})
+	r.keeper.version = ""
+	r.expectAt(start, pairs{"a": good}, problems{"a": expired})
+
+	// Time alone puts the new ones into their places, each at its own; until then nothing is done.
+	r.secrets.PutPair("b", good)
+	r.secrets.PutPair("c", good)
+	r.expectAt(start, pairs{"a": good, "b": good, "c": good}, problems{"a": expired})
+	r.secrets.PutPair("a", later)
+	r.secrets.PutPair("b", soon)
+	r.secrets.PutPair("c", old)
+	r.expectAt(start, pairs{"a": good, "b": good, "c": good}, problems{"a": early + "14:00:00 UTC", "b": early + "13:00:00 UTC", "c": expired})
+	r.expectNoLook(hour(1).Add(-time.Second))
+	r.expectAt(hour(1), pairs{"a": good, "b": soon, "c": good}, problems{"a": early + "14:00:00 UTC", "c": expired})
+	r.expectNoLook(hour(2).Add(-time.Second))
+	r.expectAt(hour(2), pairs{"a": later, "b": soon, "c": good}, problems{"c": expired})
+	r.expectNoLook(hour(9))
+	r.secrets.PutPair("c", later)
+	r.expectAt(hour(9), pairs{"a": later, "b": soon, "c": later}, nil)
+
+	// Nor does an earlier one that is no better stay.
+	r.secrets.PutPair("a", old)
+	r.expectAt(hour(10), pairs{"a": old, "b": soon, "c": later}, nil)
+	r.expectNoLook(hour(99))
+	r.secrets.PutPair("a", last)
+	r.expectAt(hour(6), pairs{"a": last, "b": soon, "c": later}, nil)
+}
+
 // kubelet replaces all files while they are read: a certificate of before and a key of after are no pair.
 func TestKeeperReadsOneVersion(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
@@ -109,7 +173,7 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := make(chan error)
-	go func() { looked <- r.keeper.Look() }()
+	go func() { looked <- r.keeper.Look(time.Now()) }()
 	pipe, err := os.OpenFile(first, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +193,7 @@ func TestKeeperWritesForHAProxyFirst(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	r.secrets.PutPair("a", authority.Issue(t, nil))
 	r.keeper.Certificates = "/nowhere"
-	if err := r.keeper.Look(); err == nil {
+	if err := r.keeper.Look(time.Now()); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", "tls.pem")); err != nil {
@@ -167,7 +231,7 @@ func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	for range 3 {
 		r.secrets.PutPair("a", authority.Issue(t, nil))
 		r.secrets.PutPair("b", authority.Issue(t, nil))
-		if err := r.keeper.Look(); err != nil {
+		if err := r.keeper.Look(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,7 +296,7 @@ func BenchmarkKeeper(b *testing.B) {
 			keeper := Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir()}
 			for b.Loop() {
 				keeper.version = ""
-				if err := keeper.Look(); err != nil {
+				if err := keeper.Look(time.Now()); err != nil {
 					b.Fatal(err)
 				}
 			}
