@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/template"
 	"time"
 )
@@ -22,26 +23,47 @@ import (
 //go:embed peers
 var peers embed.FS
 
-// peer returns the proxy that a file in peers is for. more is a line for the defaults of haproxy.cfg.
-func peer(file, more string) proxy {
+// routesMap is the name of a file with routes for haproxy.cfg.
+const routesMap = "routes.map"
+
+// peer returns the proxy that a file in peers is for. Of haproxy.cfg, more is a line for its defaults, and routes is a map that it finds backends
+// by, instead of rules for the ten hosts, if it is not empty.
+func peer(file, more, routes string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
 		tmpl, err := template.ParseFS(peers, "peers/"+file)
 		if err != nil {
 			return nil, fmt.Errorf("failed to parse %s: %w", file, err)
 		}
 		var content bytes.Buffer
-		if err := tmpl.Execute(&content, map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}); err != nil {
+		in := map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}
+		if routes != "" {
+			in["Map"] = filepath.Join(dir, routesMap)
+		}
+		if err := tmpl.Execute(&content, in); err != nil {
 			return nil, fmt.Errorf("failed to write %s: %w", file, err)
 		}
-		if err := write(dir, file, content.Bytes()); err != nil {
-			return nil, err
+		for name, content := range map[string][]byte{file: content.Bytes(), routesMap: []byte(routes)} {
+			if err := write(dir, name, content); err != nil {
+				return nil, err
+			}
 		}
 		if err := writeCertificate(dir); err != nil {
 			return nil, err
 		}
 		return start(peerCommand(file, filepath.Join(dir, file)), ports[0])
 	}
-	return proxy{name: file + more, run: run}
+	return proxy{name: file + more + routes, run: run}
+}
+
+// mapped returns the haproxy.cfg by hand with a map of the same routes as plainRoutes.
+func mapped(hosts, rules int) proxy {
+	var routes strings.Builder
+	for rule := range rules {
+		for host := range hosts {
+			fmt.Fprintf(&routes, "%s%s %s\n", hostname(host), prefix(rule), service((rule*hosts+host)%services))
+		}
+	}
+	return peer("haproxy.cfg", "", routes.String())
 }
 
 func peerCommand(file, path string) *exec.Cmd {

@@ -28,6 +28,9 @@ const (
 	ours   = "Gateway, 10 routes"
 	inTurn = "Gateway, 10 routes, endpoints in turn"
 
+	byHandKeeping = "haproxy.cfg by hand, requests kept for another try"
+	byHandMap     = "haproxy.cfg by hand, 10 routes in a map"
+
 	conditions     = "Gateway, rules with a header or a regular expression"
 	manyConditions = "Gateway, such rules of 1,000 hosts"
 )
@@ -35,13 +38,17 @@ const (
 // subjects returns what is compared.
 func subjects(edits []string) []*subject {
 	few := requestsFor(10, 1)
-	handwritten, nginx, caddy := peer("haproxy.cfg", ""), peer("nginx.conf", ""), peer("Caddyfile", "")
+	handwritten, nginx, caddy := peer("haproxy.cfg", "", ""), peer("nginx.conf", "", ""), peer("Caddyfile", "", "")
+	keeping := peer("haproxy.cfg", "retry-on conn-failure empty-response", "")
 	all := []*subject{
 		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few},
 		// Gateways keep each request for another try, should its endpoint close the connection; HAProxy by default does not.
-		{name: byHand + ", requests kept for another try", baseline: byHand, proxy: peer("haproxy.cfg", "retry-on conn-failure empty-response"), protocol: plain, requests: few},
+		{name: byHandKeeping, baseline: byHand, proxy: keeping, protocol: plain, requests: few},
 		// Nor does it look which of two endpoints has less to do, but takes one after the other.
-		{name: byHand + ", the less busy of two endpoints", baseline: byHand, proxy: peer("haproxy.cfg", "balance random(2)"), protocol: plain, requests: few},
+		{name: byHand + ", the less busy of two endpoints", baseline: byHand, proxy: peer("haproxy.cfg", "balance random(2)", ""), protocol: plain, requests: few},
+		// What more routes cost if nothing is done but to find the backend in HAProxy's map.
+		{name: byHandMap, baseline: byHand, proxy: mapped(10, 1), protocol: plain, requests: few},
+		{name: "haproxy.cfg by hand, 10,000 routes in a map", baseline: byHandMap, proxy: mapped(2000, 5), protocol: plain, requests: requestsFor(2000, 5)},
 	}
 	all = append(all, gateways("")...)
 	for _, edit := range edits {
@@ -59,7 +66,7 @@ func subjects(edits []string) []*subject {
 		for _, s := range []struct {
 			name  string
 			proxy proxy
-		}{{byHand, handwritten}, {ours, gateways("")[0].proxy}, {inTurn, gateways("")[1].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
+		}{{byHand, handwritten}, {byHandKeeping, keeping}, {ours, gateways("")[0].proxy}, {inTurn, gateways("")[1].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
 			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few})
 		}
 	}
@@ -80,6 +87,10 @@ func gateways(edit string) []*subject {
 		{
 			name: "Gateway, 10,000 routes", baseline: ours, protocol: plain,
 			proxy: gateway("many", plainRoutes(2000, 5, services), nil, edit), requests: requestsFor(2000, 5),
+		},
+		{
+			name: "Gateway, 10,000 routes, requests for 10 of them", baseline: ours, protocol: plain,
+			proxy: gateway("many", plainRoutes(2000, 5, services), nil, edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: conditions, baseline: ours, protocol: plain,
