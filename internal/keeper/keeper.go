@@ -60,7 +60,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Look passes on what changed since it last looked.
+// Look passes on what changed since it last looked. at is the time by which certificates are valid or not.
 func (k *Keeper) Look(at time.Time) error {
 	link := filepath.Join(k.Secrets, certificates.DataLink)
 	version, err := os.Readlink(link)
