@@ -171,13 +171,13 @@ func TestARenewalThatHasExpired(t *testing.T) {
 func TestARenewalThatIsEarly(t *testing.T) {
 	r := newTLSRig(t, "shop")
 	names := []string{"shop.example.com"}
-	good, early := r.authority.Issue(t, names), r.authority.Issue(t, names, certtest.Valid(time.Now().Add(3*time.Second), time.Now().Add(time.Hour)))
-	r.put("shop", good)
+	r.put("shop", r.authority.Issue(t, names))
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
 	stop := r.keepsShowing("shop.example.com")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- r.keeper.Run(ctx) }()
+	early := r.authority.Issue(t, names, certtest.Valid(time.Now().Add(5*time.Second), time.Now().Add(time.Hour)))
 	r.secrets.PutPair("shop", early)
 	r.expectProblems("https Secret/shop the certificate of Secret shop/shop is not valid before " + early.Leaf.NotBefore.Format("2006-01-02 15:04:05") +
 		" UTC; what it held before goes on")
