@@ -333,6 +333,13 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 		add("send-proxy-v2")
 	}
 	if check := policy.Check; check != nil {
+		// Servers that are added at run time do not check by TLS and with a PROXY header unless they are told to.
+		if policy.TLS != nil {
+			add("check-ssl")
+		}
+		if policy.ProxyProtocol != "" {
+			add("check-send-proxy")
+		}
 		add("check inter %sms fall %d rise %d", milliseconds(check.Interval), check.Fall, check.Rise)
 		if policy.MaxErrors > 0 {
 			layer := "layer7"

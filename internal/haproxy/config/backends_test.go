@@ -1,10 +1,12 @@
 package config_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -216,6 +218,61 @@ func TestHealthChecks(t *testing.T) {
 	eventually(t, "an endpoint that was added is taken out", func() bool {
 		return strings.Contains(g.Worker("show stat b_80 4 -1"), config.ServerName(added.Server)) && strings.Contains(g.Worker("show stat"), ",DOWN,")
 	})
+}
+
+// TestChecksOfAddedServers: an endpoint is asked whether it is well in the way in which it is sent requests, also if it came at run time.
+func TestChecksOfAddedServers(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority(t)
+	for policy, mode := range map[string]func(*httptest.Server){
+		"tls: {caCertificateRefs: [{name: ca}], hostname: good.internal}": func(server *httptest.Server) {
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "good.internal")}}
+			server.StartTLS()
+		},
+		"proxyProtocol: V1": func(server *httptest.Server) { server.Listener = proxied{server.Listener} },
+	} {
+		g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}]
+  backends: [{name: b, port: 80, `+policy+`, healthCheck: {path: /health, interval: 100ms, unhealthyThreshold: 1}}]
+backends: [{service: b, port: 80}]
+`), func(in *config.Input) { in.Authorities["ca"] = ca.PEM })
+		checks := make(chan struct{}, 1000)
+		handler := func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/health" {
+				checks <- struct{}{}
+			}
+		}
+		added := config.ServerChange{Backend: "b_80", Server: serve(t, handler, mode), Settings: config.Render(g.in).Settings["b_80"]}
+		if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, policy+": it was asked twice whether it is well", func() bool { return len(checks) > 1 })
+		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 200 {
+			t.Errorf("%s: got %d, want 200", policy, got.Status)
+		}
+	}
+}
+
+// proxied takes connections that begin with a PROXY protocol header of version 1, and no others.
+type proxied struct{ net.Listener }
+
+func (l proxied) Accept() (net.Conn, error) {
+	for {
+		connection, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		var header []byte
+		for b := make([]byte, 1); !bytes.HasSuffix(header, []byte("\n")) && err == nil; header = append(header, b...) {
+			_, err = io.ReadFull(connection, b)
+		}
+		if bytes.HasPrefix(header, []byte("PROXY ")) {
+			return connection, nil
+		}
+		_ = connection.Close()
+	}
 }
 
 func TestOutlierDetection(t *testing.T) {
