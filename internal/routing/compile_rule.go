@@ -48,10 +48,10 @@ func compileRule(route string, index int, spec *appv1.RouteRule) *Rule {
 
 // limitAttempts keeps all attempts together within the time for the request.
 func limitAttempts(rule *Rule, timeouts *appv1.RouteTimeouts) {
-	if timeouts == nil || duration(timeouts.Request) == 0 || duration(timeouts.BackendRequest) == 0 {
+	if timeouts == nil || duration(timeouts.Request) == 0 || timeouts.BackendRequest == "" {
 		return
 	}
-	fit := int64(duration(timeouts.Request)/duration(timeouts.BackendRequest)) - 1
+	fit := int64(duration(timeouts.Request)/rule.Timeout) - 1
 	rule.Retry.Attempts = int32(max(0, min(int64(rule.Retry.Attempts), fit))) //nolint:gosec // not more than it was
 }
 
@@ -329,7 +329,7 @@ func headersSize(changes HeaderChanges) int {
 func encodedSize(s string) int {
 	size := len(s)
 	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '%' || c == '|' || c == '+' {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '%' || c == '|' || c == '+' || c == '#' {
 			size += 2
 		}
 	}

@@ -43,6 +43,7 @@ func TestAttemptsOfARule(t *testing.T) {
 		"retry: {attempts: 7}, timeouts: {request: 3s, backendRequest: 3s}":      0,
 		"retry: {attempts: 7}, timeouts: {request: 99999h, backendRequest: 1ms}": 7,
 		"retry: {attempts: 7}, timeouts: {request: 0s, backendRequest: 3s}":      7,
+		"retry: {attempts: 7}, timeouts: {request: 10s, backendRequest: 0s}":     0,
 	} {
 		if got, _ := compileOne(t, rule); got.Retry.Attempts != want {
 			t.Errorf("%s: got %d, want %d", rule, got.Retry.Attempts, want)
@@ -64,12 +65,16 @@ func TestHeadersOfARule(t *testing.T) {
 }
 
 func TestFiltersThatAreTooLong(t *testing.T) {
-	var headers strings.Builder
-	for i := range 16 {
-		fmt.Fprintf(&headers, "{name: h%d, value: %s},", i, strings.Repeat("a", 500))
-	}
-	rule, problems := compileOne(t, "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: ["+headers.String()+"]}}], backendRefs: [{name: a, port: 80}]")
-	if len(rule.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, "its filters have 8") {
-		t.Errorf("got %+v and %+v", rule, problems)
+	// A sign that has to be encoded takes three bytes.
+	for value, want := range map[string]string{strings.Repeat("a", 500): "its filters have 8", strings.Repeat("#", 500): "its filters have 24"} {
+		var headers strings.Builder
+		for i := range 16 {
+			fmt.Fprintf(&headers, "{name: h%d, value: '%s'},", i, value)
+		}
+		filters := "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}]"
+		compiled, problems := compileOne(t, filters+", backendRefs: [{name: a, port: 80}]")
+		if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("got %+v and %+v, want %s", compiled, problems, want)
+		}
 	}
 }
