@@ -154,16 +154,15 @@ func byPrecedence(entries []Entry) []Entry {
 	seen := map[string]bool{}
 	for i := range entries {
 		entry := &entries[i]
-		if !entry.Conditional() {
-			if last := len(kept) - 1; last >= 0 && !kept[last].Conditional() && kept[last].samePlace(entry) {
+		if last := len(kept) - 1; last >= 0 && !kept[last].Conditional() && kept[last].samePlace(entry) {
+			continue
+		}
+		if entry.Conditional() {
+			key := fmt.Sprintf("%s %d %s %s %v %v ", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
+			if seen[key] || seen[key+entry.Session] {
 				continue
 			}
-		} else {
-			key := fmt.Sprintf("%s %d %s %s %v %v", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
+			seen[key+entry.Session] = true
 		}
 		kept = append(kept, *entry)
 	}

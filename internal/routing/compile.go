@@ -105,9 +105,14 @@ func compileRoute(route *appv1.Route) compiledRoute {
 	}
 	for i := range route.Rules {
 		rule := compileRule(string(route.Name), i, &route.Rules[i])
-		if size := filtersSize(rule); size > maxFilters {
+		sessions := compileSessions(rule, route.Rules[i].BackendRefs)
+		size := filtersSize(rule)
+		for _, session := range sessions {
+			size = max(size, filtersSize(session.rule))
+		}
+		if size > maxFilters {
 			problem("route %q: requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", rule.Route, i, size, maxFilters)
-			rule = &Rule{Route: rule.Route, Index: rule.Index, MaxBody: -1}
+			rule, sessions = &Rule{Route: rule.Route, Index: rule.Index, MaxBody: -1}, nil
 		}
 		matches := route.Rules[i].Matches
 		if len(matches) == 0 {
@@ -120,7 +125,7 @@ func compileRoute(route *appv1.Route) compiledRoute {
 				continue
 			}
 			entry.Rule = rule
-			compiled.entries = append(compiled.entries, entry)
+			compiled.entries = append(compiled.entries, withSessions(entry, sessions)...)
 		}
 	}
 	return compiled

@@ -16,12 +16,8 @@ func compileRule(route string, index int, spec *appv1.RouteRule) *Rule {
 	for i := range spec.Filters {
 		addFilter(rule, &spec.Filters[i], spec.Matches)
 	}
-	for _, ref := range spec.BackendRefs {
-		target := Target{Backend: Backend{Service: ref.Name, Port: ref.Port}, Weight: or(ref.Weight, 1)}
-		for _, filter := range ref.Filters {
-			addHeaderFilter(&target.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
-		}
-		if target.Weight > 0 {
+	for i := range spec.BackendRefs {
+		if target := compileTarget(&spec.BackendRefs[i]); target.Weight > 0 {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
@@ -38,12 +34,21 @@ func compileRule(route string, index int, spec *appv1.RouteRule) *Rule {
 		limitAttempts(rule, spec.Timeouts)
 	}
 	if session := spec.SessionPersistence; session != nil {
-		rule.Affinity = &Affinity{Cookie: cmp.Or(session.SessionName, "gateway-session"), MaxLife: duration(session.AbsoluteTimeout)}
+		rule.Affinity = &Affinity{Name: cmp.Or(session.SessionName, "gateway-session"), MaxLife: duration(session.AbsoluteTimeout)}
 	}
 	if spec.MaxRequestBytes != nil {
 		rule.MaxBody = *spec.MaxRequestBytes
 	}
 	return rule
+}
+
+// compileTarget returns a backend of a rule. Its weight may be zero.
+func compileTarget(ref *appv1.BackendRef) Target {
+	target := Target{Backend: Backend{Service: ref.Name, Port: ref.Port}, Weight: or(ref.Weight, 1)}
+	for _, filter := range ref.Filters {
+		addHeaderFilter(&target.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
+	}
+	return target
 }
 
 // limitAttempts keeps all attempts together within the time for the request.

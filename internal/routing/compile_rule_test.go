@@ -72,9 +72,14 @@ func TestFiltersThatAreTooLong(t *testing.T) {
 			fmt.Fprintf(&headers, "{name: h%d, value: '%s'},", i, value)
 		}
 		filters := "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}]"
-		compiled, problems := compileOne(t, filters+", backendRefs: [{name: a, port: 80}]")
-		if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
-			t.Errorf("got %+v and %+v, want %s", compiled, problems, want)
+		for _, rule := range []string{
+			filters + ", backendRefs: [{name: a, port: 80}]",
+			"sessionPersistence: {}, backendRefs: [{name: a, port: 80}, {name: b, port: 80, weight: 0, " + filters + "}]",
+		} {
+			compiled, problems := compileOne(t, rule)
+			if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+				t.Errorf("got %+v and %+v, want %s", compiled, problems, want)
+			}
 		}
 	}
 }

@@ -66,6 +66,9 @@ func (e *Entry) matches(r Request) bool {
 			return false
 		}
 	}
+	if e.Session != "" && !hasCookie(strings.Join(r.Header["cookie"], ","), e.Session) {
+		return false
+	}
 	for _, condition := range e.Query {
 		value, ok := queryParam(r.Query, condition.Name)
 		if !ok || !condition.meets(value) {

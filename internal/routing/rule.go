@@ -43,8 +43,8 @@ type Retry struct {
 
 // Affinity keeps a client on an endpoint by a cookie.
 type Affinity struct {
-	// Cookie is the cookie's name.
-	Cookie string
+	// Name is what the names of its cookies begin with.
+	Name string
 	// MaxLife is how long it may be used; 0: any time.
 	MaxLife time.Duration
 }

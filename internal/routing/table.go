@@ -49,13 +49,15 @@ type Entry struct {
 	Method string
 	// Headers and Query are the conditions on headers and parameters, sorted by name. Names of headers are in lower case.
 	Headers, Query []Condition
+	// Session is the name of a cookie that a request has to have; "": none. It does not count for precedence.
+	Session string
 	// Rule is what happens to the request. Several entries share one.
 	Rule *Rule
 }
 
 // Conditional says whether there is more to check than the host and path that lead to the entry.
 func (e *Entry) Conditional() bool {
-	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0
+	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0 || e.Session != ""
 }
 
 // samePlace says whether two entries are for the same hostname and path.

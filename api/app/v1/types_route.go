@@ -68,7 +68,7 @@ type RouteRule struct {
 	// +optional
 	Retry *RouteRetry `json:"retry,omitempty"`
 
-	// Keep a client's requests on the same endpoint of a Service, by a cookie.
+	// Keep a client's requests on the same endpoint of the same Service, by a cookie.
 	// +optional
 	SessionPersistence *SessionPersistence `json:"sessionPersistence,omitempty"`
 
@@ -289,9 +289,11 @@ type RouteRetry struct {
 // +kubebuilder:validation:Enum=401;403;404;408;425;500;501;502;503;504
 type RetryCode int32
 
-// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists.
+// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several
+// backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero by now.
 type SessionPersistence struct {
-	// The name of the cookie.
+	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d, so that rules can have the
+	// same sessionName.
 	// +optional
 	// +kubebuilder:default=gateway-session
 	// +kubebuilder:validation:MinLength=1

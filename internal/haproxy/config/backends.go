@@ -65,7 +65,7 @@ func keyOf(backend routing.Backend, rule *routing.Rule, connections bool) sectio
 	if connections {
 		key.suffix = ".tcp"
 	} else if rule.Retry != nil || rule.Affinity != nil {
-		key.suffix = "." + hashText(ruleLines(rule, BackendName(backend)))[:8]
+		key.suffix = "." + hashText(ruleLines(rule, backend))[:8]
 	}
 	return key
 }
@@ -234,7 +234,7 @@ func renderSection(in Input, key sectionKey, rule *routing.Rule, connections boo
 		b.WriteString(backendPrefix + s.name + " from connections\n" + balanceLine(policy, true))
 	} else {
 		b.WriteString(backendPrefix + s.name + fromRouted + balanceLine(policy, false))
-		b.WriteString(ruleLines(rule, BackendName(backend)))
+		b.WriteString(ruleLines(rule, backend))
 		if rule.Affinity != nil {
 			s.settings.CookieKey = BackendName(backend)
 		}
@@ -271,8 +271,8 @@ func balanceLine(policy routing.BackendPolicy, connections bool) string {
 	return "    balance " + algorithm + "\n"
 }
 
-// ruleLines returns the lines of a section that a rule asks for; "" if it does not. key goes into the cookie's value.
-func ruleLines(rule *routing.Rule, key string) string {
+// ruleLines returns the lines of a backend's section that a rule asks for; "" if it does not.
+func ruleLines(rule *routing.Rule, backend routing.Backend) string {
 	var b strings.Builder
 	if retry := rule.Retry; retry != nil {
 		fmt.Fprintf(&b, "    retries %d\n    retry-on conn-failure empty-response", retry.Attempts)
@@ -282,12 +282,12 @@ func ruleLines(rule *routing.Rule, key string) string {
 		b.WriteString("\n")
 	}
 	if affinity := rule.Affinity; affinity != nil {
-		fmt.Fprintf(&b, "    cookie %s insert indirect nocache httponly dynamic", quoteName(affinity.Cookie))
+		fmt.Fprintf(&b, "    cookie %s insert indirect nocache httponly dynamic", quoteName(affinity.Cookie(backend)))
 		if affinity.MaxLife > 0 {
 			fmt.Fprintf(&b, " maxlife %ds", max(1, int64(affinity.MaxLife/time.Second)))
 		}
 		// The key is no secret: it makes the proxies of a Gateway give an endpoint the same value.
-		fmt.Fprintf(&b, "\n    dynamic-cookie-key %s\n", key)
+		fmt.Fprintf(&b, "\n    dynamic-cookie-key %s\n", BackendName(backend))
 	}
 	return b.String()
 }

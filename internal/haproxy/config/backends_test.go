@@ -153,40 +153,6 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func TestSessionPersistence(t *testing.T) {
-	t.Parallel()
-	g := startBackends(t, ", sessionPersistence: {sessionName: kept, absoluteTimeout: 1h}", ", loadBalancing: {algorithm: RoundRobin}", "",
-		serve(t, named("one"), nil), serve(t, named("two"), nil))
-	// A server that comes at run time gets its cookie, too.
-	added := config.ServerChange{Server: serve(t, named("three"), nil)}
-	for name, settings := range config.Render(g.in).Settings {
-		added.Backend, added.Settings = name, settings
-	}
-	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
-		t.Fatal(err)
-	}
-	cookies := map[string]string{}
-	c := newClient(t, g.ports[80])
-	for range 30 {
-		got := c.send(get("x", "/"))
-		cookie := got.Header.Get("Set-Cookie")
-		if !strings.HasPrefix(cookie, "kept=") || !strings.Contains(cookie, "HttpOnly") {
-			t.Fatalf("the cookie is %q", cookie)
-		}
-		cookies[got.Header.Get("Backend")], _, _ = strings.Cut(cookie, ";")
-	}
-	if len(cookies) != 3 {
-		t.Errorf("the endpoints that got requests are %v", cookies)
-	}
-	for backend, cookie := range cookies {
-		for range 5 {
-			if got := c.send("GET / HTTP/1.1\r\nHost: x\r\nCookie: " + cookie + "\r\n\r\n"); got.Header.Get("Backend") != backend {
-				t.Errorf("with the cookie of %s: got %s", backend, got.Header.Get("Backend"))
-			}
-		}
-	}
-}
-
 func TestHealthChecks(t *testing.T) {
 	t.Parallel()
 	const policy = `, healthCheck: {path: "/health%20z", hostname: check.internal, interval: 100ms, timeout: 1s, unhealthyThreshold: 2, healthyThreshold: 1}, loadBalancing: {algorithm: RoundRobin}`

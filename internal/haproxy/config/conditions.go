@@ -171,15 +171,35 @@ func conditionExpression(entry *routing.Entry) string {
 	if entry.PathType == routing.Regex {
 		b.WriteString(line(entry.Path, true))
 	}
-	writeConditions(&b, "h:", entry.Headers)
-	writeConditions(&b, "q:", entry.Query)
+	for _, condition := range headerConditions(entry) {
+		b.WriteString(valueOf("h:" + label(condition.Name)))
+		if condition.Name == cookieHeader && entry.Session != "" {
+			b.WriteString(`(?=(?:` + anyByte + `*[;,])?[\x09\x20]*` + routing.QuoteRegex(entry.Session+"=") + `)`)
+		}
+		b.WriteString(line(condition.Value, condition.Regex))
+	}
+	for _, condition := range entry.Query {
+		b.WriteString(valueOf("q:"+label(condition.Name)) + line(condition.Value, condition.Regex))
+	}
 	return b.String()
 }
 
-func writeConditions(b *strings.Builder, prefix string, conditions []routing.Condition) {
-	for _, condition := range conditions {
-		b.WriteString(anyLines + routing.QuoteRegex(prefix+label(condition.Name)) + `\n` + line(condition.Value, condition.Regex))
+// valueOf returns the expression for all lines before that of a value, which is told by the line with its name.
+func valueOf(name string) string { return anyLines + routing.QuoteRegex(name) + `\n` }
+
+// cookieHeader is the header that has the cookies of a request (RFC 6265, section 5.4).
+const cookieHeader = "cookie"
+
+// headerConditions returns the conditions on headers, with one on the cookies if the entry is for a session.
+func headerConditions(entry *routing.Entry) []routing.Condition {
+	if entry.Session == "" {
+		return entry.Headers
 	}
+	i, found := slices.BinarySearchFunc(entry.Headers, cookieHeader, func(c routing.Condition, name string) int { return cmp.Compare(c.Name, name) })
+	if found {
+		return entry.Headers
+	}
+	return slices.Insert(slices.Clone(entry.Headers), i, routing.Condition{Name: cookieHeader})
 }
 
 // line returns the expression for a line; "" stands for any.
@@ -236,7 +256,7 @@ func conditionNames(table routing.Table) (headers, params []string) {
 	}
 	for i := range table.Listeners {
 		for entry := range table.Listeners[i].Entries() {
-			note(&headers, "h:", entry.Headers)
+			note(&headers, "h:", headerConditions(entry))
 			note(&params, "q:", entry.Query)
 		}
 	}

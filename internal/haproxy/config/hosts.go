@@ -86,7 +86,7 @@ func sameHosts(a, b routing.Listener) bool {
 // needsRules says whether there is something in an entry that the skeleton may have rules for: a wildcard, conditions, a program.
 func needsRules(entry routing.Entry) bool {
 	rule := entry.Rule
-	return isWildcard(entry.Hostname) || len(entry.Headers)+len(entry.Query) > 0 || !isEmpty(rule, rule.Headers) ||
+	return isWildcard(entry.Hostname) || len(entry.Headers)+len(entry.Query) > 0 || entry.Session != "" || !isEmpty(rule, rule.Headers) ||
 		slices.ContainsFunc(rule.Targets, func(target routing.Target) bool { return !isEmpty(rule, target.Headers) })
 }
 

@@ -54,7 +54,7 @@ func TestProperty(t *testing.T) {
 		}
 	}
 	t.Logf("seed %d: %d pairs of table and request, by status: %v, by what matched: %v", g.Seed, *tables*requestsPerTable, statuses, kinds)
-	for _, kind := range []string{"exact", "prefix", "regex", "method", "header", "query", "passed by"} {
+	for _, kind := range []string{"exact", "prefix", "regex", "method", "header", "query", "session", "passed by"} {
 		if *tables >= 100 && kinds[kind] < *tables/4 {
 			t.Errorf("only %d requests matched by %s: the test does not try enough", kinds[kind], kind)
 		}
@@ -82,6 +82,9 @@ func count(kinds map[string]int, in config.Input, r routingtest.Request) {
 	}
 	if len(match.Entry.Query) > 0 {
 		kinds["query"]++
+	}
+	if match.Entry.Session != "" {
+		kinds["session"]++
 	}
 	anyMethod := routing.Request{Port: r.Port, Host: r.Host, Path: r.Path}
 	if plain, ok := in.Table.Match(anyMethod); ok && plain.Entry != match.Entry {
@@ -145,7 +148,7 @@ func describe(table routing.Table) string {
 	for _, listener := range table.Listeners {
 		fmt.Fprintf(&b, "listener %s %d %q\n", listener.Name, listener.Port, listener.Hostname)
 		for entry := range listener.Entries() {
-			fmt.Fprintf(&b, "  %q %d %s %s %v %v -> %s %d\n", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query, entry.Rule.Route, entry.Rule.Index)
+			fmt.Fprintf(&b, "  %q %d %s %s %v %v %s -> %s %d\n", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query, entry.Session, entry.Rule.Route, entry.Rule.Index)
 		}
 	}
 	return b.String()

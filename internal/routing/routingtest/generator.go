@@ -42,7 +42,7 @@ func New(t testing.TB) *Generator {
 var Services = []string{"one", "two", "three", "four", "empty", "missing"}
 
 var (
-	headers = []string{"x-a", "role", "accept"}
+	headers = []string{"x-a", "role", "cookie"}
 	params  = []string{"q", "v[1]", "role"}
 	values  = []string{"a", "b", "ab", "two words", "a,b", "A", "h:role", "x%41"}
 	methods = []string{"GET", "POST", "OPTIONS", "DELETE", "PATCH"}
@@ -82,6 +82,8 @@ func Universe(ports [2]int32) appv1.GatewaySpec {
 		match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Name: name, Value: "a"})
 	}
 	route.Rules[0].Matches = []appv1.RouteMatch{match}
+	sessions := appv1.RouteRule{BackendRefs: route.Rules[0].BackendRefs, SessionPersistence: &appv1.SessionPersistence{}}
+	route.Rules = append(route.Rules, sessions)
 	spec.Routes = []appv1.Route{route}
 	return spec
 }
@@ -196,6 +198,9 @@ func (g *Generator) route(name string, listeners []appv1.Listener) appv1.Route {
 				ref.Weight = &weight
 			}
 			rule.BackendRefs = append(rule.BackendRefs, ref)
+		}
+		if g.IntN(4) == 0 {
+			rule.SessionPersistence = &appv1.SessionPersistence{}
 		}
 		route.Rules = append(route.Rules, rule)
 	}

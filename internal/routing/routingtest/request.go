@@ -50,7 +50,8 @@ func (g *Generator) Request(spec appv1.GatewaySpec, ports [2]int32) Request {
 // aim changes a request so that it may meet one of the spec's matches, and returns its query and headers as they are sent.
 func (g *Generator) aim(r *Request, spec appv1.GatewaySpec) (query, lines string) {
 	route := pick(g, spec.Routes)
-	matches := pick(g, route.Rules).Matches
+	rule := pick(g, route.Rules)
+	matches := rule.Matches
 	if len(route.Hostnames) > 0 {
 		r.Host = strings.Replace(string(pick(g, route.Hostnames)), "*", "a", 1)
 	}
@@ -67,6 +68,9 @@ func (g *Generator) aim(r *Request, spec appv1.GatewaySpec) (query, lines string
 	var headers [][2]string
 	for _, header := range match.Headers {
 		headers = append(headers, [2]string{strings.ToLower(string(header.Name)), g.meet(header.Type, header.Value)})
+	}
+	if rule.SessionPersistence != nil && len(rule.BackendRefs) > 0 && g.IntN(4) > 0 {
+		headers = append(headers, [2]string{"cookie", sessionCookie(pick(g, rule.BackendRefs).Name) + "=x"})
 	}
 	var pairs []string
 	for _, param := range match.QueryParams {
@@ -94,6 +98,11 @@ func (g *Generator) requestHeaders(given [][2]string) (map[string][]string, stri
 		header[h[0]] = append(header[h[0]], h[1])
 		lines += g.upperSome(h[0]) + ": " + h[1] + "\r\n"
 	}
+	if g.IntN(3) == 0 {
+		cookie := g.cookies()
+		header["cookie"] = append(header["cookie"], cookie)
+		lines += "Cookie: " + cookie + "\r\n"
+	}
 	if given != nil && g.IntN(4) > 0 {
 		return header, lines
 	}
@@ -106,6 +115,20 @@ func (g *Generator) requestHeaders(given [][2]string) (map[string][]string, stri
 		lines += g.upperSome(name) + ":" + pick(g, []string{" ", "", "  "}) + value + pick(g, []string{"", " "}) + "\r\n"
 	}
 	return header, lines
+}
+
+// cookies returns some that sessions may go by, and some that are like these.
+func (g *Generator) cookies() string {
+	var pairs []string
+	for range 1 + g.IntN(3) {
+		name := sessionCookie(pick(g, Services))
+		pairs = append(pairs, pick(g, []string{name, name, name, "x" + name, name + "x", "a"})+pick(g, []string{"=x", "=", "=a=b", "=x", ""}))
+	}
+	return strings.Join(pairs, pick(g, []string{"; ", ";", ",", "; a=b; "}))
+}
+
+func sessionCookie(service string) string {
+	return (&routing.Affinity{Name: "gateway-session"}).Cookie(routing.Backend{Service: service, Port: 80})
 }
 
 // requestQuery returns parameters that conditions may be on, in some of the ways to write them.

@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 			"rules[3]: path prefix /api/v1, method POST, header x matching a+, query q=a\n",
 			"filter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\n" +
 				"filter    host for the backend: inner.test\nfilter    path for the backend: / in place of the first 2 segments\nfilter    body: up to 10 bytes, else 413\n" +
-				"filter    timeout: 3s until the answer begins\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the cookie gateway-session names",
+				"filter    timeout: 3s until the answer begins\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the Service's cookie gateway-session-... names",
 			"endpoints not known\n            request header x-d: set [\"3\"]\n",
 		}},
 		{[]string{"http://a.test/old/x"}, 0, []string{"answer    301: redirect to host new.test, port 8080, path /new/ in place of the first segment\n"}},

@@ -70,7 +70,7 @@ var annotations = map[string]annotation{
 	// Sessions.
 	"affinity":                         setAffinity,
 	"affinity-mode":                    listed("a session stays with its endpoint as long as that exists", "persistent"),
-	"affinity-canary-behavior":         listed("each request of a session is split by weight anew", "legacy"),
+	"affinity-canary-behavior":         listed("a session stays with the Service that it began with", "sticky"),
 	"session-cookie-name":              part("affinity"),
 	"session-cookie-max-age":           part("affinity"),
 	"session-cookie-expires":           listed("the cookie's age is from session-cookie-max-age alone"),

@@ -38,6 +38,9 @@ func describe(entry *routing.Entry) string {
 	for _, param := range entry.Query {
 		parts = append(parts, "query "+condition(param))
 	}
+	if entry.Session != "" {
+		parts = append(parts, "cookie "+entry.Session)
+	}
 	if len(parts) == 0 {
 		return "everything"
 	}
@@ -80,7 +83,7 @@ func filters(rule *routing.Rule) []string {
 		add("retries: up to %d%s", retry.Attempts, codes(retry.Codes))
 	}
 	if affinity := rule.Affinity; affinity != nil {
-		add("session: the endpoint that the cookie %s names, if it is there", affinity.Cookie)
+		add("session: the endpoint that the Service's cookie %s-... names, if it is there", affinity.Name)
 	}
 	return all
 }

@@ -245,6 +245,9 @@ func failures(entry *routing.Entry, r routing.Request, path string) failure {
 			note("there is no header %s", header.Name)
 		}
 	}
+	if !meets(routing.Entry{Session: entry.Session}) {
+		note("there is no cookie %s", entry.Session)
+	}
 	for i, param := range entry.Query {
 		if !meets(routing.Entry{Query: entry.Query[i : i+1]}) {
 			note("the query %q does not have %s", r.Query, condition(param))

@@ -1,0 +1,159 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/routing"
+)
+
+func TestSessionPersistence(t *testing.T) {
+	t.Parallel()
+	g := startBackends(t, ", sessionPersistence: {sessionName: kept, absoluteTimeout: 1h}", ", loadBalancing: {algorithm: RoundRobin}", "",
+		serve(t, named("one"), nil), serve(t, named("two"), nil))
+	// A server that comes at run time gets its cookie, too.
+	added := config.ServerChange{Server: serve(t, named("three"), nil)}
+	for name, settings := range config.Render(g.in).Settings {
+		added.Backend, added.Settings = name, settings
+	}
+	if err := runtime.NewWorker(g.WorkerSocket).AddServer(t.Context(), added); err != nil {
+		t.Fatal(err)
+	}
+	cookies := map[string]string{}
+	c := newClient(t, g.ports[80])
+	for range 30 {
+		got := c.send(get("x", "/"))
+		cookie := got.Header.Get("Set-Cookie")
+		if !strings.HasPrefix(cookie, "kept-") || !strings.Contains(cookie, "HttpOnly") {
+			t.Fatalf("the cookie is %q", cookie)
+		}
+		cookies[got.Header.Get("Backend")], _, _ = strings.Cut(cookie, ";")
+	}
+	if len(cookies) != 3 {
+		t.Errorf("the endpoints that got requests are %v", cookies)
+	}
+	for backend, cookie := range cookies {
+		for range 5 {
+			if got := c.send("GET / HTTP/1.1\r\nHost: x\r\nCookie: " + cookie + "\r\n\r\n"); got.Header.Get("Backend") != backend {
+				t.Errorf("with the cookie of %s: got %s", backend, got.Header.Get("Backend"))
+			}
+		}
+	}
+}
+
+// browser is a client that keeps cookies.
+type browser struct {
+	*client
+	cookies map[string]string
+}
+
+// get returns the name of the endpoint that answers a request for a path, and whether it set a cookie.
+func (b *browser) get(path string) (endpoint string, set bool) {
+	b.t.Helper()
+	request := "GET " + path + " HTTP/1.1\r\nHost: x\r\n"
+	if len(b.cookies) > 0 {
+		var pairs []string
+		for name, value := range b.cookies {
+			pairs = append(pairs, name+"="+value)
+		}
+		request += "Cookie: " + strings.Join(pairs, "; ") + "\r\n"
+	}
+	got := b.send(request + "\r\n")
+	if got.Status != 200 {
+		b.t.Errorf("%q: got %d", request, got.Status)
+	}
+	cookie := got.Header.Get("Set-Cookie")
+	if name, rest, ok := strings.Cut(cookie, "="); ok {
+		b.cookies[name], _, _ = strings.Cut(rest, ";")
+	}
+	return got.Header.Get("Backend"), cookie != ""
+}
+
+// startSessions runs HAProxy for these rules and the Services "a" and "b", of two endpoints each.
+func startSessions(t *testing.T, rules string) (g *gateway, newBrowser func() *browser) {
+	t.Helper()
+	g = startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: `+rules+`}]
+backends: [{service: a, port: 80}, {service: b, port: 80}]
+`), func(in *config.Input) {
+		for _, service := range []string{"a", "b"} {
+			servers := []config.Server{serve(t, named(service+"1"), nil), serve(t, named(service+"2"), nil)}
+			in.Backends[routing.Backend{Service: service, Port: 80}] = config.BackendState{Exists: true, Servers: servers}
+		}
+	})
+	return g, func() *browser { return &browser{client: newClient(t, g.ports[80]), cookies: map[string]string{}} }
+}
+
+// TestSessionsOfTwoServices: each has a cookie of its own, so that neither loses its sessions to the other.
+func TestSessionsOfTwoServices(t *testing.T) {
+	t.Parallel()
+	_, newBrowser := startSessions(t, `[
+    {matches: [{path: {value: /a}}], sessionPersistence: {}, backendRefs: [{name: a, port: 80}]},
+    {matches: [{path: {value: /b}}], sessionPersistence: {}, backendRefs: [{name: b, port: 80}]}]`)
+	b := newBrowser()
+	first := map[string]string{}
+	for i := range 20 {
+		for _, path := range []string{"/a", "/b"} {
+			endpoint, set := b.get(path)
+			if i == 0 {
+				first[path] = endpoint
+			}
+			if endpoint != first[path] || set != (i == 0) {
+				t.Errorf("%s, request %d: got %s, and a cookie: %v; the first got %s", path, i, endpoint, set, first[path])
+			}
+		}
+	}
+}
+
+// TestSessionsOfASplit: who was sent to one Service stays there, whatever its weight.
+func TestSessionsOfASplit(t *testing.T) {
+	t.Parallel()
+	for _, filters := range []string{"", "filters: [{type: URLRewrite, urlRewrite: {hostname: inner}}], "} {
+		t.Run(filters, func(t *testing.T) {
+			testSessionsOfASplit(t, "[{sessionPersistence: {}, "+filters+`backendRefs: [{name: a, port: 80, weight: A}, {name: b, port: 80, weight: B}]}]`)
+		})
+	}
+}
+
+// testSessionsOfASplit is for a rule with the weights A and B for two Services.
+func testSessionsOfASplit(t *testing.T, rule string) {
+	t.Helper()
+	_, newBrowser := startSessions(t, strings.NewReplacer("A", "1", "B", "1").Replace(rule))
+	services := map[string]int{}
+	var cookies map[string]string
+	for range 40 {
+		b := newBrowser()
+		first, set := b.get("/")
+		if !set {
+			t.Error("no cookie is set")
+		}
+		services[first[:1]]++
+		for range 10 {
+			if endpoint, set := b.get("/"); endpoint != first || set {
+				t.Errorf("the first request got %s, another one %s, and a cookie: %v", first, endpoint, set)
+			}
+		}
+		if first[:1] == "a" {
+			cookies = b.cookies
+		}
+	}
+	if services["a"] < 5 || services["b"] < 5 {
+		t.Errorf("new clients were sent to %v", services)
+	}
+	_, newBrowser = startSessions(t, strings.NewReplacer("A", "0", "B", "1").Replace(rule))
+	b := newBrowser()
+	if endpoint, _ := b.get("/"); endpoint[:1] != "b" {
+		t.Errorf("a new client was sent to %s, which has no weight", endpoint)
+	}
+	b = newBrowser()
+	b.cookies = cookies
+	for range 10 {
+		if endpoint, _ := b.get("/"); endpoint[:1] != "a" {
+			t.Errorf("the session was taken to %s", endpoint)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package routing
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// Cookie returns the name of the cookie for the endpoints of a backend. Each has one of its own: if several shared one, each would
+// overwrite what the others had set.
+func (a *Affinity) Cookie(backend Backend) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", backend.Service, backend.Port))
+	return fmt.Sprintf("%s-%x", a.Name, sum[:4])
+}
+
+// session is what happens to requests of clients that a backend of a split has a session with.
+type session struct {
+	cookie string
+	rule   *Rule
+}
+
+// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero included: who was with one
+// of them stays there (GEP-1619, "Traffic Splitting").
+func compileSessions(rule *Rule, refs []appv1.BackendRef) []session {
+	if rule.Affinity == nil {
+		return nil
+	}
+	var sessions []session
+	seen := map[Backend]bool{}
+	for i := range refs {
+		target := compileTarget(&refs[i])
+		if seen[target.Backend] {
+			continue
+		}
+		seen[target.Backend] = true
+		target.Weight = 1
+		alone := *rule
+		alone.Targets = []Target{target}
+		sessions = append(sessions, session{cookie: rule.Affinity.Cookie(target.Backend), rule: &alone})
+	}
+	if len(sessions) == 1 && len(rule.Targets) > 0 {
+		return nil // There is nothing to choose.
+	}
+	return sessions
+}
+
+// withSessions returns the entries for the sessions of an entry's rule, then the entry itself.
+func withSessions(entry Entry, sessions []session) []Entry {
+	var entries []Entry
+	for _, session := range sessions {
+		alone := entry
+		alone.Session, alone.Rule = session.cookie, session.rule
+		entries = append(entries, alone)
+	}
+	return append(entries, entry)
+}
+
+// hasCookie says whether a header Cookie, whose values are joined by commas, has a cookie of a name.
+func hasCookie(header, name string) bool {
+	for pair := range strings.FieldsFuncSeq(header, func(r rune) bool { return r == ';' || r == ',' }) {
+		if strings.HasPrefix(strings.TrimLeft(pair, " \t"), name+"=") {
+			return true
+		}
+	}
+	return false
+}
