@@ -2096,7 +2096,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 					},
 					"sessionPersistence": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Keep a client's requests on the same endpoint of a Service, by a cookie.",
+							Description: "Keep a client's requests on the same endpoint of the same Service, by a cookie.",
 							Ref:         ref("gateway/api/app/v1.SessionPersistence"),
 						},
 					},
@@ -2181,12 +2181,12 @@ func schema_gateway_api_app_v1_SessionPersistence(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists.",
+				Description: "SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero by now.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"sessionName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the cookie.",
+							Description: "What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d, so that rules can have the same sessionName.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -21,7 +21,7 @@ type RouteRuleApplyConfiguration struct {
 	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the connection without
 	// an answer; the latter only where the method is idempotent, the request has at most 15 KiB and there is no timeouts.request.
 	Retry *RouteRetryApplyConfiguration `json:"retry,omitempty"`
-	// Keep a client's requests on the same endpoint of a Service, by a cookie.
+	// Keep a client's requests on the same endpoint of the same Service, by a cookie.
 	SessionPersistence *SessionPersistenceApplyConfiguration `json:"sessionPersistence,omitempty"`
 	// The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a
 	// Content-Length: one that does not say its length is answered with 411. Empty: any size.

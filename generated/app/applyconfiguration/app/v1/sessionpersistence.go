@@ -11,9 +11,11 @@ import (
 // SessionPersistenceApplyConfiguration represents a declarative configuration of the SessionPersistence type for use
 // with apply.
 //
-// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists.
+// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several
+// backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero by now.
 type SessionPersistenceApplyConfiguration struct {
-	// The name of the cookie.
+	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d, so that rules can have the
+	// same sessionName.
 	SessionName *string `json:"sessionName,omitempty"`
 	// How the session is kept.
 	Type *string `json:"type,omitempty"`
