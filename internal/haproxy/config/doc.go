@@ -34,7 +34,7 @@
 // theirs begins with is the exact path, or else the longest prefix.
 //
 // HIT is "ROUTE|RULE|LISTENER|TARGET|", and for a rule with a program "ROUTE|RULE|LISTENER|TARGET|f/NAME". TARGET is a backend section,
-// or 500 (no backend, or one that cannot be used), or answer (the program answers); a split has "%|w/WEIGHTS|t/TARGETS" in place of
+// or no-backend (there is none, or one that cannot be used), or answer (the program answers); a split has "%|w/WEIGHTS|t/TARGETS" in place of
 // "TARGET|". LIST is "?FILE:NAME|HITS", see conditions.go; in lists, LISTENER is "-". When the search is over, txn.hit begins with what
 // was found, "ROUTE|RULE|LISTENER|TARGET", or is "-|-|LISTENER" if there was no route.
 //

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ func TestGolden(t *testing.T) {
 			files := config.Render(in).Files()
 			compareGolden(t, filepath.Join("testdata", name+".cfg"), files[config.ConfigFile])
 			compareGolden(t, filepath.Join("testdata", name+".map"), data(files))
+			checkSectionNames(t, string(files[config.ConfigFile]))
 
 			in.Paths = haproxytest.NewPaths(t)
 			in = withRealCertificates(t, in)
@@ -36,6 +38,18 @@ func TestGolden(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// checkSectionNames: from 3.3 on, HAProxy refuses a frontend and a backend of the same name.
+func checkSectionNames(t *testing.T, content string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, section := range regexp.MustCompile(`(?m)^(?:frontend|backend) (\S+)`).FindAllStringSubmatch(content, -1) {
+		if name := section[1]; seen[name] {
+			t.Errorf("there are two sections with the name %s", name)
+		}
+		seen[section[1]] = true
 	}
 }
 

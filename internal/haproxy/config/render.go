@@ -15,7 +15,7 @@ import (
 
 // Values of TARGET, see doc.go, beside the names of sections for Services, which start with a letter and hold a "_".
 const (
-	targetNone   = "500"
+	targetNone   = "no-backend"
 	targetAnswer = "answer"
 	targetSplit  = "%"
 )

@@ -375,7 +375,7 @@ const helloRules = `    tcp-request inspect-delay 5s
 
 // connectionAnswer ends connections that no backend is for.
 const connectionAnswer = `    tcp-request content reject unless { var(txn.target) -m found }
-    tcp-request content reject if { var(txn.target) -m str 500 }
+    tcp-request content reject if { var(txn.target) -m str no-backend }
     use_backend %[var(txn.target)]
 `
 
@@ -384,15 +384,15 @@ const connectionAnswer = `    tcp-request content reject unless { var(txn.target
 // asked for first.
 const frontendEnd = `    use_backend %%[var(txn.hit),field(4,|),map_str(%[1]s)] if { var(txn.hit),field(4,|),map_str(%[1]s) -m found }
     use_backend %%[var(txn.hit),field(4,|)]
-    default_backend 404
+    default_backend no-route
 `
 
-// answerSections are the backends of requests that get none.
+// answerSections are the backends of requests that get none. Their names are no Service's, which have a "_", and no port's.
 const answerSections = `
-backend 404 from common
+backend no-route from common
     http-request return status 404 content-type text/plain hdr cache-control no-store string "no route matches the request\n"
 
-backend 500 from common
+backend no-backend from common
     http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n"
 
 backend answer from routed

@@ -14,7 +14,7 @@ var (
 	sectionHeaders = regexp.MustCompile(`^(global|` +
 		`defaults (common|routing from common|routed from common|connections)|` +
 		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
-		`backend ((404|500) from common|(answer|spare-[0-9]+) from routed|` +
+		`backend (no-(route|backend) from common|(answer|spare-[0-9]+) from routed|` +
 		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{8})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{

@@ -16,10 +16,10 @@ var hostile = []string{
 	`%[src]`, `%[env(HOME)]`, `a%[src]b`, `%{+Q}[src]`, `%ci`, `%%`, `%`, `%n`, `%s`, `%!d(MISSING)`, `%0`, `%zz`, `%20`, `%0a`, `%0d%0a`, `%00`, `%22`, `%5c`, `%23`, `%25`, `%2520`, `%7c`,
 	`|`, `a|b`, `||`, `,`, `a,b`, `;`, `a;b`, `{`, `}`, `{ always_true }`, `{}`, `(`, `)`, `()`, `[`, `]`, `[]`, `<<`, `@`, `@1`, `&`, `=`, `+`, `*`, `?`, `!`, `!*`, `~`, `^`, `$`, `.`, `..`, `:`, `/`, `//`, `<`, `>`,
 	"\n    http-request deny\n", "\n\nbackend evil\n", "x\nglobal\n", `" if TRUE`, `' if TRUE`, ` if TRUE`, ` unless FALSE`, `") if { always_true } #`, `),lua.x(`, `,map_str(/etc/passwd)`,
-	`|http|answer`, `|0|-|500`, `/>`, `?0:0000000000000000`, `%|1,1|a,b`, `q-host|`, `|q+host.0=evil|`, `version`, `\x7C`, `(*ACCEPT)`, `(?#`, `(?i)`, `\E`, `\Q`, `(?R)`, `a{1,2}`,
+	`|http|answer`, `|0|-|no-backend`, `/>`, `?0:0000000000000000`, `%|1,1|a,b`, `q-host|`, `|q+host.0=evil|`, `version`, `\x7C`, `(*ACCEPT)`, `(?#`, `(?i)`, `\E`, `\Q`, `(?R)`, `a{1,2}`,
 	"ä", "☃", "\u0085", "\u2028", "\ufeff", "\u202e", "\U0001F600", "e\u0301", "ſ", "\xff\xfe", "\xc0\x80",
 	// What is left to names: words of HAProxy, of this program's sections and maps, numbers, and odd forms of them.
-	"if", "unless", "or", "server", "backend", "global", "defaults", "common", "routing", "routed", "metrics", "404", "500", "answer", "any", "all", "default", "none",
+	"if", "unless", "or", "server", "backend", "global", "defaults", "common", "routing", "routed", "metrics", "no-route", "no-backend", "answer", "any", "all", "default", "none",
 	"a--b", "0", "00", "-1", "1e9", "0x10", "127.0.0.1", "localhost", "xn--nxasmq6b", "true", "null", "tcp", "h2", "host", "cookie", "version",
 	"/%", "/a%", "/%[src]", "/a|b", "/a,b;c", "/'", "/$HOME", "/a'b", "/&&", "/*", "/(a)", "/a%22b", "/a%0d%0ab", "/a%23", "/%5C", "/a%7cb", "/.a", "/...", "/a/..;/b", "/%25%32%65",
 	"a/b; c=d", "text/html; charset='utf-8'", "*/*", "a/#", "a/b ;c=#",

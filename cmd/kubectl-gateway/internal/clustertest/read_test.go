@@ -160,11 +160,11 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 		name, file     string
 		wants, without []string
 	}{
-		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, "|500"}},
-		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, "|500"}},
-		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", "|500"}},
-		{"backend, in neither", withTLS("plain", "none"), []string{lost, "|500"}, []string{backend}},
-		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, "|500"}},
+		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, "|no-backend"}},
+		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, "|no-backend"}},
+		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", "|no-backend"}},
+		{"backend, in neither", withTLS("plain", "none"), []string{lost, "|no-backend"}, []string{backend}},
+		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, "|no-backend"}},
 		{"listener, in the cluster", withListener("one"), []string{frontend, listener, "+content-of-one"}, nil},
 		{"listener, in the file", withListener("two") + authority("two", "content-of-two"), []string{frontend, listener, "+content-of-two"}, nil},
 	} {
