@@ -26,8 +26,8 @@ import (
 //
 // A NAME is looked for after an empty line: there is no VALUE, for it has no line breaks, and is after a NAME.
 //
-// A list is named by what is in it. So a request that was told of one finds it or nothing, but never another, and places with
-// the same conditions share one. What is found is the number of an expression in its list.
+// A list is named by what is in it, with "q" at the end if there are conditions on the query. So a request that was told of one finds it or
+// nothing, but never another, and places with the same conditions share one. What is found is the number of an expression in its list.
 //
 // HAProxy compares one expression of a file after the other. So those of the same number in many lists are alternatives of one
 // expression, which a request that was told of none of these lists is done with after the beginning of their names. What costs
@@ -52,17 +52,20 @@ type conditionLists map[string]conditionList
 type conditionList struct {
 	// name is "?FILE:LIST".
 	name string
-	// sum is LIST, as a number.
+	// sum is LIST, as a number, without what follows that.
 	sum         uint64
 	expressions []string
 	// size is that of the longest alternative, for maxGroup.
 	size int
 }
 
-// add adds a list and returns its name.
-func (c conditionLists) add(expressions []string) string {
+// asksQuery is at the end of the name of a list that has conditions on the query.
+const asksQuery = "q"
+
+// add adds a list and returns its name, with this at the end.
+func (c conditionLists) add(expressions []string, end string) string {
 	sum := sum(strings.Join(expressions, "\n"))
-	name := fmt.Sprintf("?%d:%016x", sum%conditionFiles, sum)
+	name := fmt.Sprintf("?%d:%016x%s", sum%conditionFiles, sum, end)
 	size := 0
 	for _, expression := range expressions {
 		size = max(size, alternativeSize(name+expression))

@@ -286,6 +286,11 @@ spec:
         - matches: [{queryParams: [{name: debug, value: "1"}]}, {headers: [{name: X-Debug, type: RegularExpression, value: ".*1.*"}]}]
           filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]
     - {name: open, rules: [{backendRefs: [{name: one, port: 80}]}]}
+    - name: method
+      hostnames: [method.io]
+      rules:
+        - {matches: [{method: POST}], filters: [{type: DirectResponse, directResponse: {statusCode: 403}}]}
+    - {name: faq, hostnames: ["*.io"], rules: [{backendRefs: [{name: one, port: 80}]}]}
 backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 `))
 	for name, request := range map[string]string{
@@ -308,8 +313,13 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 			t.Errorf("%s: got %d, want 403 or 400", name, got.Status)
 		}
 	}
-	if got := newClient(t, g.ports[80]).send(get("x", "/other/"+strings.Repeat("a/", 6000))); got.Status != 200 {
-		t.Errorf("a long path that no rule is for: got %d", got.Status)
+	for name, request := range map[string]string{
+		"a long path that no rule is for":        get("x", "/other/"+strings.Repeat("a/", 6000)),
+		"a long query, with no rule for queries": get("method.io", "/?a="+strings.Repeat("a", 6000)),
+	} {
+		if got := newClient(t, g.ports[80]).send(request); got.Status != 200 {
+			t.Errorf("%s: got %d", name, got.Status)
+		}
 	}
 }
 

@@ -181,6 +181,11 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 			} {
 				fmt.Fprintf(l.b, "    %[1]s unset-var(txn.node)\n    %[1]s unset-var(txn.item)\n", l.directive)
 				l.set("node", value, open)
+				if len(params) > 0 {
+					tooLong := "{ var(txn.long) -m found } { var(txn.node) -m beg ? } { var(txn.node) -m sub " + asksQuery + "| }"
+					l.set("hit", noRoute, tooLong)
+					fmt.Fprintf(l.b, "    %s deny deny_status 400 if %s\n", l.directive, tooLong)
+				}
 				l.writeList(paths, "item", "facts", "")
 				l.set("hit", "str(c/),concat(,txn.node,/),concat(,txn.item),map_str("+l.mapPath+")", has("item"))
 				l.set("hit", "var(txn.node)", has("node")+" !{ var(txn.node) -m beg ? }")
@@ -240,9 +245,10 @@ func writeFacts(b *strings.Builder, headers, params []string) {
 		format("facts", `%[var(txn.facts)]\n\nh:`+label(header)+`\n%[var(txn.value)]\n`, count+"gt 0 }")
 	}
 	if len(params) > 0 {
-		// It grows to at most five times its length on the way, and HAProxy would cut it without a word.
-		b.WriteString("    http-request deny deny_status 400 if { query -m len gt 3200 }\n")
-		set("query", `'query,`+decodeOnly(encodedName)+`'`, always)
+		// It grows to at most five times its length on the way, and HAProxy would cut it without a word. Who is asked about a longer one is
+		// refused.
+		set("long", "bool(true)", "{ query -m len gt 3200 }")
+		set("query", `'query,`+decodeOnly(encodedName)+`'`, miss("long"))
 		format("query", `&%[var(txn.query)]`, always)
 	}
 	for _, param := range params {

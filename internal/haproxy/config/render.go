@@ -146,7 +146,7 @@ func (b *mapBuilder) addHost(host *routing.Host) {
 		b.add("r/"+b.listener.Name+"/"+hostKey(hostname), b.value(regexes))
 		// Regular expressions come before prefixes, so no prefix is found without asking them. This one leads to nothing else.
 		if len(prefixes) == 0 || prefixes[len(prefixes)-1].Path != "/" {
-			b.add(place+"/", b.addList([]string{""}))
+			b.add(place+"/", b.addList([]string{""}, ""))
 		}
 	}
 	b.addPrefixes(place, prefixes, len(regexes) > 0)
@@ -192,7 +192,11 @@ func (b *mapBuilder) list(entries []routing.Entry) string {
 	for i := range entries {
 		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule, anyListener)
 	}
-	name := b.addList(expressions) + "|" + hashText(strings.Join(hits, "\n"))
+	end := ""
+	if slices.ContainsFunc(entries, func(e routing.Entry) bool { return len(e.Query) > 0 }) {
+		end = asksQuery
+	}
+	name := b.addList(expressions, end) + "|" + hashText(strings.Join(hits, "\n"))
 	if b.share("c/" + name) {
 		for i, hit := range hits {
 			b.addShared("c/"+name, "/"+strconv.Itoa(i), hit)
@@ -216,9 +220,9 @@ func (b *mapBuilder) addShared(name, key, value string) {
 	b.set.shared[name] = append(b.set.shared[name], mapEntry(name+key, value))
 }
 
-// addList adds a list of conditions and returns its name.
-func (b *mapBuilder) addList(expressions []string) string {
-	name := b.set.lists.add(expressions)
+// addList adds a list of conditions and returns its name, with this at the end.
+func (b *mapBuilder) addList(expressions []string, end string) string {
+	name := b.set.lists.add(expressions, end)
 	b.part.lists = append(b.part.lists, name)
 	return name
 }
@@ -301,7 +305,7 @@ func (b *mapBuilder) program(rule *routing.Rule, headers routing.HeaderChanges) 
 	if rule.CORS != nil {
 		origins = "*"
 		if !slices.Contains(rule.CORS.Origins, "*") {
-			origins = b.addList(originExpressions(rule.CORS.Origins))
+			origins = b.addList(originExpressions(rule.CORS.Origins), "")
 		}
 	}
 	text := program(rule, headers, origins)
