@@ -147,6 +147,7 @@ func TestRedirects(t *testing.T) {
 		"another path":                           {"/full/x?q", "r.example.com", 307, "http://r.example.com/a%20b/%C3%A4?q"},
 		"another prefix":                         {"/prefix/it/a/b", "r.example.com", 308, "http://r.example.com/x/a/b"},
 		"another prefix for the prefix alone":    {"/prefix/it", "r.example.com", 308, "http://r.example.com/x"},
+		"what follows the prefix stays":          {"/prefix/it/a%2fb//%41", "r.example.com", 308, "http://r.example.com/x/a%2fb//%41"},
 		"a path that is compared in another way": {"//prefix/%69t/a%2Fb//%20", "r.example.com", 308, "http://r.example.com/x/a/b/%20"},
 	}
 	for name, test := range tests {
@@ -169,15 +170,20 @@ func TestRewrites(t *testing.T) {
 		"/foo/bar":    "/xyz/bar",
 		"/foo":        "/xyz",
 		"/foo/":       "/xyz/",
-		"/foo//bar/":  "/xyz/bar/",
+		"/foo//bar/":  "/xyz//bar/",
+		// What follows the prefix is the backend's business: in some APIs, "%2F" is a name.
+		"/foo/%2F/a%3fb%23c%2e": "/xyz/%2F/a%3fb%23c%2e",
 		// What would end the path stays encoded.
-		"/foo/a%3fb%23c%2e": "/xyz/a%3Fb%23c.",
-		"/drop/bar":         "/bar",
-		"/drop/":            "/",
-		"/drop":             "/",
-		"/drop?a=b":         "/?a=b",
-		"/other/path":       "/under/other/path",
-		"/":                 "/under/",
+		"/%66oo/a%3fb%23c%2e": "/xyz/a%3Fb%23c.",
+		"//foo/bar":           "/xyz/bar",
+		"/drop//bar":          "//bar",
+		"/%64rop/bar":         "/bar",
+		"/drop/bar":           "/bar",
+		"/drop/":              "/",
+		"/drop":               "/",
+		"/drop?a=b":           "/?a=b",
+		"/other/path":         "/under/other/path",
+		"/":                   "/under/",
 	} {
 		got := c.send(get("w.example.com", path))
 		if line, _, _ := strings.Cut(got.Body, "\n"); line != "GET "+want {

@@ -88,7 +88,8 @@ func pathDepths(table routing.Table) []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// writePathChanges sets txn.newpath. What follows the prefix is told by its number of segments.
+// writePathChanges sets txn.newpath. What follows the prefix is told by its number of segments, and stays as the client sent it; but where
+// the prefix has encodings or slashes in a row, it is taken from the path that requests are compared by.
 func writePathChanges(b *strings.Builder, table routing.Table) {
 	set := func(name, value, condition string) {
 		fmt.Fprintf(b, "    http-request set-var(txn.%s) %s if %s\n", name, value, condition)
@@ -99,6 +100,8 @@ func writePathChanges(b *strings.Builder, table routing.Table) {
 		replaced := fmt.Sprintf("{ var(txn.kind) -m str %d }", depth)
 		// The field is there, if empty, when the path goes on after the prefix, if only by a slash.
 		set("rest", fmt.Sprintf("var(txn.clean),field(%d,/,0)", depth+2), replaced)
+		plain := fmt.Sprintf(" { path -m reg '^(?>/[!$&-.0-;=@-Z_a-z~]++){%d}(?:/|$)' }", depth)
+		set("rest", fmt.Sprintf("path,field(%d,/,0)", depth+2), replaced+plain)
 		set("newpath", text(fieldPath), replaced)
 		fmt.Fprintf(b, "    http-request set-var-fmt(txn.newpath) \"%%[%s]/%%[var(txn.rest)]\" if %s { var(txn.rest) -m found }\n", text(fieldPath), replaced)
 		set("newpath", "str(/)", replaced+" { var(txn.newpath) -m len 0 }")
