@@ -1,8 +1,10 @@
 package config_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -19,6 +21,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
 )
@@ -124,6 +127,45 @@ func TestLongTimeouts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if nothing is said for longer than
+// clients may be silent otherwise. That is a minute, which is cut short here.
+func TestOpenRequestsLast(t *testing.T) {
+	t.Parallel()
+	talkative := func(w http.ResponseWriter, _ *http.Request) {
+		control := http.NewResponseController(w)
+		for _, word := range []string{"one\n", "two\n"} {
+			if err := errors.Join(control.EnableFullDuplex(), control.Flush()); err != nil {
+				t.Error(err)
+			}
+			<-time.After(3 * time.Second)
+			_, _ = io.WriteString(w, word)
+		}
+	}
+	g := startBackends(t, ", timeouts: {request: 0s}", "", "", serve(t, talkative, nil))
+	g.Stop()
+	files := config.Render(g.in).Files()
+	skeleton := string(files[config.ConfigFile])
+	for _, minute := range []string{"timeout client 60s\n", "-m int gt 60000 }\n"} {
+		if !strings.Contains(skeleton, minute) {
+			t.Fatalf("there is no %q", minute)
+		}
+		skeleton = strings.Replace(skeleton, minute, strings.NewReplacer("60s", "1s", "60000", "1000").Replace(minute), 1)
+	}
+	files[config.ConfigFile] = []byte(skeleton)
+	haproxytest.Start(t, g.in.Paths, files)
+	connection := dial(t, g.ports[80])
+	if _, err := io.WriteString(connection, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(connection)
+	for lines.Scan() {
+		if lines.Text() == "two" {
+			return
+		}
+	}
+	t.Errorf("the answer ended early: %v", lines.Err())
 }
 
 func TestRetries(t *testing.T) {

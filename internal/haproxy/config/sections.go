@@ -302,9 +302,14 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
     http-request redirect location "%[var(txn.location)]" code 308 if <redirect> { <status> -m str 308 }
 `)
 
-// programRequest changes what a backend gets.
+// programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy 3.2 waits for it as long
+// as for any client, and not as long as for the backend; 2.6 does not, and has no such action. Before the answer has begun that is as it should
+// be, or else nothing would bound how long a client may take to send a request.
 var programRequest = fields(`    http-request disable-l7-retry if <once>
     http-request set-timeout server <timeout>,add(0) if <timed>
+    .if version_atleast(2.9)
+    http-response set-timeout client <timeout>,add(0) if <timed> { <timeout>,add(0) -m int gt 60000 }
+    .endif
     http-request set-header Host "%[<host>]" if <rehosted>
     http-request set-path "%[var(txn.newpath)]" if <rerouted>
 `)

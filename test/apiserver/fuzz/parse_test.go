@@ -31,7 +31,7 @@ var (
 	actions = map[string][]string{
 		"http-request": {"set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path", "replace-value"},
-		"http-response":       {"allow", "set-var", "set-header", "add-header", "del-header"},
+		"http-response":       {"allow", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
