@@ -112,7 +112,7 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Backends []Backend `json:"backends,omitempty"`
 
-	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and
+	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
 	// X-Forwarded-For, -Host, -Port and -Proto in any case.
 	// +optional

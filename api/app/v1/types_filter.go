@@ -35,9 +35,9 @@ type RouteFilter struct {
 	DirectResponse *DirectResponse `json:"directResponse,omitempty"`
 
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Answers that the proxy
-	// gives before it carries out the rule, such as 400, 404 and 421, have no headers of the protocol, nor has the 500 where there
-	// is no Service to send to; its other answers, such as 411, 413 and 503, have them.
+	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
+	// answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a
+	// Service; its other errors, such as 411, 413 and 503, have them.
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
 }
@@ -194,7 +194,8 @@ type PathModifier struct {
 	// +optional
 	ReplaceFullPath URLPath `json:"replaceFullPath,omitempty"`
 
-	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.
+	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users. What follows
+	// the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty segments.
 	// +optional
 	ReplacePrefixMatch URLPath `json:"replacePrefixMatch,omitempty"`
 }

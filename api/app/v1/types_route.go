@@ -172,7 +172,8 @@ type HeaderMatch struct {
 	Value string `json:"value"`
 }
 
-// QueryParamMatch is a condition on a parameter of the query.
+// QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is answered with 400 if
+// such a condition would have to be tested on it.
 type QueryParamMatch struct {
 	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
 	// Unicode.
@@ -229,7 +230,8 @@ type BackendRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The port of the Service. Requests go straight to the Service's endpoints.
+	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or
+	// kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -362,8 +364,8 @@ type TLSRoute struct {
 
 // ConnectionRule says where connections go.
 type ConnectionRule struct {
-	// The Services, each getting its share of the connections by weight. If it exists and has no endpoint, or does not exist,
-	// its share of the connections is closed.
+	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint, or does
+	// not exist, is closed.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -178,7 +178,7 @@ func TestExplain(t *testing.T) {
 		"listeners.tls":                              {"The Secrets of type kubernetes.io/tls", "enum: TLSv1.2, TLSv1.3"},
 		"backends.healthCheck":                       {"The path to request by GET"},
 		"tcpRoutes.rules.backendRefs":                {"Connections go straight to the Service's"},
-		"trustedProxies":                             {"as CIDR ranges"},
+		"trustedProxies":                             {"The CIDR ranges of the proxies"},
 	} {
 		got := server.Kubectl(t, "explain", "gateways.app.example.com.spec."+field)
 		for _, want := range wants {
