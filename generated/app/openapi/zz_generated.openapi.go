@@ -206,7 +206,7 @@ func schema_gateway_api_app_v1_BackendRef(ref common.ReferenceCallback) common.O
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The port of the Service. Requests go straight to the Service's endpoints.",
+							Description: "The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -565,7 +565,7 @@ func schema_gateway_api_app_v1_ConnectionRule(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The Services, each getting its share of the connections by weight. If it exists and has no endpoint, or does not exist, its share of the connections is closed.",
+							Description: "The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint, or does not exist, is closed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -877,7 +877,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case.",
+							Description: "The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1338,7 +1338,7 @@ func schema_gateway_api_app_v1_ListenerTLS(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a Secret is changed to what cannot be read, is not valid yet or any more, or its key is missing or another certificate's, pods go on with what it held before; it is named, too.",
+							Description: "The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not match, pods keep using what it held before; it is named, too.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1504,7 +1504,7 @@ func schema_gateway_api_app_v1_PathModifier(ref common.ReferenceCallback) common
 					},
 					"replacePrefixMatch": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.",
+							Description: "The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users. What follows the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty segments.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1686,7 +1686,7 @@ func schema_gateway_api_app_v1_QueryParamMatch(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "QueryParamMatch is a condition on a parameter of the query.",
+				Description: "QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is answered with 400 if such a condition would have to be tested on it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
@@ -1895,7 +1895,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 					},
 					"cors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Answers that the proxy gives before it carries out the rule, such as 400, 404 and 421, have no headers of the protocol, nor has the 500 where there is no Service to send to; its other answers, such as 411, 413 and 503, have them.",
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},

@@ -35,7 +35,7 @@ type GatewaySpecApplyConfiguration struct {
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
 	// How to talk to the Services that routes name, where the defaults do not do.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
-	// The addresses of proxies in front of this Gateway whose word about the client counts, as CIDR ranges. The headers Forwarded and
+	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
 	// X-Forwarded-For, -Host, -Port and -Proto in any case.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`

@@ -15,9 +15,9 @@ import (
 type ListenerTLSApplyConfiguration struct {
 	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one
 	// that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid,
-	// expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a Secret is
-	// changed to what cannot be read, is not valid yet or any more, or its key is missing or another certificate's, pods go
-	// on with what it held before; it is named, too.
+	// expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
+	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not
+	// match, pods keep using what it held before; it is named, too.
 	CertificateRefs []ObjectReferenceApplyConfiguration `json:"certificateRefs,omitempty"`
 	// The lowest version of TLS that clients may use.
 	MinVersion *appv1.TLSVersion `json:"minVersion,omitempty"`

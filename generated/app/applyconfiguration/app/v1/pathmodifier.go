@@ -17,7 +17,8 @@ type PathModifierApplyConfiguration struct {
 	Type *appv1.PathModifierType `json:"type,omitempty"`
 	// The path.
 	ReplaceFullPath *appv1.URLPath `json:"replaceFullPath,omitempty"`
-	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.
+	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users. What follows
+	// the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty segments.
 	ReplacePrefixMatch *appv1.URLPath `json:"replacePrefixMatch,omitempty"`
 }
 

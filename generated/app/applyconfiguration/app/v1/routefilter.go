@@ -27,9 +27,9 @@ type RouteFilterApplyConfiguration struct {
 	// Answer with a fixed text.
 	DirectResponse *DirectResponseApplyConfiguration `json:"directResponse,omitempty"`
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Answers that the proxy
-	// gives before it carries out the rule, such as 400, 404 and 421, have no headers of the protocol, nor has the 500 where there
-	// is no Service to send to; its other answers, such as 411, 413 and 503, have them.
+	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
+	// answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a
+	// Service; its other errors, such as 411, 413 and 503, have them.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 }
 
