@@ -22,8 +22,8 @@ same call brings can be checked only once that is there, and is, before anything
 If it is interrupted, the object at hand is finished, and what was applied is said; the same command goes on (exit code 4).
 
 With --prune, objects that have the labels of -l, were applied by this command and are not in the files any more are deleted: in
-the namespaces of the files, of the kinds in the files and Gateways. With --wait, it waits until every proxy of the Gateways runs
-what was applied; the answer no (3) is that they did not in time.`
+the namespaces of the files, of the kinds in the files and Gateways, but no cluster-scoped ones. With --wait, it waits until every
+proxy of the Gateways runs what was applied; the answer no (3) is that they did not in time.`
 
 const examples = `  kubectl gateway apply -f shop.yaml --wait
   kubectl gateway apply -f site/ -R --dry-run

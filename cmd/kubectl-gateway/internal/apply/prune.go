@@ -39,9 +39,6 @@ func (c *command) superfluous(ctx context.Context, items []*item) ([]superfluous
 	var old []superfluous
 	for _, mapping := range mappings {
 		for _, namespace := range namespaces {
-			if mapping.Scope.Name() != meta.RESTScopeNameNamespace && namespace != namespaces[0] {
-				continue // it would be the same list again
-			}
 			list, err := c.resource(mapping, namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selectorText})
 			if err != nil {
 				return nil, fmt.Errorf("failed to list %s: %w", mapping.Resource.Resource, err)
@@ -58,12 +55,13 @@ func (c *command) superfluous(ctx context.Context, items []*item) ([]superfluous
 	return old, nil
 }
 
-// pruned returns in which kinds and namespaces --prune looks: those of the files, and Gateways.
+// pruned returns in which kinds and namespaces --prune looks: those of the files, and Gateways. Cluster-scoped kinds are left
+// alone: the namespaces of the files do not bound what of them is deleted.
 func (c *command) pruned(items []*item) ([]*meta.RESTMapping, []string, error) {
 	var mappings []*meta.RESTMapping
 	seen := map[string]bool{}
 	add := func(mapping *meta.RESTMapping) {
-		if key := mapping.Resource.GroupResource().String(); !seen[key] {
+		if key := mapping.Resource.GroupResource().String(); mapping.Scope.Name() == meta.RESTScopeNameNamespace && !seen[key] {
 			seen[key] = true
 			mappings = append(mappings, mapping)
 		}
