@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ func IsProgrammed(gateway *appv1.Gateway) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
 }
 
-// One returns the Gateway of that name, from the files or, without any, from the cluster. The files may have only one if name
-// is "".
+// One returns the Gateway of that name, from the files or, without any, from the cluster. Of those that FromFiles returns, only one
+// may have the name, or be there if name is "".
 func (o *Options) One(ctx context.Context, files Files, name string) (*Site, error) {
 	if len(files.Paths) == 0 {
 		return o.live(ctx, name)
@@ -50,20 +51,40 @@ func (o *Options) One(ctx context.Context, files Files, name string) (*Site, err
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var fit []*Site
 	for _, site := range sites {
-		names = append(names, site.Gateway.Name)
-		if site.Gateway.Name == name || name == "" && len(sites) == 1 {
-			return site, nil
+		if name == "" || site.Gateway.Name == name {
+			fit = append(fit, site)
 		}
 	}
-	if name == "" {
-		return nil, Usagef("there are several Gateways in %s, name one of them: %s", strings.Join(files.Paths, ", "), strings.Join(names, ", "))
+	paths := strings.Join(files.Paths, ", ")
+	switch len(fit) {
+	case 0:
+		names, _ := tellApart(sites)
+		return nil, fmt.Errorf("there is no Gateway %s in %s, but %s", name, paths, names)
+	case 1:
+		return fit[0], nil
 	}
-	return nil, fmt.Errorf("there is no Gateway %s in %s, but %s", name, strings.Join(files.Paths, ", "), strings.Join(names, ", "))
+	names, how := tellApart(fit)
+	return nil, Usagef("there are several Gateways in %s, name one of them%s: %s", paths, how, names)
 }
 
-// FromFiles returns all Gateways of the files. It asks no cluster.
+// tellApart lists Gateways: by their names alone, if no two have the same. how is what it takes beside a name to choose one.
+func tellApart(sites []*Site) (names, how string) {
+	var short, long []string
+	for _, site := range sites {
+		if i := slices.Index(short, site.Gateway.Name); i >= 0 && long[i] != site.Name() {
+			how = " with -n"
+		}
+		short, long = append(short, site.Gateway.Name), append(long, site.Name())
+	}
+	if how != "" {
+		short = long
+	}
+	return strings.Join(short, ", "), how
+}
+
+// FromFiles returns all Gateways of the files, or, with -n, those of that namespace. It asks no cluster.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	documents, err := files.Read(o.In)
 	if err != nil {
@@ -72,9 +93,10 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
 	namespace, err := o.Namespace()
 	if err != nil {
-		namespace = metav1.NamespaceDefault
+		namespace = cmp.Or(*o.Flags.Namespace, metav1.NamespaceDefault)
 	}
 	var sites []*Site
+	var elsewhere []string
 	for _, document := range documents {
 		if document.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
 			continue
@@ -87,12 +109,20 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 			gateway.Namespace = namespace
 		}
 		site := newSite(gateway)
+		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen {
+			elsewhere = append(elsewhere, site.Name())
+			continue
+		}
 		if err := site.readFiles(documents, namespace); err != nil {
 			return nil, err
 		}
 		sites = append(sites, site)
 	}
-	if len(sites) == 0 {
+	switch {
+	case len(sites) == 0 && len(elsewhere) > 0:
+		paths, others := strings.Join(files.Paths, ", "), strings.Join(elsewhere, ", ")
+		return nil, fmt.Errorf("there is no Gateway of namespace %s in %s, but %s", namespace, paths, others)
+	case len(sites) == 0:
 		return nil, fmt.Errorf("there is no Gateway (%s) in %s", appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil

@@ -84,6 +84,32 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestNamespaceChooses has two Gateways of one name, of which one is in whatever namespace is given.
+func TestNamespaceChooses(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	file := fmt.Sprintf(minimal, "one, namespace: a") + "---" + strings.Replace(fmt.Sprintf(minimal, "one"), "port: 80", "port: 81", 1)
+	for _, test := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"render one -n b", 0, "bind :::81 "},
+		{"render -n b", 0, "bind :::81 "},
+		{"render --check -n b", 0, "b/one: HAProxy accepts it\n"},
+		{"explain one -n b http://a:81", 3, "gateway   b/one\n"},
+		{"explain one http://a", 2, "there are several Gateways in -, name one of them with -n: a/one, default/one"},
+		{"render", 2, "name one of them with -n: a/one, default/one"},
+		{"render two", 1, "there is no Gateway two in -, but a/one, default/one"},
+	} {
+		result := clitest.Run(t, file, append(strings.Fields(test.args), "-f", "-")...)
+		result.Want(t, test.code, test.want)
+		if strings.Contains(test.args, "-n b") && strings.Contains(result.Out, "a/one") {
+			t.Errorf("%s: the other Gateway is there too:\n%s", test.args, result.Out)
+		}
+	}
+	clitest.Run(t, fmt.Sprintf(minimal, "one, namespace: a"), "render", "-f", "-", "-n", "b").Want(t, 1, "there is no Gateway of namespace b in -, but a/one")
+}
+
 // TestCompletion lets the shell's completion ask for commands and flags.
 func TestCompletion(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
