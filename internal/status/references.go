@@ -129,16 +129,16 @@ func checkRef(namespace string, ref reference, service *corev1.Service, tls map[
 		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.port)
 	}
 	if ref.kind == httpRoute && port.AppProtocol != nil {
-		if problem := checkProtocol(*port.AppProtocol, tls[servicePort{ref.service, ref.port}]); problem != "" {
+		if problem := ProtocolProblem(*port.AppProtocol, tls[servicePort{ref.service, ref.port}]); problem != "" {
 			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.port, name, *port.AppProtocol, problem)
 		}
 	}
 	return "", ""
 }
 
-// checkProtocol says what is wrong with an appProtocol for requests, "" if nothing is. Connections have none: what goes
+// ProtocolProblem says what is wrong with an appProtocol for requests, "" if nothing is. Connections have none: what goes
 // through them is not looked at.
-func checkProtocol(appProtocol string, tls bool) string {
+func ProtocolProblem(appProtocol string, tls bool) string {
 	switch appProtocol {
 	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
 		return ""

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,6 +123,48 @@ func TestConvertedBehaves(t *testing.T) {
 			first, _, _ := strings.Cut(gateways, "---\n") // that of the first namespace
 			clitest.Run(t, first, append([]string{"explain", "-f", "-"}, strings.Fields(test.args)...)...).Want(t, 0, test.wants...)
 		})
+	}
+}
+
+// TestAppProtocolsAreNoted asks explain which appProtocols of a Service's port the proxies answer with 500: those are noted.
+func TestAppProtocolsAreNoted(t *testing.T) {
+	t.Parallel()
+	const ingress = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: a, annotations: {nginx.ingress.kubernetes.io/backend-protocol: %s}}
+spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
+`
+	const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: a}
+spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: a}
+spec: {parentRefs: [{name: a}], rules: [{backendRefs: [{name: a, port: 80}]}]}
+`
+	const policy = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: a}
+spec:
+  targetRefs: [{group: "", kind: Service, name: a}]
+  validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}], hostname: a.example.com}
+`
+	inputs := []string{fmt.Sprintf(ingress, "HTTP"), fmt.Sprintf(ingress, "HTTPS"), gateway, gateway + policy}
+	for _, protocol := range []string{`""`, "http", "https", "kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss", "grpc", "HTTPS"} {
+		service := fmt.Sprintf("---\n{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80, protocol: UDP}, {port: 80, appProtocol: %s}]}}\n", protocol)
+		for i, input := range inputs {
+			converted := clitest.Run(t, input+service, "convert", "-f", "-", "-n", "default")
+			explained := clitest.Run(t, converted.Out+service, "explain", "-f", "-", "http://a.example.com/")
+			note := fmt.Sprintf("requests to port 80 of Service a are answered with 500: it has appProtocol %q, which ", protocol)
+			if noted := strings.Contains(converted.Err, note); noted != (explained.Code == 3) {
+				t.Errorf("appProtocol %s, input %d: explain says:\n%sand convert:\n%s", protocol, i, explained.Out, converted.Err)
+			}
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes and BackendTLSPolicies. No cluster 
 
 The Gateways are printed, one for the Ingresses of a namespace and one for each Gateway. What is not carried over, or
 differently, is listed on standard error, a line each; the answer no (3) is that there is such a line. Services are asked for
-the numbers of their ports, so give them too. Other objects are passed over.
+the numbers of their ports and their appProtocol, so give them too. Other objects are passed over.
 
 Rules whose access control is not carried over (passwords, external authentication, address ranges) answer 503 instead of
 letting everybody in, unless --open is given.`

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/routing"
+	"gateway/internal/status"
 )
 
 // Input is what is converted.
@@ -47,8 +50,31 @@ type objects struct {
 	tcpRoutes  []*gatewayv1.TCPRoute
 	policies   []*gatewayv1.BackendTLSPolicy
 
-	// services are not converted, but asked for their ports.
+	// services are not converted, but asked for their ports, and what is spoken there.
 	services map[types.NamespacedName]*corev1.Service
+}
+
+// appProtocol returns that of a port of a Service, "" if it has none or the Service is not in the input.
+func (o *objects) appProtocol(service types.NamespacedName, number int32) string {
+	if found := o.services[service]; found != nil {
+		for _, port := range found.Spec.Ports {
+			if port.Port == number && cmp.Or(port.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				return or(port.AppProtocol, "")
+			}
+		}
+	}
+	return ""
+}
+
+// protocolProblem says why requests to a port of a Service are answered with 500; "" if its appProtocol is one that is spoken. tls says
+// whether spec.backends has tls for it.
+func (o *objects) protocolProblem(service types.NamespacedName, number int32, tls bool) string {
+	protocol := o.appProtocol(service, number)
+	problem := status.ProtocolProblem(protocol, tls)
+	if problem == "" {
+		return ""
+	}
+	return fmt.Sprintf("requests to port %d of Service %s are answered with 500: it has appProtocol %q, %s", number, service.Name, protocol, problem)
 }
 
 // Convert returns the Gateways in place of the Ingresses and of the Gateway API's Gateways and routes.

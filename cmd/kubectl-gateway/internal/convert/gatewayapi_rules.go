@@ -175,21 +175,10 @@ func (c *gatewayConverter) servicePort(at place, route *apiRoute, ref gatewayv1.
 
 // noteProtocol lists what the Service has to say for the proxies to speak to its port as the route wants it.
 func (c *gatewayConverter) noteProtocol(at place, route *apiRoute, name string, number int32) {
-	if c.policyFor(name, number) != nil {
-		return
-	}
-	protocol := ""
-	if service := c.services[types.NamespacedName{Namespace: c.source.Namespace, Name: name}]; service != nil {
-		for _, port := range service.Spec.Ports {
-			if port.Port == number {
-				protocol = or(port.AppProtocol, "")
-			}
-		}
-	}
-	switch {
-	case protocol == "https" || protocol == "kubernetes.io/wss":
-		at.note("port %d of Service %s has appProtocol %s: requests are answered with 500 until spec.backends has tls for it", number, name, protocol)
-	case route.kind == "GRPCRoute" && protocol != "kubernetes.io/h2c":
+	service, tls := types.NamespacedName{Namespace: c.source.Namespace, Name: name}, c.policyFor(name, number) != nil
+	if problem := c.protocolProblem(service, number, tls); problem != "" {
+		at.note("%s", problem)
+	} else if route.kind == "GRPCRoute" && !tls && c.appProtocol(service, number) != "kubernetes.io/h2c" {
 		at.note("port %d of Service %s needs appProtocol: kubernetes.io/h2c", number, name)
 	}
 }

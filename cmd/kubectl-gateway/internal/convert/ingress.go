@@ -240,7 +240,8 @@ func (s *site) ref(l *location) *appv1.BackendRef {
 		l.note(l.name(), "path %s: it has no Service: requests are answered with 500 until backendRefs names one", l.path)
 		return nil
 	}
-	object := s.in.services[types.NamespacedName{Namespace: s.namespace, Name: service.Name}]
+	name := types.NamespacedName{Namespace: s.namespace, Name: service.Name}
+	object := s.in.services[name]
 	port := service.Port.Number
 	for i := 0; object != nil && i < len(object.Spec.Ports); i++ {
 		if service.Port.Name != "" && object.Spec.Ports[i].Name == service.Port.Name {
@@ -261,6 +262,10 @@ func (s *site) ref(l *location) *appv1.BackendRef {
 		l.note(l.name(), "Service %s: it is of type ExternalName, which Gateways refuse: requests are answered with 500", service.Name)
 	}
 	s.addBackend(l, appv1.Backend{Name: service.Name, Port: port})
+	tls := slices.ContainsFunc(s.backends, func(b appv1.Backend) bool { return b.Name == service.Name && b.Port == port && b.TLS != nil })
+	if problem := s.in.protocolProblem(name, port, tls); problem != "" {
+		l.note(l.name(), "%s", problem)
+	}
 	return &appv1.BackendRef{Name: service.Name, Port: port}
 }
 
