@@ -16,7 +16,8 @@ type Request struct {
 	// "GET http://example.com") has the path "/".
 	Path, Query string
 	Method      string
-	// Header holds the values of headers, in the order they came, by their names in lower case.
+	// Header holds the values of headers, in the order they came, by their names in lower case. X-Forwarded-* and the like are as the
+	// proxy has made them: see HeaderMatch.
 	Header map[string][]string
 }
 

@@ -90,6 +90,46 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainForwarded asks with headers that the proxy replaces or removes, unless it trusts the client.
+func TestExplainForwarded(t *testing.T) {
+	file := `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: forwarded}
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}, {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: s}]}}]
+  routes:
+    - name: web
+      rules:
+        - {matches: [{headers: [{name: X-Forwarded-Proto, value: https}]}], backendRefs: [{name: secure, port: 80}]}
+        - {matches: [{headers: [{name: X-Forwarded-For, value: 10.0.0.1}]}, {headers: [{name: Client-Cert, value: a}]}], backendRefs: [{name: admin, port: 80}]}
+        - backendRefs: [{name: web, port: 80}]
+`
+	const unknown = "because explain does not know who the client is, which the header x-forwarded-for says\n"
+	const taken = "warning: default/forwarded: explain does not know who the client is: it is taken for one of spec.trustedProxies, whose X-Forwarded headers count\n"
+	for _, test := range []struct {
+		name, more string
+		args       []string
+		wants      []string
+		warns      string
+	}{
+		{"replaced", "", []string{"http://a.test/", "-H", "X-Forwarded-Proto: https"}, []string{"100% to Service web", "because the header x-forwarded-proto is \"http\"\n", unknown}, ""},
+		{"set", "", []string{"https://a.test/"}, []string{"100% to Service secure"}, ""},
+		{"removed", "", []string{"http://a.test/", "-H", "Client-Cert: a", "-H", "X-Forwarded-For: 10.0.0.1"}, []string{"100% to Service web", "because there is no header client-cert\n", unknown}, ""},
+		{"trusted", "  trustedProxies: [10.0.0.0/8]\n", []string{"http://a.test/", "-H", "X-Forwarded-Proto: https"}, []string{"100% to Service secure"}, taken},
+		{"trusted, but for whom", "  trustedProxies: [10.0.0.0/8]\n", []string{"http://a.test/", "-H", "X-Forwarded-For: 10.0.0.1"}, []string{"100% to Service web", unknown}, taken},
+		{"trusted, without such headers", "  trustedProxies: [10.0.0.0/8]\n", []string{"https://a.test/"}, []string{"100% to Service secure"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			result := clitest.Run(t, file+test.more, append([]string{"explain", "-f", "-"}, test.args...)...)
+			result.Want(t, 0, test.wants...)
+			if result.Err != test.warns {
+				t.Errorf("it warns %q, want %q", result.Err, test.warns)
+			}
+		})
+	}
+}
+
 // TestRefused lets HAProxy refuse a port that the CRD does not admit.
 func TestRefused(t *testing.T) {
 	t.Parallel()

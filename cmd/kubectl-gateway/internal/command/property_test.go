@@ -41,6 +41,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 	codes := map[int]int{}
 	for range *tables {
 		gateway := &appv1.Gateway{Spec: g.Spec(ports)}
+		addClaims(g, &gateway.Spec)
 		gateway.APIVersion, gateway.Kind, gateway.Name = "app.example.com/v1", "Gateway", "random"
 		content, err := yaml.Marshal(gateway)
 		if err != nil {
@@ -55,6 +56,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		}).Files()))
 		for range requestsPerTable {
 			r := g.Request(gateway.Spec, ports)
+			claim(g, &r)
 			answer := send(t, r) //nolint:bodyclose // send closed it
 			if problem := compare(t, file, r, answer); problem != "" {
 				t.Fatalf("%q to port %d: %s\n%s", r.Bytes, r.Port, problem, content)
@@ -67,6 +69,49 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 	for _, code := range []int{200, 400, 404, 500} {
 		if *tables >= 20 && codes[code] < *tables {
 			t.Errorf("only %d answers have status %d: the test does not try enough", codes[code], code)
+		}
+	}
+}
+
+// claims are conditions on what proxies say of a client, which HAProxy does not take from the client itself, and what that may say.
+var claims = []struct {
+	name, value string
+	kind        appv1.ValueMatchType
+	said        string
+}{
+	{"X-Forwarded-Proto", "http", appv1.ValueMatchExact, "https"},
+	{"X-Forwarded-Proto", "https", appv1.ValueMatchExact, "https"},
+	{"X-Forwarded-Host", "a.test", appv1.ValueMatchExact, "a.test"},
+	{"X-Forwarded-Host", "(?i).*test.*", appv1.ValueMatchRegularExpression, "x.test"},
+	{"X-Forwarded-Port", "[0-9]*[02468]", appv1.ValueMatchRegularExpression, "80"},
+	{"X-Forwarded-For", "192.0.2.1", appv1.ValueMatchExact, "192.0.2.1"},
+	{"X-Forwarded-User", "a", appv1.ValueMatchExact, "a"},
+	{"X_Forwarded-User", "a", appv1.ValueMatchExact, "a"},
+	{"Forwarded", "for=192.0.2.1", appv1.ValueMatchExact, "for=192.0.2.1"},
+	{"Client-Cert", "a", appv1.ValueMatchExact, "a"},
+	{"X-SSL-Client-S-DN", "a", appv1.ValueMatchExact, "a"},
+}
+
+// addClaims adds conditions to some matches of a spec.
+func addClaims(g *routingtest.Generator, spec *appv1.GatewaySpec) {
+	for i := range spec.Routes {
+		for j := range spec.Routes[i].Rules {
+			for k := range spec.Routes[i].Rules[j].Matches {
+				if match, c := &spec.Routes[i].Rules[j].Matches[k], claims[g.IntN(len(claims))]; g.IntN(4) == 0 {
+					match.Headers = append(match.Headers, appv1.HeaderMatch{Type: c.kind, Name: appv1.HeaderName(c.name), Value: c.value})
+				}
+			}
+		}
+	}
+}
+
+// claim adds such headers to some requests.
+func claim(g *routingtest.Generator, r *routingtest.Request) {
+	for _, c := range claims {
+		if g.IntN(8) == 0 {
+			name := strings.ToLower(c.name)
+			r.Header[name] = append(r.Header[name], c.said)
+			r.Bytes = strings.TrimSuffix(r.Bytes, "\r\n") + c.name + ": " + c.said + "\r\n\r\n"
 		}
 	}
 }

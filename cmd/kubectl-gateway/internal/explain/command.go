@@ -18,7 +18,8 @@ const long = `Say what becomes of a request: which listener, route, rule and mat
 filters act, where it goes with which probability, and which endpoints are ready.
 
 With -f it needs no cluster; Services that the file does not have are taken to exist. The matcher is the one that HAProxy is
-tested against. Only the headers that are given count. The answer no (3) is that the request gets an error.`
+tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
+is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error.`
 
 const examples = `  kubectl gateway explain shop http://shop.example.com/beta
   kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1
@@ -82,6 +83,10 @@ func (c *command) run(ctx context.Context, args []string) error {
 	table, problems := routing.Compile(&site.Gateway.Spec)
 	for _, problem := range problems {
 		c.Warn("%s: %s", site.Name(), problem.Message)
+	}
+	if isTrusted(table) && r.claims() {
+		const warning = "%s: explain does not know who the client is: it is taken for one of spec.trustedProxies, whose X-Forwarded headers count"
+		c.Warn(warning, site.Name())
 	}
 	e := explain(site, table, r, c.limit)
 	if err := c.print(e, site.Live); err != nil {

@@ -63,6 +63,8 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
 		// Of what goes through them, the proxies see the server name at most.
 		r.Request = routing.Request{Port: r.Port, Host: host, Path: "/"}
+	} else {
+		r.forward(listener, isTrusted(table))
 	}
 	match, found := table.Match(r.Request)
 	e.passBy(listener, match.Entry, r.Request, limit)
@@ -239,9 +241,12 @@ func failures(entry *routing.Entry, r routing.Request, path string) failure {
 		if meets(routing.Entry{Headers: entry.Headers[i : i+1]}) {
 			continue
 		}
-		if values, ok := r.Header[header.Name]; ok {
+		switch values, ok := r.Header[header.Name]; {
+		case ok:
 			note("the header %s is %q", header.Name, strings.Join(values, ","))
-		} else {
+		case header.Name == forwarded, header.Name == forwardedFor:
+			note("explain does not know who the client is, which the header %s says", header.Name)
+		default:
 			note("there is no header %s", header.Name)
 		}
 	}

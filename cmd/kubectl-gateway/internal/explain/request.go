@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -75,6 +76,47 @@ func parseRequest(url, method string, headers []string) (request, error) {
 	}
 	r.Header["host"] = []string{r.hostHeader}
 	return r, nil
+}
+
+const (
+	forwarded       = "forwarded"
+	forwardedFor    = "x-forwarded-for"
+	forwardedPrefix = "x-forwarded-"
+)
+
+// notBelieved are the headers that HAProxy removes before it looks for a route, whatever they say.
+var notBelieved = regexp.MustCompile(`^(forwarded|x[-_]forwarded[-_].*|http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*)$`)
+
+// isTrusted says whether the client is taken for a proxy that is trusted: where there are any.
+func isTrusted(table routing.Table) bool { return len(table.TrustedProxies) > 0 }
+
+// claims says whether the client says on whose behalf it asks, which counts if it is trusted.
+func (r request) claims() bool {
+	for name := range r.Header {
+		if name == forwarded || strings.HasPrefix(name, forwardedPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// forward makes the headers those that HAProxy looks for a route by. The two that name the client are missing: it is not known.
+func (r request) forward(listener *routing.Listener, trusted bool) {
+	for name := range r.Header {
+		believed := trusted && strings.HasPrefix(name, forwardedPrefix) && !strings.Contains(name, "_") && name != forwardedFor
+		if !believed && notBelieved.MatchString(name) {
+			delete(r.Header, name)
+		}
+	}
+	scheme := "http"
+	if listener.TLS != nil {
+		scheme = "https"
+	}
+	for name, value := range map[string]string{"proto": scheme, "host": r.hostHeader, "port": fmt.Sprint(r.Port)} {
+		if r.Header[forwardedPrefix+name] == nil {
+			r.Header[forwardedPrefix+name] = []string{value}
+		}
+	}
 }
 
 // isConnection says whether it is about a connection, not a request.
