@@ -246,9 +246,11 @@ func setAffinity(s *settings, value string) string {
 	}
 	if age, ok := s.number("session-cookie-max-age"); ok && age > 0 {
 		session.AbsoluteTimeout = seconds(int(age))
+		s.noteAnnotation("session-cookie-max-age", "the cookie ends with the browser's session, if that is before")
 	}
 	s.rule.SessionPersistence = session
-	return ""
+	secure := len(s.ingress.Spec.TLS) > 0 && !equalValues(s.values["session-cookie-secure"], "false")
+	return either(secure, "a cookie that was set over HTTPS is sent over HTTP too: nginx makes it Secure", "")
 }
 
 func setBackendProtocol(s *settings, value string) string {

@@ -114,6 +114,27 @@ func TestNoAnnotationIsDropped(t *testing.T) {
 	}
 }
 
+// TestSessionCookies has an Ingress with certificates: where nginx makes another cookie, it is noted.
+func TestSessionCookies(t *testing.T) {
+	const secure, ends = "annotation affinity: a cookie that was set over HTTPS is sent over HTTP too", "annotation session-cookie-max-age: the cookie ends with the browser's session"
+	for _, test := range []struct {
+		annotations map[string]string
+		wants       []string
+	}{
+		{map[string]string{"affinity": "cookie"}, []string{secure}},
+		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false"}, nil},
+		{map[string]string{"affinity": "cookie", "session-cookie-secure": "false", "session-cookie-max-age": "60"}, []string{ends}},
+	} {
+		result, err := Convert(Input{Documents: mainAndOther(test.annotations), Namespace: "default", Name: "ingress"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(result.Notes, test.wants, func(note Note, want string) bool { return strings.HasPrefix(note.Text, want) }) {
+			t.Errorf("%v: got %q, want %q", test.annotations, result.Notes, test.wants)
+		}
+	}
+}
+
 // wholes are the annotations that those with a beginning are part of.
 var wholes = map[string]map[string]string{
 	"cors-":                   {"enable-cors": "true", "cors-allow-origin": "https://a.example.com"},
