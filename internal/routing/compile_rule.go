@@ -275,7 +275,7 @@ func compilePolicies(backends []appv1.Backend) map[Backend]BackendPolicy {
 		}
 		if connections := spec.Connections; connections != nil {
 			policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, or(connections.MaxQueue, 0)
-			policy.QueueTimeout = duration(connections.QueueTimeout)
+			policy.QueueTimeout = cmp.Or(duration(connections.QueueTimeout), 10*time.Second)
 		}
 		policies[Backend{Service: spec.Name, Port: spec.Port}] = policy
 	}

@@ -51,6 +51,24 @@ func TestAttemptsOfARule(t *testing.T) {
 	}
 }
 
+// TestDefaultsOfABackend: what a file leaves out is what the API server stores for it.
+func TestDefaultsOfABackend(t *testing.T) {
+	for given, stored := range map[string]string{
+		"connections: {maxPerEndpoint: 1}": "connections: {maxPerEndpoint: 1, queueTimeout: 10s}",
+		"healthCheck: {}":                  "healthCheck: {interval: 5s, timeout: 2s, unhealthyThreshold: 3, healthyThreshold: 2}",
+		"healthCheck: {}, outlierDetection: {}": "healthCheck: {interval: 5s, timeout: 2s, unhealthyThreshold: 3, healthyThreshold: 2}, " +
+			"outlierDetection: {consecutiveErrors: 5}",
+	} {
+		compile := func(backend string) routing.Table {
+			table, _ := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nbackends: [{name: a, port: 80, "+backend+"}]"))
+			return table
+		}
+		if got, want := compile(given).Policies, compile(stored).Policies; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", given, got, want)
+		}
+	}
+}
+
 func TestHeadersOfARule(t *testing.T) {
 	rule, _ := compileOne(t, `filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: A, value: "1"}, {name: b, value: "2"}], set: [{name: a, value: "0"}], remove: [C, B]}}]`)
 	want := []routing.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1"}}, {Name: "b", Clear: true, Values: []string{"2"}}, {Name: "c", Clear: true}}
