@@ -199,6 +199,9 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
 		{"a List", plain + "---" + gateway, []string{"-o", "json", "--name", "web"}, 0, []string{`"kind": "List"`}},
 		{"one name for two", plain + "---" + gateway, nil, 2, []string{"two Gateways would be named default/ingress: name that of the Ingresses with --name"}},
+		{"one name for two of the Gateway API", strings.Replace(gateway, "ingress", "a.b", 1) + "---" + strings.Replace(gateway, "ingress", "a-b", 1), nil, 1, []string{
+			"two Gateways of the Gateway API would be named default/a-b: rename one of them\n",
+		}},
 		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is neither an Ingress nor a Gateway of the Gateway API in -"}},
 		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
 		{"a bad output", plain, []string{"-o", "xml"}, 2, []string{`unknown output "xml": use json or yaml`}},

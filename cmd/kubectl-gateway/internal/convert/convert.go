@@ -85,14 +85,18 @@ func Convert(in Input) (*Result, error) {
 			return nil, err
 		}
 	}
-	gateways := append(fromIngresses(&r.objects, in, r.notes), fromGatewayAPI(&r.objects, r.notes)...)
-	seen := map[string]bool{}
-	for _, gateway := range gateways {
+	ingresses := fromIngresses(&r.objects, in, r.notes)
+	gateways := append(ingresses, fromGatewayAPI(&r.objects, r.notes)...)
+	seen := map[string]int{}
+	for i, gateway := range gateways {
 		name := objectName(gateway)
-		if seen[name] {
+		switch other, taken := seen[name]; {
+		case taken && other < len(ingresses):
 			return nil, cli.Usagef("two Gateways would be named %s: name that of the Ingresses with --name", name)
+		case taken:
+			return nil, fmt.Errorf("two Gateways of the Gateway API would be named %s: rename one of them", name)
 		}
-		seen[name] = true
+		seen[name] = i
 		_, problems := routing.Compile(&gateway.Spec)
 		for _, problem := range problems {
 			r.note(name+" Gateway", "%s", problem.Message)
