@@ -198,6 +198,7 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		{"open", ranges, []string{"--open"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
 		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
 		{"a List", plain + "---" + gateway, []string{"-o", "json", "--name", "web"}, 0, []string{`"kind": "List"`}},
+		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},
 		{"one name for two", plain + "---" + gateway, nil, 2, []string{"two Gateways would be named default/ingress: name that of the Ingresses with --name"}},
 		{"one name for two of the Gateway API", strings.Replace(gateway, "ingress", "a.b", 1) + "---" + strings.Replace(gateway, "ingress", "a-b", 1), nil, 1, []string{
 			"two Gateways of the Gateway API would be named default/a-b: rename one of them\n",

@@ -13,7 +13,7 @@ import (
 
 // encode returns the Gateways as YAML documents, or as JSON: several as a List.
 func encode(gateways []*appv1.Gateway, format string) ([]byte, error) {
-	var objects []map[string]any
+	objects := []map[string]any{}
 	for _, gateway := range gateways {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(gateway)
 		if err != nil {
