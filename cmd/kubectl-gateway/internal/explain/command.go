@@ -19,7 +19,7 @@ filters act, where it goes with which probability, and which endpoints are ready
 
 With -f it needs no cluster; Services that the file does not have are taken to exist. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
-is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error.`
+is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error that is no DirectResponse.`
 
 const examples = `  kubectl gateway explain shop http://shop.example.com/beta
   kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1
