@@ -16,8 +16,8 @@ import (
 const long = `Apply objects of any kind by server-side apply: all of them, or, if one is wrong, none.
 
 Everything is checked first: the syntax of all files, that the API server knows the kinds, and a dry run of each object, with
-unknown fields and conflicts refused. Only when all pass is anything applied. What lives in a Namespace, or is of a kind, that the
-same call brings can be checked only once that is there, and is, before anything else is applied.
+unknown fields and conflicts refused. Only when all pass is anything applied. Objects whose Namespace or kind is
+created by the same call can be checked only after that: they are, before anything else is applied.
 
 If it is interrupted, the object at hand is finished, and what was applied is said; the same command goes on (exit code 4).
 

@@ -93,10 +93,10 @@ var annotations = map[string]annotation{
 	"whitelist-source-range": closing(noRanges),
 	"allowlist-source-range": closing(noRanges),
 	"denylist-source-range":  closing(noRanges),
-	"satisfy":                listed("nothing is satisfied but what the rule says", "all"),
+	"satisfy":                listed("not supported: every other check applies", "all"),
 	"auth-":                  closing("nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
-	"enable-global-auth":     listed("there is no authentication of all Ingresses, so none to be excepted from"),
+	"enable-global-auth":     listed("there is no global authentication to opt out of"),
 	"enable-modsecurity":     listed(noFirewall, "false"),
 	"enable-owasp-":          listed(noFirewall, "false"),
 	"modsecurity-":           listed(noFirewall),
