@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -93,7 +94,7 @@ type Agent struct {
 	provenID string
 	// served says that it is noted on the disk that the pod was up to date once.
 	served bool
-	// reloaded is when HAProxy was last made to reload.
+	// reloaded is when HAProxy was last made to reload; zero if it got a part then: the rest does not wait because of old workers.
 	reloaded time.Time
 	// tidied is when leftovers were last looked at.
 	tidied time.Time
@@ -136,9 +137,9 @@ func New(options Options) (*Agent, error) {
 		return nil, err
 	}
 	if a.state.proven {
-		a.state.disk.certificates = a.store.certificates()
-		a.state.good.certificates = a.state.disk.certificates
+		a.state.disk.certificates = a.store.certificates(a.state.disk.id)
 	}
+	a.state.good.certificates = a.store.provenCertificates()
 	a.served = a.store.served()
 	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.served)
 	return a, nil
@@ -241,6 +242,10 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 	a.state.observe(&process)
 	if process != before {
 		glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
+		if a.state.good.id == "" {
+			// Its answer proves that HAProxy took these. The agent before may have been killed before it could note that.
+			maps.Copy(a.state.good.certificates, a.store.certificates(process.LoadID))
+		}
 	}
 }
 

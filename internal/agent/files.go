@@ -68,16 +68,25 @@ func (s *store) open() (id string, proven bool, err error) {
 	if _, err := os.Stat(filepath.Join(s.current, config.ConfigFile)); err != nil {
 		return "", false, nil //nolint:nilerr // a symlink to nothing is no configuration; the next write replaces it
 	}
-	mark, err := os.ReadFile(filepath.Join(s.current, provenName))
-	if err != nil || len(mark) == 0 {
-		return id, false, nil //nolint:nilerr // without the mark, or with one that was only begun, it is not proven
-	}
-	sums, err := s.sums(id)
-	if err != nil || !bytes.Equal(mark, checksum(sums)) {
+	proven, err = s.isProven(id)
+	if err != nil {
 		glog.Errorf("The configuration %s on disk is damaged (%v): waiting for the API server to make another one", id, err)
 		return "", false, os.Remove(s.current)
 	}
-	return id, true, nil
+	return id, proven, nil
+}
+
+// isProven says whether HAProxy is known to have run a configuration. An error says that it is not any more what HAProxy has run.
+func (s *store) isProven(id string) (bool, error) {
+	mark, err := os.ReadFile(filepath.Join(s.dir(id), provenName))
+	if err != nil || len(mark) == 0 {
+		return false, nil //nolint:nilerr // without the mark, or with one that was only begun, it is not proven
+	}
+	sums, err := s.sums(id)
+	if err == nil && !bytes.Equal(mark, checksum(sums)) {
+		err = errors.New("its checksum is another one")
+	}
+	return err == nil, err
 }
 
 // sums returns the checksums of the files of a configuration, but of the mark.
@@ -111,10 +120,23 @@ func checksum(sums map[string]uint32) []byte {
 	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(lines, castagnoli))
 }
 
-// certificates returns those that are in the configuration that the symlink points to.
-func (s *store) certificates() map[certificateID]bool {
+// provenCertificates returns those that are in any configuration that HAProxy is known to have run. If the agent before was killed during a
+// reload, that is not known of what the symlink points to, but of the one before it.
+func (s *store) provenCertificates() map[certificateID]bool {
+	certificates := map[certificateID]bool{}
+	entries, _ := os.ReadDir(filepath.Dir(s.current)) // what cannot be read is not known
+	for _, entry := range entries {
+		if proven, _ := s.isProven(entry.Name()); proven {
+			maps.Copy(certificates, s.certificates(entry.Name()))
+		}
+	}
+	return certificates
+}
+
+// certificates returns those that are in a configuration.
+func (s *store) certificates(id string) map[certificateID]bool {
 	// A configuration of an older agent has no such file, and no certificates.
-	content, _ := os.ReadFile(filepath.Join(s.current, certificatesName))
+	content, _ := os.ReadFile(filepath.Join(s.dir(id), certificatesName))
 	certificates := map[certificateID]bool{}
 	for line := range strings.Lines(string(content)) {
 		if secret, hash, ok := strings.Cut(strings.TrimSpace(line), " "); ok {

@@ -34,7 +34,7 @@ func TestStore(t *testing.T) {
 	second := s.nextID()
 	mustDo(t, s.write(second, sources(config.ConfigFile, "two"), false))
 	mustDo(t, s.point(second))
-	if got := s.certificates(); len(got) > 0 {
+	if got := s.certificates(second); len(got) > 0 {
 		t.Errorf("there are no certificates, got %v", got)
 	}
 	if content, err := os.ReadFile(filepath.Join(current, config.ConfigFile)); err != nil || string(content) != "two" {
@@ -51,7 +51,7 @@ func TestStore(t *testing.T) {
 	if id, proven, err := next.open(); id != first || !proven || err != nil {
 		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
 	}
-	if got := next.certificates(); !maps.Equal(got, certificates) {
+	if got := next.provenCertificates(); !maps.Equal(got, certificates) {
 		t.Errorf("the next agent finds certificates %v, want %v", got, certificates)
 	}
 	if id := next.nextID(); id == first {

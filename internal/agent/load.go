@@ -265,6 +265,7 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	part := ""
 	if a.state.disk.partial {
 		part = " in part"
+		a.reloaded = time.Time{}
 		a.rouse()
 	}
 	glog.Infof("Generation %d is live%s, as %s: reloaded because: %s", a.state.disk.generation, part, a.state.disk.id, reason)

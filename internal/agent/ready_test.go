@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 )
 
@@ -94,16 +95,10 @@ func TestAMarkThatWasOnlyBegun(t *testing.T) {
 func TestEndpointsChangeWhileARenewalWaits(t *testing.T) {
 	r := newTLSRig(t, "shop")
 	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
-	services := []string{"api"}
 	spec := r.tlsSpec(r.https("https", "shop.example.com", "shop"))
 	spec.DrainTimeout = "1h"
 	r.start(spec)
-	for range manyWorkers {
-		r.keepOpen()
-		services = append(services, "s"+string(rune('a'+len(services))))
-		spec.Routes = r.retrying(services...).Routes
-		r.expectReport(r.edit(spec), "")
-	}
+	r.crowd(spec)
 	running, delayed := r.process(), metric(t, "gateway_agent_reloads_delayed_total")
 	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
 	r.eventually("the renewal waits", func() error {
@@ -115,4 +110,16 @@ func TestEndpointsChangeWhileARenewalWaits(t *testing.T) {
 	r.moveSlice("api", "one", newEndpoint(t, "two"))
 	r.expectBody("/", "two")
 	r.expectNoReload(running)
+}
+
+// crowd has HAProxy reloaded until there are so many old workers that reloads are spaced out.
+func (r *tlsRig) crowd(spec appv1.GatewaySpec) {
+	r.t.Helper()
+	services := []string{"api"}
+	for range manyWorkers {
+		r.keepOpen()
+		services = append(services, "s"+string(rune('a'+len(services))))
+		spec.Routes = r.retrying(services...).Routes
+		r.expectReport(r.edit(spec), "")
+	}
 }
