@@ -116,14 +116,19 @@ type material struct {
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
 	unmounted string
-	// until is when time alone changes any of this; zero: never.
-	until time.Time
+	// from is when this was found, by the wall clock, which may be put back, and until is when time alone changes any of it; zero: never.
+	from, until time.Time
+}
+
+// isOutdated says whether time alone may have changed any of it.
+func (m *material) isOutdated(now time.Time) bool {
+	return now.Before(m.from) || !m.until.IsZero() && !now.Before(m.until)
 }
 
 // collect says what of a table's certificates can be used at some time.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
 	c := collector{
-		material:  material{certificates: map[string][]config.Certificate{}, authorities: map[string][]byte{}},
+		material:  material{certificates: map[string][]config.Certificate{}, authorities: map[string][]byte{}, from: now.Round(0)},
 		files:     files,
 		namespace: namespace,
 		now:       now,

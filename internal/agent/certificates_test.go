@@ -94,20 +94,39 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 // What has to be loaded in any case, as after a restart of the agent, is loaded without the certificates on trial.
 func TestWhatHasToBeLoadedIsNotOnTrial(t *testing.T) {
 	r := newPassRig(t, 1)
-	volume := certtest.NewVolume(t)
-	one := certtest.NewAuthority(t).Issue(t, []string{"one.example.com"})
-	volume.Put(map[string][]byte{"shop/tls.crt": one.Certificate, "shop/hash": []byte("1a")})
+	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}))
+	r.agent.state.up = true
+	for unknown, want := range map[string]int{reasonAgentRestarted: 0, "": 1} {
+		r.agent.state.unknown = unknown
+		if !r.agent.gather(true, time.Now()) || len(r.agent.trial) != want || len(r.agent.want.certificates) != want {
+			t.Errorf("to be loaded because %q: on trial are %v", unknown, r.agent.trial)
+		}
+	}
+}
+
+// addHTTPS adds a listener, "https", and mounts its certificate.
+func (r *passRig) addHTTPS(pair certtest.Pair) {
+	r.t.Helper()
+	volume := certtest.NewVolume(r.t)
+	volume.Put(map[string][]byte{"shop/tls.crt": pair.Certificate, "shop/hash": []byte("1a")})
 	r.agent.mounts = newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"shop"}})
 	r.gatewaySeen.Spec.Listeners = append(r.gatewaySeen.Spec.Listeners, appv1.Listener{
 		Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS,
 		TLS: &appv1.ListenerTLS{CertificateRefs: []appv1.ObjectReference{{Name: "shop"}}},
 	})
 	r.gatewaySeen.Generation++
-	r.agent.state.up = true
-	for unknown, want := range map[string]int{reasonAgentRestarted: 0, "": 1} {
-		r.agent.state.unknown = unknown
-		if !r.agent.gather(true, time.Now()) || len(r.agent.trial) != want || len(r.agent.want.certificates) != want {
-			t.Errorf("to be loaded because %q: on trial are %v", unknown, r.agent.trial)
+}
+
+// A clock that is ahead makes a certificate expire. Once it is put back, the certificate is.
+func TestACertificateComesBackWithTheClock(t *testing.T) {
+	r, start := newPassRig(t, 1), time.Now()
+	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}, certtest.Valid(start.Add(-time.Hour), start.Add(time.Hour))))
+	for _, step := range []struct {
+		clock time.Duration
+		want  int
+	}{{0, 1}, {2 * time.Hour, 0}, {time.Second, 1}, {2 * time.Second, 1}} {
+		if !r.agent.gather(false, start.Add(step.clock)) || len(r.agent.material.certificates["https"]) != step.want {
+			t.Errorf("at %s: %+v, want %d certificates", step.clock, r.agent.material.certificates, step.want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		return false
 	}
 	same := a.want.generation == a.compiled.generation && a.want.config.Skeleton != ""
-	if a.mounts.look() || !same || !a.material.until.IsZero() && !now.Before(a.material.until) {
+	if a.mounts.look() || !same || a.material.isOutdated(now) {
 		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
 		same = false
 	}

@@ -36,9 +36,10 @@ type Keeper struct {
 	// Pairs gets both in SECRET/tls.pem for HAProxy, Certificates SECRET/tls.crt, SECRET/hash and SECRET/problem for the agent.
 	Pairs, Certificates string
 
-	// version is what Secrets was when it was passed on, and until is when it has to be looked at again though it is the same; zero: never.
-	version string
-	until   time.Time
+	// version is what Secrets was when it was passed on; from is when that was, by the wall clock, which may be put back, and until is when it
+	// has to be looked at again though it is the same; zero: never.
+	version     string
+	from, until time.Time
 }
 
 // contents are those of files, by SECRET/FILE.
@@ -67,7 +68,7 @@ func (k *Keeper) Look(at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("failed to see what kubelet mounted: %w", err)
 	}
-	if version == k.version && (k.until.IsZero() || at.Before(k.until)) {
+	if version == k.version && !at.Before(k.from) && (k.until.IsZero() || at.Before(k.until)) {
 		return nil
 	}
 	now, err := read(link)
@@ -89,7 +90,7 @@ func (k *Keeper) Look(at time.Time) error {
 	if err := replace(k.Certificates, shown); err != nil {
 		return err
 	}
-	k.version, k.until = version, until
+	k.version, k.from, k.until = version, at.Round(0), until
 	return nil
 }
 

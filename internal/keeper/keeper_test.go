@@ -159,6 +159,21 @@ func TestKeeperWaitsForACertificateToBeValid(t *testing.T) {
 	r.expectAt(hour(6), pairs{"a": last, "b": soon, "c": later}, nil)
 }
 
+// A clock that is ahead makes certificates expire. Once it is put back, they are used.
+func TestKeeperLooksAgainWhenTheClockIsPutBack(t *testing.T) {
+	type pairs = map[string]certtest.Pair
+	start := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour) }
+	r, authority := newRig(t), certtest.NewAuthority(t)
+	long, renewed := authority.Issue(t, nil, certtest.Valid(hour(-9), hour(99))), authority.Issue(t, nil, certtest.Valid(hour(-1), hour(9)))
+	r.secrets.PutPair("a", long)
+	r.expectAt(start, pairs{"a": long}, nil)
+	r.secrets.PutPair("a", renewed)
+	r.expectAt(hour(10), pairs{"a": long}, map[string]string{"a": "the certificate of %s expired on 2026-06-01 21:00:00 UTC"})
+	r.expectAt(start.Add(time.Second), pairs{"a": renewed}, nil)
+	r.expectNoLook(start.Add(2 * time.Second))
+}
+
 // kubelet replaces all files while they are read: a certificate of before and a key of after are no pair.
 func TestKeeperReadsOneVersion(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
