@@ -98,8 +98,10 @@ type Agent struct {
 	reloaded time.Time
 	// tidied is when leftovers were last looked at.
 	tidied time.Time
-	// downSince is when HAProxy stopped answering; zero while it answers.
+	// downSince is when HAProxy stopped answering, or was last seen to drain; zero while it answers.
 	downSince time.Time
+	// failing says that it has not answered for a while, and does not drain.
+	failing bool
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.
 	problem string
 }
@@ -233,12 +235,13 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 		if a.downSince.IsZero() {
 			a.downSince = now
 		}
+		a.suspect(ctx, now)
 		if was && ctx.Err() == nil {
 			glog.Warningf("HAProxy does not answer: %v", err)
 		}
 		return
 	}
-	a.downSince = time.Time{}
+	a.downSince, a.failing = time.Time{}, false
 	a.state.observe(&process)
 	if process != before {
 		glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
@@ -246,6 +249,18 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 			// Its answer proves that HAProxy took these. The agent before may have been killed before it could note that.
 			maps.Copy(a.state.good.certificates, a.store.certificates(process.LoadID))
 		}
+	}
+}
+
+// suspect finds out why HAProxy has not answered for a while. It asks until HAProxy does not drain: a worker that hangs keeps each of the
+// master's connections on which it was asked.
+func (a *Agent) suspect(ctx context.Context, now time.Time) {
+	switch {
+	case a.failing || now.Sub(a.downSince) < stuckGrace:
+	case a.master.IsDraining(ctx):
+		a.downSince = now
+	default:
+		a.failing = true
 	}
 }
 
@@ -323,7 +338,7 @@ func (a *Agent) problems() []appv1.ProxyProblem {
 
 // message says in one line what keeps the newest generation from being live, "" if nothing does.
 func (a *Agent) message(now time.Time) string {
-	if !a.downSince.IsZero() && now.Sub(a.downSince) > downGrace {
+	if a.failing && now.Sub(a.downSince) > downGrace {
 		return "HAProxy does not answer; its log says why"
 	}
 	if failure, ok := a.refusal(); ok {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -91,6 +92,56 @@ func TestLiveThoughTheOldWorkerHangs(t *testing.T) {
 	r, _ := serving(t)
 	_, generation := r.freezeDuringReload()
 	r.expectReport(generation, "")
+}
+
+// TestAHAProxyThatDrainsIsLeftAlone: one that was told to end does not answer any more, and goes on with the connections that it has.
+func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
+	r := newTLSRig(t, "shop")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	r.expectProblems()
+	r.stop()
+	r.keepOpen()
+	now := time.Now().Add(-time.Hour)
+	r.agent.look(t.Context(), now) // the loop's last look may have been cut short
+	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGUSR1))
+	r.eventually("HAProxy does not answer", func() error {
+		if r.agent.look(t.Context(), now); r.agent.state.up {
+			return errors.New("it does")
+		}
+		return nil
+	})
+	// pass returns what is told some time later.
+	pass := func(later time.Duration) string {
+		now = now.Add(later)
+		r.agent.look(t.Context(), now)
+		if !r.agent.gather(false, now) {
+			t.Fatal("there is no Gateway")
+		}
+		_, err := r.agent.act(t.Context())
+		r.must(err)
+		return r.agent.message(now)
+	}
+	dirs := loadDirs(t, r.options.Paths)
+	for range 3 {
+		if message := pass(downGrace + 1); message != "" {
+			t.Errorf("it is told: %s", message)
+		}
+	}
+	if got := loadDirs(t, r.options.Paths); !slices.Equal(got, dirs) {
+		t.Errorf("on the disk are %v, before %v", got, dirs)
+	}
+	// Another one has all the time to start.
+	r.haproxy.Stop()
+	if message := pass(stuckGrace - 1); message != "" || r.agent.isStuck() {
+		t.Errorf("right after its end it is told: %q", message)
+	}
+	if pass(1); len(loadDirs(t, r.options.Paths)) == len(dirs) {
+		t.Error("another one that does not start is not helped")
+	}
+	if pass(downGrace) == "" {
+		t.Error("another one that does not start is not told of")
+	}
 }
 
 // freezeDuringReload edits the Gateway and stops HAProxy's worker when the agent has seen that it is well. It returns the worker, which

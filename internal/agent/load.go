@@ -22,7 +22,7 @@ const (
 	livePoll    = 2 * time.Millisecond
 	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests either.
 	stoppingTimeout = 5 * time.Second
-	// stuckGrace is how long HAProxy may take to come back before certificates are suspected.
+	// stuckGrace is how long HAProxy may take to come back, unless it drains, before certificates are suspected.
 	stuckGrace = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
 	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and one more for
@@ -37,7 +37,7 @@ const (
 func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	now := time.Now()
 	a.searching, a.state.crowded = false, false
-	if a.isStuck(now) {
+	if a.isStuck() {
 		return false, a.writeBare()
 	}
 	others := a.others()
@@ -173,12 +173,7 @@ func secretNames(ids []certificateID) string {
 
 // isStuck says whether HAProxy may be unable to start because of a certificate: one that it would refuse may have taken the place of one
 // that it had loaded, a moment before it ended.
-func (a *Agent) isStuck(now time.Time) bool {
-	if a.state.up || a.downSince.IsZero() || now.Sub(a.downSince) < stuckGrace {
-		return false
-	}
-	return len(a.state.disk.certificates) > 0
-}
+func (a *Agent) isStuck() bool { return a.failing && len(a.state.disk.certificates) > 0 }
 
 // writeBare makes HAProxy start on what was loaded last, without certificates. They are tried once it runs.
 func (a *Agent) writeBare() error {

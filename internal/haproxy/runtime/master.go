@@ -122,6 +122,24 @@ func (m *Master) stops(ctx context.Context, pid int, patience time.Duration) (bo
 	return err == nil && parseFields(info)["Stopping"] == "1", err
 }
 
+// IsDraining says whether HAProxy was told to end and goes on until its connections have ended: no worker takes new ones.
+func (m *Master) IsDraining(ctx context.Context) bool {
+	reply, err := exchange(ctx, m.socket, "show proc\n")
+	if err != nil {
+		return false
+	}
+	workers := workerLines(reply, currentWorkers)
+	for _, line := range workers {
+		pid, _, _ := strings.Cut(line, " ")
+		info, err := exchange(ctx, m.socket, "@!"+pid+" show info\n")
+		if err != nil || parseFields(info)["Stopping"] != "1" {
+			return false
+		}
+	}
+	// An idle worker is gone before an older one that has connections.
+	return len(workers)+len(workerLines(reply, oldWorkers)) > 0
+}
+
 // request asks for a reload, again while another goes on, and returns the answer, which from 2.7 on comes after the load.
 func (m *Master) request(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
@@ -177,14 +195,20 @@ func (m *Master) OldWorkers(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("failed to ask HAProxy's master for its workers: %w", err)
 	}
-	return len(oldWorkerLines(reply)), nil
+	return len(workerLines(reply, oldWorkers)), nil
 }
 
-// oldWorkerLines returns the lines of the part of the answer to "show proc" that begins with "# old workers".
-func oldWorkerLines(reply string) []string {
-	_, part, _ := strings.Cut(reply, "# old workers\n")
-	part, _, _ = strings.Cut(part, "#")
-	return strings.FieldsFunc(part, func(r rune) bool { return r == '\n' })
+// The lines that begin parts of the answer to "show proc".
+const (
+	currentWorkers = "# workers\n"
+	oldWorkers     = "# old workers\n"
+)
+
+// workerLines returns the lines of a part of the answer to "show proc".
+func workerLines(reply, part string) []string {
+	_, lines, _ := strings.Cut(reply, part)
+	lines, _, _ = strings.Cut(lines, "#")
+	return strings.FieldsFunc(lines, func(r rune) bool { return r == '\n' })
 }
 
 func parseFailures(reply string) (string, error) {

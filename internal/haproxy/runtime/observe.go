@@ -99,7 +99,7 @@ func (m *Master) ObserveOldWorkers(ctx context.Context, now time.Time) ([]proxyc
 		return nil, fmt.Errorf("failed to ask HAProxy's master for its workers: %w", err)
 	}
 	workers := []proxyconfig.OldWorker{}
-	for _, line := range oldWorkerLines(reply) {
+	for _, line := range workerLines(reply, oldWorkers) {
 		worker, ok := parseOldWorker(line, now)
 		if !ok {
 			return nil, fmt.Errorf("unexpected answer to show proc: %q", line)
