@@ -147,8 +147,8 @@ func New(options Options) (*Agent, error) {
 	return a, nil
 }
 
-// Run works until ctx ends, then removes the pod's entry from the Gateway's status and returns. An error says why it
-// cannot work at all.
+// Run works until ctx ends, then removes the pod's entry from the Gateway's status, unless HAProxy goes on, and returns. An error
+// says why it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	server, err := health.Start(health.Options{
@@ -163,6 +163,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
+	// At the pod's end, HAProxy has ended before. If it goes on, the next agent makes the pod ready at once: what it runs is to count until then.
+	if _, err := a.worker.Process(context.Background()); err != nil {
+		a.report.goodbye()
+	}
 	return server.Stop()
 }
 

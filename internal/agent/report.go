@@ -168,7 +168,7 @@ func (r *reporter) rouse() {
 	}
 }
 
-// run writes reports until ctx ends, then removes the entry.
+// run writes reports until ctx ends.
 func (r *reporter) run(ctx context.Context) {
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
@@ -176,7 +176,6 @@ func (r *reporter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			r.goodbye()
 			return
 		case <-r.wake:
 		case <-retry.C:
@@ -229,6 +228,7 @@ func (r *reporter) write(ctx context.Context) error {
 	return nil
 }
 
+// goodbye removes the entry.
 func (r *reporter) goodbye() {
 	r.mu.Lock()
 	valid := r.valid

@@ -30,7 +30,7 @@ func reporting(t *testing.T, refuse func(n int64) error) (*rig, *reporter, *atom
 	reporter := newReporter(r.options, func(int64) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); reporter.run(ctx) }()
+	go func() { defer close(done); reporter.run(ctx); reporter.goodbye() }()
 	r.stop = func() { cancel(); <-done }
 	t.Cleanup(func() { r.stop() })
 	return r, reporter, &writes
@@ -185,6 +185,22 @@ func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {
 	r.stop()
 	if got := writes.Load(); got != 0 {
 		t.Errorf("%d writes before there was a report", got)
+	}
+}
+
+// TestTheReportGoesWithHAProxy: a pod whose agent alone ends counts on, as the next agent makes it ready at once.
+func TestTheReportGoesWithHAProxy(t *testing.T) {
+	r, _ := serving(t)
+	r.stop()
+	if proxies := r.gateway().Status.Proxies; len(proxies) != 1 {
+		t.Errorf("HAProxy goes on, and the status has %+v", proxies)
+	}
+	r.startAgent()
+	r.eventually("the pod is ready", r.agent.probes.ready)
+	r.haproxy.Stop()
+	r.stop()
+	if proxies := r.gateway().Status.Proxies; len(proxies) != 0 {
+		t.Errorf("HAProxy has ended, and the status has %+v", proxies)
 	}
 }
 
