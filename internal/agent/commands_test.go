@@ -10,13 +10,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 )
 
-// refuseCommands puts a socket in front of HAProxy's worker that answers the command with an error, as often as told.
-func refuseCommands(t *testing.T, r *rig, command string, times *atomic.Int64) *runtime.Worker {
+// standIn puts a socket in front of HAProxy's worker that answers what answer does not return "" for.
+func standIn(t *testing.T, r *rig, answer func(request string) string) *runtime.Worker {
 	t.Helper()
 	path := filepath.Join(r.options.Paths.RunDir, "front.sock")
 	listener, err := net.Listen("unix", path)
@@ -28,8 +29,8 @@ func refuseCommands(t *testing.T, r *rig, command string, times *atomic.Int64) *
 		if err != nil {
 			return
 		}
-		if strings.HasPrefix(string(request), command) && times.Add(-1) >= 0 {
-			_, _ = io.WriteString(conn, "Permission denied\n")
+		if reply := answer(string(request)); reply != "" {
+			_, _ = io.WriteString(conn, reply)
 			return
 		}
 		back, err := net.Dial("unix", r.options.Paths.WorkerSocket())
@@ -50,6 +51,17 @@ func refuseCommands(t *testing.T, r *rig, command string, times *atomic.Int64) *
 		}
 	}()
 	return runtime.NewWorker(path)
+}
+
+// refuseCommands has a command to HAProxy's worker answered with an error, as often as told.
+func refuseCommands(t *testing.T, r *rig, command string, times *atomic.Int64) *runtime.Worker {
+	t.Helper()
+	return standIn(t, r, func(request string) string {
+		if strings.HasPrefix(request, command) && times.Add(-1) >= 0 {
+			return "Permission denied\n"
+		}
+		return ""
+	})
 }
 
 func TestCommandsThatFailEndInAReload(t *testing.T) {
@@ -157,4 +169,36 @@ func TestAServerThatIsBusyIsDeletedLater(t *testing.T) {
 		return nil
 	})
 	r.expectNoReload(running)
+}
+
+// Each try holds all of HAProxy's threads.
+func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
+	var requests []string
+	answer := "Server still has connections attached to it, cannot remove it.\n"
+	a := &Agent{state: newState(), worker: standIn(t, newRig(t), func(request string) string {
+		requests = append(requests, request)
+		return answer
+	})}
+	const busy = 2*maxTidied + 1
+	for port := range int32(busy) {
+		a.state.leftovers[leftover{"api_80", config.Server{Address: "10.0.0.1", Port: port + 1}}] = true
+	}
+	now := time.Unix(1000, 0)
+	round := func(wantTries, wantLeft int) {
+		t.Helper()
+		now, requests = now.Add(checkInterval), nil
+		a.tidy(t.Context(), now)
+		if len(requests) != wantTries || len(a.state.leftovers) != wantLeft {
+			t.Errorf("%d are left after %q, want %d after %d", len(a.state.leftovers), requests, wantLeft, wantTries)
+		}
+	}
+	round(maxTidied, busy)
+	if !strings.HasPrefix(requests[0], "del server api_80/") {
+		t.Errorf("the first request is %q", requests[0])
+	}
+	answer = "Server deleted.\n"
+	round(maxTidied, busy-maxTidied)
+	round(maxTidied, 1)
+	round(1, 0)
+	round(0, 0)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +27,8 @@ const (
 	// each longestSpace of it that is longer.
 	manyWorkers  = 8
 	longestSpace = 30 * time.Second
+	// maxTidied is how many leftovers are tried at once: HAProxy holds all its threads for each, busy or not.
+	maxTidied = 10
 	// downGrace is how long HAProxy may take to start before the status says that it does not run.
 	downGrace = 10 * time.Second
 )
@@ -356,9 +356,17 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) {
 		return
 	}
 	a.tidied = now
-	for _, server := range slices.Collect(maps.Keys(a.state.leftovers)) {
+	tries := 0
+	for server := range a.state.leftovers {
+		if tries++; tries > maxTidied {
+			return
+		}
+		err := a.worker.DeleteServer(ctx, server.backend, server.server)
+		if errors.Is(err, runtime.ErrServerBusy) {
+			continue
+		}
 		delete(a.state.leftovers, server)
-		if err := a.remove(ctx, server); err != nil {
+		if err != nil {
 			// It takes no requests, does no harm, and is gone with the next reload.
 			glog.V(2).Infof("Left a server of backend %s as it is: %v", server.backend, err)
 			return

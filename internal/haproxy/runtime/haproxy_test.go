@@ -140,6 +140,9 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 		if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
 			t.Errorf("removing a busy server: %v, want ErrServerBusy", err)
 		}
+		if err := p.worker.DeleteServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
+			t.Errorf("deleting a busy server: %v, want ErrServerBusy", err)
+		}
 		p.expectStatus(t, http.StatusServiceUnavailable)
 	}
 	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))

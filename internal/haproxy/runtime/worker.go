@@ -142,7 +142,20 @@ func (w *Worker) RemoveServer(ctx context.Context, backend string, server config
 	case reply != "":
 		return fmt.Errorf("failed to disable server %s: %s", name, firstLine(reply))
 	}
-	reply, err = exchange(ctx, w.socket, "del server "+name+"\n")
+	return w.delete(ctx, name)
+}
+
+// DeleteServer deletes a server that RemoveServer found busy, or returns ErrServerBusy again. HAProxy holds all its threads meanwhile.
+func (w *Worker) DeleteServer(ctx context.Context, backend string, server config.Server) error {
+	name, err := serverPath(backend, server)
+	if err != nil {
+		return fmt.Errorf("failed to delete server: %w", err)
+	}
+	return w.delete(ctx, name)
+}
+
+func (w *Worker) delete(ctx context.Context, name string) error {
+	reply, err := exchange(ctx, w.socket, "del server "+name+"\n")
 	switch {
 	case err != nil:
 		return fmt.Errorf("failed to delete server %s: %w", name, err)
