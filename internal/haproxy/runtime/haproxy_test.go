@@ -306,6 +306,27 @@ func TestAHungWorkerIsNotAskedOften(t *testing.T) {
 	}
 }
 
+// Nor is it by who looks at the old workers again and again.
+func TestAHungWorkerIsObservedOnce(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t)
+	old, err := p.worker.Process(t.Context())
+	must(t, err)
+	must(t, syscall.Kill(old.PID, syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
+	p.WriteFiles(p.files("two", ""))
+	must(t, p.master.Reload(t.Context()))
+	for range 3 {
+		workers, err := p.master.ObserveOldWorkers(t.Context(), time.Now())
+		if err != nil || len(workers) != 1 || workers[0].PID != old.PID {
+			t.Errorf("observed were %+v: %v", workers, err)
+		}
+	}
+	if open := haproxytest.Connections(t, p.MasterSocket); open > 1 {
+		t.Errorf("the master keeps %d connections", open)
+	}
+}
+
 // A reload that was asked for by somebody else, and is not carried out yet, must not swallow the next one.
 func TestReloadAfterAnother(t *testing.T) {
 	p := startProxy(t)

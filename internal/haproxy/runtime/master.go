@@ -40,6 +40,8 @@ func (e *RejectedError) Error() string {
 // Master is the command line of HAProxy's master process.
 type Master struct {
 	socket string
+	// hung are old workers that did not answer ObserveOldWorkers.
+	hung map[int]bool
 }
 
 // NewMaster returns the master that listens on the socket, a path. Nothing is opened yet.

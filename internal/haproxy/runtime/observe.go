@@ -92,24 +92,31 @@ func parseServer(cell func(column string) string) proxyconfig.Server {
 	}
 }
 
-// ObserveOldWorkers returns the workers that go on until their connections have ended, though a newer one has taken over.
+// ObserveOldWorkers returns the workers that go on until their connections have ended, though a newer one has taken over. One goroutine at
+// a time may call it. A worker that hangs is asked once (see AwaitStopping), whether who wants to know waits for it or not; its connections are
+// not known.
 func (m *Master) ObserveOldWorkers(ctx context.Context, now time.Time) ([]proxyconfig.OldWorker, error) {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {
 		return nil, fmt.Errorf("failed to ask HAProxy's master for its workers: %w", err)
 	}
-	workers := []proxyconfig.OldWorker{}
+	workers, hung := []proxyconfig.OldWorker{}, map[int]bool{}
 	for _, line := range workerLines(reply, oldWorkers) {
 		worker, ok := parseOldWorker(line, now)
 		if !ok {
 			return nil, fmt.Errorf("unexpected answer to show proc: %q", line)
 		}
-		// One that ended just now has no connections.
-		if info, err := exchange(ctx, m.socket, fmt.Sprintf("@!%d show info\n", worker.PID)); err == nil {
-			worker.Sessions = number(parseFields(info)["CurrConns"])
+		if hung[worker.PID] = m.hung[worker.PID]; !hung[worker.PID] {
+			info, err := exchange(context.WithoutCancel(ctx), m.socket, fmt.Sprintf("@!%d show info\n", worker.PID))
+			hung[worker.PID] = errors.Is(err, context.DeadlineExceeded)
+			// One that ended just now has no connections.
+			if err == nil {
+				worker.Sessions = number(parseFields(info)["CurrConns"])
+			}
 		}
 		workers = append(workers, worker)
 	}
+	m.hung = hung
 	return workers, nil
 }
 
