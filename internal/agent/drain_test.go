@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 )
@@ -141,6 +143,40 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	}
 	if pass(downGrace) == "" {
 		t.Error("another one that does not start is not told of")
+	}
+}
+
+// TestAHAProxyThatIsToldToEndIsNotReloaded: it would forget that. Here it is told while the agent prepares what it is to load.
+func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
+	r := newPassRig(t, 1)
+	r.agent.pass(t.Context())
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	running := r.process().LoadID
+	r.keepOpen()
+	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGUSR1))
+	r.eventually("HAProxy does not answer", func() error {
+		if _, err := r.agent.worker.Process(t.Context()); err == nil {
+			return errors.New("it does")
+		}
+		return nil
+	})
+	r.gatewaySeen = r.gatewaySeen.DeepCopy()
+	r.gatewaySeen.Generation++
+	r.gatewaySeen.Spec.TrustedProxies = []appv1.CIDR{"192.0.2.0/24"}
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
+	if !r.agent.state.up || !r.agent.gather(true, time.Now()) {
+		t.Fatal("the agent does not act")
+	}
+	if changed, err := r.agent.act(t.Context()); changed || err != nil {
+		t.Errorf("HAProxy runs something new: %t, %v", changed, err)
+	}
+	if !r.agent.master.IsDraining(t.Context()) {
+		t.Errorf("HAProxy does not end:\n%s", r.haproxy.Master("show proc"))
+	}
+	// What it has not loaded is not what another one starts on.
+	if current, err := os.Readlink(r.options.Paths.ConfigDir); current != running || err != nil {
+		t.Errorf("on the disk is %s, want %s: %v", current, running, err)
 	}
 }
 

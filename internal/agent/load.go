@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/golang/glog"
@@ -86,6 +87,9 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 		if err := a.settle(); err != nil {
 			return false, err
 		}
+	} else if _, err := a.worker.Process(ctx); errors.Is(err, syscall.ECONNREFUSED) {
+		// The same may have happened while this was prepared. One that hangs is another matter: a reload brings a new one.
+		return false, a.rollBack(before, beforeKnown)
 	}
 	if err := a.reload(ctx, reason); err != nil {
 		return false, a.failed(err, before, beforeKnown, index < len(others))
