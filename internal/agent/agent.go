@@ -84,6 +84,10 @@ type Agent struct {
 	plain  *load
 	// awaiting says that certificates are not there yet.
 	awaiting bool
+	// fulfilled says that HAProxy answers by all of want.
+	fulfilled bool
+	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none.
+	pending time.Time
 	// searching says that the last load was refused, perhaps because of the certificates on trial, and is to be tried without them.
 	searching bool
 	// reported is the generation that was last reported.
@@ -207,12 +211,13 @@ func (a *Agent) loop(ctx context.Context) {
 
 // pass brings HAProxy one step closer to what the caches say; when nothing fails, one is enough.
 func (a *Agent) pass(ctx context.Context) {
-	var seen time.Time
-	if nanos := a.seen.Swap(0); nanos != 0 {
-		seen = time.Unix(0, nanos)
+	seen, waited := a.seen.Swap(0), !a.pending.IsZero()
+	// Until HAProxy answers for the first time, it is its start that takes time.
+	if seen != 0 && !waited && a.state.worker.PID != 0 {
+		a.pending = time.Unix(0, seen)
 	}
 	a.look(ctx, time.Now())
-	if a.gather(!seen.IsZero(), time.Now()) {
+	if a.gather(seen != 0, time.Now()) {
 		changed, err := a.act(ctx)
 		a.problem = ""
 		switch {
@@ -221,8 +226,11 @@ func (a *Agent) pass(ctx context.Context) {
 		case err != nil:
 			glog.Errorf("Gateway %s/%s generation %d: %v", a.options.Namespace, a.options.Gateway, a.want.generation, err)
 			a.problem = err.Error()
-		case changed && !seen.IsZero():
-			propagation.Observe(time.Since(seen).Seconds())
+		case a.fulfilled:
+			if waited || changed && !a.pending.IsZero() {
+				propagation.Observe(time.Since(a.pending).Seconds())
+			}
+			a.pending = time.Time{}
 		}
 	}
 	a.preserve(!a.state.up || time.Since(a.state.disk.late) > checkInterval)
@@ -306,7 +314,7 @@ func (a *Agent) keep() {
 // tell passes on what runs to whoever asks: the API server, kubelet, Prometheus.
 func (a *Agent) tell() {
 	a.probes.observe(a.state.up, a.state.sure())
-	liveGeneration.Set(float64(a.state.live))
+	liveGeneration.Set(float64(a.state.sure()))
 	message := a.message(time.Now())
 	a.exhibit.observe(&a.state, a.compiled.generation, message)
 	live := a.state.live

@@ -37,7 +37,7 @@ const (
 // act takes the step that leads to a.want, or to the next best. It returns whether HAProxy runs something new.
 func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	now := time.Now()
-	a.searching, a.state.crowded = false, false
+	a.searching, a.fulfilled, a.state.crowded = false, false, false
 	if a.isStuck() {
 		return false, a.writeBare()
 	}
@@ -159,6 +159,7 @@ func (a *Agent) failed(err error, before load, known, more bool) error {
 // judge draws the conclusion from what was loaded, or runs already: if that is what is left of a.want without the
 // certificates on trial, and a.want was refused, then these are to blame.
 func (a *Agent) judge(index int, now time.Time) {
+	a.fulfilled = index == 0 && a.state.up && a.state.unknown == "" && !a.state.disk.partial
 	if index != 1 || len(a.trial) == 0 || !a.state.failures[a.want.key()].rejected {
 		return
 	}
