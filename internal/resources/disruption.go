@@ -1,6 +1,7 @@
 package resources
 
 import (
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
@@ -9,12 +10,14 @@ import (
 )
 
 // DesiredPodDisruptionBudget lets node drains evict one proxy at a time. A single proxy may be evicted: a budget that
-// protects it would only make the drain hang.
+// protects it would only make the drain hang. So would one that protects proxies that are not ready, which get no traffic: when too
+// few are ready, by default none may be evicted, and nothing may ever make them ready.
 func DesiredPodDisruptionBudget(gateway *appv1.Gateway) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(1)).
+			WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,6 +129,53 @@ listeners:
 		if got := strings.Join(mountedIn(pod, container), ", "); got != want {
 			t.Errorf("container %s holds %s, want %s", container.Name, got, want)
 		}
+	}
+}
+
+// TestUnreadyPodsCanBeEvicted: a node's drain gets rid of a pod that crashes again and again, though no other one is ready. The test
+// writes what kubelet and the disruption controller would.
+func TestUnreadyPodsCanBeEvicted(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "evicted", "crashing"
+	startOperator(t, namespace)
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	server.Kubectl(t, "apply", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "operator", "pod_disruption_budget.yaml"))
+	getChild(t, namespace, name, "PodDisruptionBudget")
+	getChild(t, namespace, name, "Deployment")
+	deployment, err := server.Kube.AppsV1().Deployments(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for budget, in := range map[string]string{name + "-gateway": namespace, operatorName: operatorNamespace} {
+		crashing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Spec: deployment.Spec.Template.Spec}
+		expectEviction(t, budget, crashing)
+	}
+}
+
+// expectEviction makes a pod that is not ready, the only one of a PodDisruptionBudget, and evicts it.
+func expectEviction(t *testing.T, budget string, pod *corev1.Pod) {
+	t.Helper()
+	budgets, pods := server.Kube.PolicyV1().PodDisruptionBudgets(pod.Namespace), server.Kube.CoreV1().Pods(pod.Namespace)
+	guard, err := budgets.Get(t.Context(), budget, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: guard.Generation, ExpectedPods: 1}
+	if _, err = budgets.UpdateStatus(t.Context(), guard, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod.Labels = guard.Spec.Selector.MatchLabels
+	if pod, err = pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodRunning // one that is pending is evicted whatever the budget says
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	if _, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	if err := pods.EvictV1(t.Context(), eviction); err != nil {
+		t.Errorf("PodDisruptionBudget %s/%s: %v", pod.Namespace, budget, err)
 	}
 }
 
