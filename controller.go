@@ -63,8 +63,10 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 3 * time.Second
 
-	// syncTimeout is how long one sync may wait for the API server.
-	syncTimeout = 30 * time.Second
+	// syncTimeout is how long one sync may wait for the API server, and childrenTimeout for the children alone: what keeps them from
+	// being made, as a webhook that hangs, leaves time to tell it in the status.
+	syncTimeout     = 30 * time.Second
+	childrenTimeout = syncTimeout * 2 / 3
 )
 
 // Controller keeps the children and the status of every Gateway as they should be.
@@ -283,7 +285,9 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 		c.underway.forget(name)
 		return nil // gone or going, and its children with it
 	}
-	made, childErr := c.children.Ensure(ctx, gateway)
+	making, cancel := context.WithTimeout(ctx, childrenTimeout)
+	defer cancel()
+	made, childErr := c.children.Ensure(making, gateway)
 	if errors.Is(childErr, children.ErrNamespaceGone) {
 		return nil // the Gateway is about to go, too
 	}
@@ -402,6 +406,7 @@ func (c *Controller) recordEvents(
 	if statusErr != nil {
 		// What else there is to tell is told by the try that succeeds: until then the status does not know it.
 		c.recorder.Event(gateway, corev1.EventTypeWarning, eventStatusFailed, statusErr.Error())
+		c.recordFailure(gateway, failure, childErr)
 		return
 	}
 	for _, warning := range status.Warnings(gateway, computed) {
@@ -415,8 +420,8 @@ func (c *Controller) recordEvents(
 			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
 				"generation %d: nothing to apply but the status", gateway.Generation)
 		}
-	case failure == nil && !errors.Is(childErr, children.ErrLeftOver) && !errors.Is(childErr, children.ErrOutdated):
-		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(childErr))
+	case failure == nil: // else the warnings tell it
+		c.recordFailure(gateway, failure, childErr)
 	}
 }
 

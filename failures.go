@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
@@ -50,6 +51,17 @@ func (f *failures) told(gateway *appv1.Gateway, err error, now time.Time) *statu
 		return &status.ChildFailure{Reason: status.ReasonApplyFailed, Message: f.restate(name, statement{gateway.Generation, oneLine(err), now})}
 	}
 	return nil
+}
+
+// recordFailure tells what keeps the children from being as they should: the failure, or else the error, unless trying again is all there
+// is to do.
+func (c *Controller) recordFailure(gateway *appv1.Gateway, failure *status.ChildFailure, err error) {
+	switch {
+	case failure != nil:
+		c.recorder.Event(gateway, corev1.EventTypeWarning, failure.Reason, failure.Message)
+	case err != nil && !errors.Is(err, children.ErrLeftOver) && !errors.Is(err, children.ErrOutdated):
+		c.recorder.Event(gateway, corev1.EventTypeWarning, status.ReasonApplyFailed, oneLine(err))
+	}
 }
 
 // lasts says whether the error is an internal one, and there was nothing else for lastingFailure.

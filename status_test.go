@@ -302,7 +302,7 @@ func TestInternalErrorsThatLast(t *testing.T) {
 		{1, apierrors.NewServiceUnavailable("not now"), nil, untold, []string{other}},
 		{1, full, nil, untold, []string{tried}},
 		// The status should say it, but cannot be written either.
-		{lastingFailure, full, etcd, untold, []string{unwritten}},
+		{lastingFailure, full, etcd, untold, []string{unwritten, tried}},
 		{1, full, nil, untold, []string{tried}},
 		{lastingFailure, full, nil, told, []string{tried}},
 		{lastingFailure, full, nil, told, nil},

@@ -2,11 +2,15 @@ package operator
 
 import (
 	"context"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,16 +130,56 @@ func TestInternalErrorThatLasts(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "internal-error", "refused"
 	startOperator(t, namespace)
+	createWebhook(t, namespace, "services", admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")})
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	const text = "failed to apply Service internal-error/refused-gateway: Internal error occurred: failed calling webhook"
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", text)
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", text)
+	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	if err := webhooks.Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
+}
+
+// TestAWebhookThatHangs: waiting for the children leaves time to write the status, and what they wait for is told.
+func TestAWebhookThatHangs(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "hanging", "waiting"
+	o := startOperator(t, namespace)
+	webhook := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-t.Context().Done() }))
+	t.Cleanup(webhook.Close)
+	createWebhook(t, namespace, "deployments", admissionregistrationv1.WebhookClientConfig{
+		URL:      &webhook.URL,
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
+	})
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	testenv.Eventually(t, 2*soon, "the operator gives up", func(context.Context) error {
+		if !strings.Contains(o.Output(), "Trying again later: failed to sync Gateway hanging/waiting") {
+			return errors.New("it has not logged it")
+		}
+		return nil
+	})
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", "failed to apply Deployment hanging/waiting-gateway")
+}
+
+// createWebhook has a webhook asked about new objects of a resource in a namespace, and waited for as long as can be said.
+func createWebhook(t *testing.T, namespace, resource string, at admissionregistrationv1.WebhookClientConfig) {
+	t.Helper()
 	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	_, err := webhooks.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:              "nobody.example.com",
-			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1")},
+			ClientConfig:      at,
+			TimeoutSeconds:    ptr.To[int32](30),
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{"*"}, APIVersions: []string{"v1"}, Resources: []string{resource},
+				},
 			}},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
@@ -144,14 +188,6 @@ func TestInternalErrorThatLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
-	const text = "failed to apply Service internal-error/refused-gateway: Internal error occurred: failed calling webhook"
-	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", text)
-	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", text)
-	if err := webhooks.Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
 // TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being live.
