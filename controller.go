@@ -302,7 +302,7 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 		return nil
 	}
 	updated, statusErr := c.updateStatus(ctx, gateway, computed)
-	if apierrors.IsInternalError(statusErr) {
+	if fails(statusErr) {
 		c.failures.forget(name) // it is not about the children
 	}
 	c.recordEvents(gateway, computed, made, observed.Failure, childErr, statusErr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -16,16 +17,15 @@ import (
 	"gateway/internal/status"
 )
 
-// lastingFailure is for how long the API server has to answer with internal errors until the status tells of them: it does so for a
-// moment when it starts, or has lost etcd.
+// lastingFailure is for how long the API server has to fail at what it is asked until the status tells of it: it does so for a moment
+// when it starts, or has lost etcd.
 const lastingFailure = 10 * time.Second
 
 // restated is how often the status is told a failure again that differs from what it tells in numbers alone: a port, a time, how much
 // of a quota is used. To write the status changes the Gateway, which has the operator try again at once.
 const restated = time.Minute
 
-// failures remember since when the API server has answered with internal errors to what makes a Gateway's children, and what the
-// status was told of them.
+// failures remember since when the API server has failed at what makes a Gateway's children, and what the status was told of it.
 type failures struct {
 	since
 	said map[cache.ObjectName]statement
@@ -39,7 +39,7 @@ type statement struct {
 }
 
 // told returns what the status of a Gateway should say about an error from its children, or nil. An object in the way and a refusal
-// of the API server last until someone does something. So does an internal error that comes again and again: no node port or
+// of the API server last until someone does something. So does what the API server fails at again and again: no node port or
 // cluster IP is left, or a webhook does not answer. Everything else is over with one of the next tries.
 func (f *failures) told(gateway *appv1.Gateway, err error, now time.Time) *status.ChildFailure {
 	name := cache.MetaObjectToName(gateway)
@@ -64,9 +64,9 @@ func (c *Controller) recordFailure(gateway *appv1.Gateway, failure *status.Child
 	}
 }
 
-// lasts says whether the error is an internal one, and there was nothing else for lastingFailure.
+// lasts says whether the API server fails, and there was nothing else for lastingFailure.
 func (f *failures) lasts(gateway cache.ObjectName, err error, now time.Time) bool {
-	if !anyOf(err, apierrors.IsInternalError) {
+	if !anyOf(err, fails) {
 		f.since.forget(gateway)
 		return false
 	}
@@ -101,6 +101,11 @@ func alike(a, b string) bool {
 	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), func(a, b string) bool {
 		return a == b || strings.ContainsAny(a, "0123456789") && strings.ContainsAny(b, "0123456789")
 	})
+}
+
+// fails says whether the API server could not do what it was asked for a reason of its own, or has not answered in time.
+func fails(err error) bool {
+	return apierrors.IsInternalError(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isRefusal says whether the API server has refused a request for what is in it.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -270,8 +272,8 @@ func TestPassingFailureIsNotInTheStatus(t *testing.T) {
 	f.expectCondition("Programmed=True Programmed: 1 of 1 ready proxies run generation 2")
 }
 
-// TestInternalErrorsThatLast: an API server that has no node port left calls that an internal error. When it starts, or has lost etcd,
-// it answers so, too, and that is not told.
+// TestInternalErrorsThatLast: an API server that has no node port left calls that an internal error, and one that waits for a webhook
+// may not answer in time. When it starts, or has lost etcd, it does so, too, and that is not told.
 func TestInternalErrorsThatLast(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	var failure, statusFailure error
@@ -287,8 +289,10 @@ func TestInternalErrorsThatLast(t *testing.T) {
 		told      = "Programmed=False ApplyFailed: " + message
 		tried     = "Warning ApplyFailed " + message
 		other     = "Warning ApplyFailed failed to apply Service web/shop-gateway: not now"
-		unwritten = "Warning StatusFailed failed to apply the status of Gateway web/shop: Internal error occurred: etcd"
+		unwritten = "Warning StatusFailed failed to apply the status of Gateway web/shop: "
+		hangs     = "ApplyFailed%s failed to apply Service web/shop-gateway: context deadline exceeded"
 	)
+	unanswered := context.DeadlineExceeded
 	full, etcd := apierrors.NewInternalError(errors.New("failed to allocate a nodePort: range is full")), apierrors.NewInternalError(errors.New("etcd"))
 	for _, try := range []struct {
 		after                  time.Duration
@@ -302,10 +306,13 @@ func TestInternalErrorsThatLast(t *testing.T) {
 		{1, apierrors.NewServiceUnavailable("not now"), nil, untold, []string{other}},
 		{1, full, nil, untold, []string{tried}},
 		// The status should say it, but cannot be written either.
-		{lastingFailure, full, etcd, untold, []string{unwritten, tried}},
+		{lastingFailure, full, etcd, untold, []string{unwritten + etcd.Error(), tried}},
+		{1, full, nil, untold, []string{tried}},
+		{lastingFailure, full, unanswered, untold, []string{unwritten + unanswered.Error(), tried}},
 		{1, full, nil, untold, []string{tried}},
 		{lastingFailure, full, nil, told, []string{tried}},
 		{lastingFailure, full, nil, told, nil},
+		{1, unanswered, nil, "Programmed=False " + fmt.Sprintf(hangs, ":"), []string{"Warning " + fmt.Sprintf(hangs, "")}},
 		{1, nil, nil, untold, []string{"Normal Synced generation 1: applied Service"}},
 	} {
 		f.now, failure, statusFailure = f.now.Add(try.after), try.failure, try.statusFailure

@@ -53,8 +53,8 @@ const (
 	// ReasonChildNotOwned: an object has the name of one of the Gateway's children and belongs to someone else. It is left
 	// alone, and what it stands in the way of is missing.
 	ReasonChildNotOwned = "ChildNotOwned"
-	// ReasonApplyFailed: the API server refused one of the Gateway's children, or has answered for some seconds that something inside
-	// it keeps it from being made, such as that no node port is left.
+	// ReasonApplyFailed: the API server refused one of the Gateway's children, or has failed at it for some seconds, as when no node port
+	// is left or a webhook does not answer.
 	ReasonApplyFailed = "ApplyFailed"
 )
 

@@ -154,14 +154,15 @@ func TestAWebhookThatHangs(t *testing.T) {
 		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
 	})
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
-	testenv.Eventually(t, 2*soon, "the operator gives up", func(context.Context) error {
-		if !strings.Contains(o.Output(), "Trying again later: failed to sync Gateway hanging/waiting") {
+	testenv.Eventually(t, 3*soon, "the operator gives up twice", func(context.Context) error {
+		if strings.Count(o.Output(), "Trying again later: failed to sync Gateway hanging/waiting") < 2 {
 			return errors.New("it has not logged it")
 		}
 		return nil
 	})
-	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
-	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", "failed to apply Deployment hanging/waiting-gateway")
+	const text = "failed to apply Deployment hanging/waiting-gateway"
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", text)
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ApplyFailed", text)
 }
 
 // createWebhook has a webhook asked about new objects of a resource in a namespace, and waited for as long as can be said.
