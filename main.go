@@ -322,10 +322,16 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 	if err := appv1.AddToScheme(scheme); err != nil {
 		return nil, nil, fmt.Errorf("failed to register the API types: %w", err)
 	}
-	broadcaster := record.NewBroadcaster()
+	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{SpamKeyFunc: spamKey}))
 	broadcaster.StartLogging(glog.V(2).Infof)
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: resources.FieldManager}), broadcaster.Shutdown, nil
+}
+
+// spamKey is the same for events that count together when too many are told of: by default those of a Gateway with the same type, so
+// that a failure told at each try would drop the warnings that are told once.
+func spamKey(event *corev1.Event) string {
+	return strings.Join([]string{string(event.InvolvedObject.UID), event.Type, event.Reason}, " ")
 }
 
 // leaseNamespace returns where the lease is, "" without leader election.

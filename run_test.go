@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"gateway/internal/lease"
+	"gateway/internal/status"
 )
 
 // expectQueue takes everything out of the Controller's queue.
@@ -201,6 +203,40 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 		}
 		cancel()
 		<-stopped
+	})
+}
+
+// TestEventsOfEachReasonAreTold: client-go drops what is too much, and what comes too often must not have it drop what comes once.
+func TestEventsOfEachReasonAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := kubefake.NewClientset()
+		recorder, stop, err := events(kube)
+		must(t, err)
+		defer stop()
+		often, once := []string{eventSynced, status.ReasonApplyFailed}, []string{eventStatusFailed, status.ReasonLoadFailed}
+		const tries = 100
+		for range tries {
+			recorder.Event(newGateway(), corev1.EventTypeNormal, often[0], "applied Deployment")
+			recorder.Event(newGateway(), corev1.EventTypeWarning, often[1], "not now")
+		}
+		for _, reason := range once {
+			recorder.Event(newGateway(), corev1.EventTypeWarning, reason, "no")
+		}
+		synctest.Wait()
+		told := map[string]bool{}
+		for _, action := range kube.Actions() {
+			if create, ok := action.(clienttesting.CreateAction); ok {
+				told[create.GetObject().(*corev1.Event).Reason] = true
+			}
+		}
+		for _, reason := range slices.Concat(often, once) {
+			if !told[reason] {
+				t.Errorf("%s is not told", reason)
+			}
+		}
+		if writes := len(kube.Actions()); writes > tries {
+			t.Errorf("%d writes of events, want most of them dropped", writes)
+		}
 	})
 }
 
