@@ -328,7 +328,7 @@ func (a *Agent) tell() {
 	if a.state.unmounted == "" {
 		a.reported = live
 	} else if message == "" {
-		message = fmt.Sprintf("generation %d: %s is not mounted: %s", live, a.state.unmounted, resources.AwaitingReplacement)
+		message = resources.AboutGeneration(live, fmt.Sprintf("%s is not mounted: %s", a.state.unmounted, resources.AwaitingReplacement))
 	}
 	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.problems()})
 }
@@ -354,10 +354,10 @@ func (a *Agent) message(now time.Time) string {
 		return "HAProxy does not answer; its log says why"
 	}
 	if failure, ok := a.refusal(); ok {
-		return fmt.Sprintf("generation %d: %s", a.want.generation, failure.message)
+		return resources.AboutGeneration(a.want.generation, failure.message)
 	}
 	if a.problem != "" {
-		return fmt.Sprintf("generation %d: %s", a.want.generation, a.problem)
+		return resources.AboutGeneration(a.want.generation, a.problem)
 	}
 	return ""
 }

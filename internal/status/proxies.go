@@ -84,7 +84,7 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 		switch {
 		case report.ObservedGeneration == gateway.Generation:
 			current++
-		case strings.HasSuffix(report.Message, resources.AwaitingReplacement):
+		case strings.HasSuffix(report.Message, resources.AwaitingReplacement), resources.AboutAnother(gateway.Generation, report.Message):
 			waiting = fmt.Sprintf("; pod %s: %s", pod, report.Message)
 		case report.Message != "" && failed == "":
 			failed = fmt.Sprintf("; pod %s: %s", pod, report.Message)

@@ -248,6 +248,16 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			observed: slicesOf(ready("a"), ready("b")),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod b: too big",
 		},
+		"a ready proxy could not load the generation before, and has yet to try this one": {
+			gateway:  newGateway(reporting("a", 5, "generation 6: too big"), reporting("b", 7, "")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 6: too big",
+		},
+		"a ready proxy could not load this generation, and says so": {
+			gateway:  newGateway(reporting("a", 5, "generation 7: too big"), reporting("b", 5, "generation 6: too big")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: generation 7: too big",
+		},
 		"what a proxy said before it loaded this generation does not matter": {
 			gateway:  newGateway(reporting("a", 7, "old news")),
 			observed: slicesOf(ready("a")),
