@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,9 +17,6 @@ import (
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 )
-
-// timeout bounds all checks together: a server that takes longer cannot be worked with.
-const timeout = 15 * time.Second
 
 // maxListed is how many missing permissions the message lists.
 const maxListed = 4
@@ -67,10 +63,9 @@ type Options struct {
 	LeaseNamespace string
 }
 
-// Check returns what keeps the operator from working, if anything does.
+// Check returns what keeps the operator from working, if anything does. The clients must have a timeout for each request. There is none
+// for all together: they are dozens, and it is the clients' limit of requests per second that says how long those take.
 func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	missing, err := denied(ctx, kube, options.Namespace, Permissions)
 	if err != nil {
 		return explain(err, options)

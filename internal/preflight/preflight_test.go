@@ -2,20 +2,27 @@ package preflight
 
 import (
 	"errors"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gateway/generated/app/clientset/versioned"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 )
 
@@ -113,6 +120,37 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// allowing is an API server that allows everything.
+type allowing struct{}
+
+func (allowing) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","status":{"allowed":true}}`
+	if request.Method == http.MethodGet {
+		answer = `{"apiVersion":"app.example.com/v1","kind":"GatewayList"}`
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)),
+	}, nil
+}
+
+// TestCheckTakesItsTime: few requests a second make it slow, but do not keep it from ending.
+func TestCheckTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := &rest.Config{Host: everywhere.Server, Transport: allowing{}, Timeout: time.Second, QPS: 0.5, Burst: 1}
+		kube, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gateways, err := versioned.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(t.Context(), kube, gateways, everywhere); err != nil {
+			t.Errorf("got the error %v, want none", err)
+		}
+	})
 }
 
 const kubeconfig = `apiVersion: v1
