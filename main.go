@@ -80,7 +80,7 @@ func main() {
 func mainCode() int {
 	var options options
 	options.define(flag.CommandLine)
-	switch err := parse(flag.CommandLine, os.Args[1:]); {
+	switch err := options.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		usage(os.Stdout, flag.CommandLine)
 		return 0
@@ -110,7 +110,7 @@ func (o *options) define(flags *flag.FlagSet) {
 	flags.StringVar(&o.images.HAProxyImage, "haproxy-image", "haproxy:3.2", "`image` with HAProxy 2.6 to 3.4, for the proxy pods")
 	flags.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work in. If empty: all of them")
 	flags.IntVar(&o.workers, "workers", 4, "`number` of Gateways to work on at the same time")
-	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "how often to look at every Gateway though nothing changed")
+	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "how often to look at every Gateway though nothing changed. 0: never")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding a lease, so that several operators can run")
 	flags.StringVar(&o.leaderElectName, "leader-elect-name", "gateway-operator", "`name` of the lease")
 	flags.StringVar(&o.leaderElectNamespace, "leader-elect-namespace", "", "`namespace` of the lease. "+
@@ -119,15 +119,20 @@ func (o *options) define(flags *flag.FlagSet) {
 	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on -health-address, too")
 }
 
-// parse reads the command line. The error is flag.ErrHelp if help was asked for.
-func parse(flags *flag.FlagSet, arguments []string) error {
+// parse reads and checks the command line. The error is flag.ErrHelp if help was asked for.
+func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	flags.SetOutput(new(strings.Builder)) // what it would print is in the error
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
+	switch {
+	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.workers < 1:
+		return fmt.Errorf(`invalid value "%d" for flag -workers: it has to be at least 1`, o.workers)
+	case o.resync < 0:
+		return fmt.Errorf(`invalid value "%v" for flag -resync: it must not be negative`, o.resync)
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ func TestParse(t *testing.T) {
 		"the flags of sample-controller": {[]string{"-kubeconfig=/tmp/config", "-master=https://localhost:6443"}, ""},
 		"an unknown flag":                {[]string{"-colour"}, "flag provided but not defined: -colour"},
 		"a bad value":                    {[]string{"-workers=many"}, `invalid value "many" for flag -workers: parse error`},
+		"nobody works":                   {[]string{"-workers=0"}, `invalid value "0" for flag -workers: it has to be at least 1`},
+		"a time that is over":            {[]string{"-resync=-1s"}, `invalid value "-1s" for flag -resync: it must not be negative`},
+		"no resync":                      {[]string{"-resync=0"}, ""},
 		"an argument":                    {[]string{"-workers=1", "start"}, `unexpected argument "start"`},
 		"help":                           {[]string{"-help"}, flag.ErrHelp.Error()},
 	}
@@ -30,7 +33,7 @@ func TestParse(t *testing.T) {
 			flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 			options.define(flags)
 			got := ""
-			if err := parse(flags, test.arguments); err != nil {
+			if err := options.parse(flags, test.arguments); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {
