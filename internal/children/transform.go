@@ -39,7 +39,7 @@ func KeepChildren(obj any) (any, error) {
 		return keep(child, &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget), nil
 	case *k8sappsv1.Deployment:
 		return keep(child, &k8sappsv1.Deployment{
-			Status: k8sappsv1.DeploymentStatus{Replicas: child.Status.Replicas},
+			Status: k8sappsv1.DeploymentStatus{Replicas: child.Status.Replicas, Conditions: replicaFailures(child.Status.Conditions)},
 		}, appsv1ac.ExtractDeployment), nil
 	case *corev1.Service:
 		return keep(child, &corev1.Service{
@@ -50,6 +50,17 @@ func KeepChildren(obj any) (any, error) {
 		child.ManagedFields = nil
 	}
 	return obj, nil // anything else is a tombstone
+}
+
+// replicaFailures are the conditions that say why pods cannot be made.
+func replicaFailures(conditions []k8sappsv1.DeploymentCondition) []k8sappsv1.DeploymentCondition {
+	var failures []k8sappsv1.DeploymentCondition
+	for _, c := range conditions {
+		if c.Type == k8sappsv1.DeploymentReplicaFailure {
+			failures = append(failures, c)
+		}
+	}
+	return failures
 }
 
 // keep adds to kept what is kept of every child.

@@ -43,15 +43,19 @@ func TestTransformsOfChildren(t *testing.T) {
 					Namespace: "web", Name: "shop-gateway", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
 					Labels: map[string]string{"app.example.com/gateway": "shop", "team": "edge"}, ManagedFields: managedBy("kubectl"),
 				},
-				Spec:   k8sappsv1.DeploymentSpec{Paused: true},
-				Status: k8sappsv1.DeploymentStatus{Replicas: 3, ReadyReplicas: 2},
+				Spec: k8sappsv1.DeploymentSpec{Paused: true},
+				Status: k8sappsv1.DeploymentStatus{Replicas: 3, ReadyReplicas: 2, Conditions: []k8sappsv1.DeploymentCondition{
+					{Type: k8sappsv1.DeploymentProgressing}, {Type: k8sappsv1.DeploymentReplicaFailure, Message: "exceeded quota"},
+				}},
 			},
 			&k8sappsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "web", Name: "shop-gateway", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
 					Labels: own, ManagedFields: digested(appsv1ac.Deployment("shop-gateway", "web")), // nothing but its name
 				},
-				Status: k8sappsv1.DeploymentStatus{Replicas: 3},
+				Status: k8sappsv1.DeploymentStatus{Replicas: 3, Conditions: []k8sappsv1.DeploymentCondition{
+					{Type: k8sappsv1.DeploymentReplicaFailure, Message: "exceeded quota"},
+				}},
 			},
 		},
 		"what was kept is kept": {

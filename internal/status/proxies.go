@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -66,13 +68,13 @@ func sortedUnique(names []string) []string {
 // checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and has
 // reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report was taken in
 // (see confirms in internal/agent). A failed child comes first: it may be the reason for everything else.
-func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFailure) condition {
-	if failure != nil {
-		return childFailed(*failure)
+func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observed) condition {
+	if observed.Failure != nil {
+		return childFailed(*observed.Failure)
 	}
-	ready := len(proxies.ready)
+	ready, missing := len(proxies.ready), whyPodsAreMissing(observed.Deployment)
 	if ready == 0 {
-		return noReadyProxies(whyNoneReady(gateway, proxies))
+		return noReadyProxies(whyNoneReady(gateway, proxies) + missing)
 	}
 	reports := map[string]appv1.ProxyStatus{}
 	for _, report := range gateway.Status.Proxies {
@@ -96,11 +98,11 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, failure *ChildFa
 	case current == ready && behind == "":
 		return programmed(message)
 	case current == ready:
-		return pending(message + "; " + behind)
+		return pending(message + "; " + behind + missing)
 	case failed != "":
 		return loadFailed(message + failed)
 	}
-	return pending(message + waiting)
+	return pending(message + waiting + missing)
 }
 
 // lagging names a proxy that is not ready and may become so with an older generation, "" if there is none.
@@ -135,6 +137,19 @@ func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {
 		}
 	}
 	return message
+}
+
+// whyPodsAreMissing is what the Deployment says of pods that cannot be made, such as that a quota is used up, "" if they can.
+func whyPodsAreMissing(deployment *k8sappsv1.Deployment) string {
+	if deployment == nil {
+		return ""
+	}
+	for _, c := range deployment.Status.Conditions {
+		if c.Type == k8sappsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return fmt.Sprintf("; Deployment %s: %s", deployment.Name, c.Message)
+		}
+	}
+	return ""
 }
 
 // GoneProxies returns the pods in status.proxies that do not exist any more, whose entries should be removed. A pod that

@@ -63,7 +63,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	for _, c := range []condition{
 		checkAccepted(observed.Problems),
 		checkRefs(gateway, observed.Backends, proxies),
-		checkProgrammed(gateway, proxies, observed.Failure),
+		checkProgrammed(gateway, proxies, observed),
 	} {
 		status.Conditions = append(status.Conditions, setCondition(gateway, c, transition))
 	}

@@ -86,6 +86,17 @@ func slicesOf(endpoints ...discoveryv1.Endpoint) Observed {
 	return Observed{Slices: []*discoveryv1.EndpointSlice{newSlice(endpoints...)}}
 }
 
+// failing is a Deployment whose pods cannot be made.
+func failing(message string) *k8sappsv1.Deployment {
+	return &k8sappsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway"},
+		Status: k8sappsv1.DeploymentStatus{Conditions: []k8sappsv1.DeploymentCondition{
+			{Type: k8sappsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Message: "it is progressing"},
+			{Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: message},
+		}},
+	}
+}
+
 // TestComputeWhole writes a whole status out; the other tests look at parts of it.
 func TestComputeWhole(t *testing.T) {
 	service := newService(corev1.ServiceTypeClusterIP)
@@ -262,6 +273,27 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			gateway:  newGateway(reporting("a", 7, "old news")),
 			observed: slicesOf(ready("a")),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
+		},
+		"none is ready, and no pod can be made": {
+			gateway:  newGateway(),
+			observed: Observed{Deployment: failing("exceeded quota: pods")},
+			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; Deployment shop-gateway: exceeded quota: pods",
+		},
+		"a ready proxy is about to be replaced, but its successor cannot be made": {
+			gateway: newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement)),
+			observed: Observed{
+				Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Deployment: failing("exceeded quota: pods"),
+			},
+			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: generation 7: " +
+				resources.AwaitingReplacement + "; Deployment shop-gateway: exceeded quota: pods",
+		},
+		"a proxy may become ready with an older generation, and its successor cannot be made": {
+			gateway: newGateway(reporting("a", 7, ""), reporting("b", 6, "")),
+			observed: Observed{
+				Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Deployment: failing("exceeded quota: pods"),
+			},
+			want: "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6; " +
+				"Deployment shop-gateway: exceeded quota: pods",
 		},
 		"proxies that receive no traffic do not count": {
 			gateway:  newGateway(reporting("a", 7, ""), reporting("c", 5, ""), reporting("gone", 5, "")),
