@@ -213,7 +213,7 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 		entry.WithProblems(applied)
 	}
-	gateway, err := r.apply(ctx, reportTimeout, entry)
+	gateway, err := r.apply(ctx, reportTimeout, wanted.uid, entry)
 	if err != nil {
 		return err
 	}
@@ -228,26 +228,27 @@ func (r *reporter) write(ctx context.Context) error {
 	return nil
 }
 
-// goodbye removes the entry.
+// goodbye removes the entry. It goes with its Gateway, too.
 func (r *reporter) goodbye() {
 	r.mu.Lock()
-	valid := r.valid
+	uid, valid := r.wanted.uid, r.valid
 	r.mu.Unlock()
 	if !valid {
 		return
 	}
-	if _, err := r.apply(context.Background(), goodbyeTimeout); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := r.apply(context.Background(), goodbyeTimeout, uid); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		glog.Warningf("The operator will have to clean up: %v", err)
 	}
 }
 
-// apply makes the entries all that this pod owns of the Gateway's status, and returns the Gateway as it is then.
+// apply makes the entries all that this pod owns of the Gateway's status, and returns the Gateway as it is then. One of another UID takes
+// nothing.
 func (r *reporter) apply(
-	ctx context.Context, timeout time.Duration, entries ...*applyappv1.ProxyStatusApplyConfiguration,
+	ctx context.Context, timeout time.Duration, uid types.UID, entries ...*applyappv1.ProxyStatusApplyConfiguration,
 ) (*appv1.Gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
+	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithUID(uid).WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
 	updated, err := r.gateways.ApplyStatus(ctx, gateway, metav1.ApplyOptions{FieldManager: r.pod, Force: true})
 	if err != nil {
 		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", r.namespace, r.gateway, err)

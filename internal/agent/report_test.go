@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -163,6 +164,26 @@ func TestAReportIsNotWrittenToTheNextGatewayOfTheName(t *testing.T) {
 			reporter.set(report{uid: "uid-2", generation: 1})
 			r.expectReport(1, "")
 		})
+	}
+}
+
+// Nor, before its news is here, to one that nobody knows of yet: the API server refuses what names another UID.
+func TestAReportNamesItsGateway(t *testing.T) {
+	r, reporter, _ := reporting(t, never)
+	named := make(chan types.UID, 2)
+	r.gateways.PrependReactor("patch", "gateways", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		var gateway appv1.Gateway
+		err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &gateway)
+		named <- gateway.UID
+		return true, &gateway, err
+	})
+	reporter.set(report{uid: "uid-1", generation: 3})
+	if uid := <-named; uid != "uid-1" {
+		t.Errorf("the report names %q", uid)
+	}
+	r.stop()
+	if uid := <-named; uid != "uid-1" {
+		t.Errorf("the end of it names %q", uid)
 	}
 }
 
