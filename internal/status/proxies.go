@@ -67,7 +67,7 @@ func sortedUnique(names []string) []string {
 
 // checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and has
 // reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report was taken in
-// (see confirms in internal/agent). A failed child comes first: it may be the reason for everything else.
+// (see probes.confirm in internal/agent). A failed child comes first: it may be the reason for everything else.
 func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observed) condition {
 	if observed.Failure != nil {
 		return childFailed(*observed.Failure)
