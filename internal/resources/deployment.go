@@ -77,11 +77,7 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault)).
 			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
-		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
-			WithMaxSkew(1).
-			WithTopologyKey(corev1.LabelHostname).
-			WithWhenUnsatisfiable(corev1.ScheduleAnyway).
-			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name)))).
+		WithAffinity(spread(gateway)).
 		WithInitContainers(keeper(gateway, options.AgentImage)...).
 		WithInitContainers(agent(gateway, options.AgentImage)).
 		WithContainers(haproxy(gateway, options.HAProxyImage)).
@@ -91,6 +87,18 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
 		).
 		WithVolumes(tlsVolumes(gateway)...)
+}
+
+// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no topology spread
+// constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there are any.
+func spread(gateway *appv1.Gateway) *corev1ac.AffinityApplyConfiguration {
+	return corev1ac.Affinity().WithPodAntiAffinity(corev1ac.PodAntiAffinity().
+		WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().
+			WithWeight(100).
+			WithPodAffinityTerm(corev1ac.PodAffinityTerm().
+				WithTopologyKey(corev1.LabelHostname).
+				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))).
+				WithMatchLabelKeys(k8sappsv1.DefaultDeploymentUniqueLabelKey))))
 }
 
 // terminationGrace is in seconds. A pod that has no connections left ends at once.
