@@ -321,7 +321,7 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 	}
 }
 
-// events returns what records events, and what to call when there are no more: it waits for those under way.
+// events returns what records events, and what to call when there are no more. Those that are not written by then may be lost.
 func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := appv1.AddToScheme(scheme); err != nil {
