@@ -243,6 +243,8 @@ func setAffinity(s *settings, value string) string {
 	if !isCookieName(session.SessionName) {
 		s.noteAnnotation("session-cookie-name", "a cookie cannot be named so here: it is named gateway-session")
 		session.SessionName = ""
+	} else if s.values["session-cookie-name"] != "" {
+		s.noteAnnotation("session-cookie-name", "each port of a Service has a cookie of its own, whose name begins so")
 	}
 	if age, ok := s.number("session-cookie-max-age"); ok && age > 0 {
 		session.AbsoluteTimeout = seconds(int(age))
