@@ -2181,12 +2181,12 @@ func schema_gateway_api_app_v1_SessionPersistence(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero by now.",
+				Description: "SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero or it has no endpoint by now, until it is no backendRef any more.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"sessionName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d, so that rules can have the same sessionName.",
+							Description: "What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends a client where another rule has.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2200,7 +2200,7 @@ func schema_gateway_api_app_v1_SessionPersistence(ref common.ReferenceCallback) 
 					},
 					"absoluteTimeout": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How long a session may last. Empty: any time, as long as the browser is open.",
+							Description: "How long a session with an endpoint may last. Empty: any time, as long as the browser is open.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

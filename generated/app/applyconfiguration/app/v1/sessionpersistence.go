@@ -12,14 +12,15 @@ import (
 // with apply.
 //
 // SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several
-// backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero by now.
+// backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero or it has no
+// endpoint by now, until it is no backendRef any more.
 type SessionPersistenceApplyConfiguration struct {
-	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d, so that rules can have the
-	// same sessionName.
+	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules of a host that have
+	// the same sessionName share their sessions with a Service: one with several backendRefs sends a client where another rule has.
 	SessionName *string `json:"sessionName,omitempty"`
 	// How the session is kept.
 	Type *string `json:"type,omitempty"`
-	// How long a session may last. Empty: any time, as long as the browser is open.
+	// How long a session with an endpoint may last. Empty: any time, as long as the browser is open.
 	AbsoluteTimeout *appv1.Duration `json:"absoluteTimeout,omitempty"`
 }
 
