@@ -251,8 +251,8 @@ func setAffinity(s *settings, value string) string {
 		s.noteAnnotation("session-cookie-max-age", "the cookie ends with the browser's session, if that is before")
 	}
 	s.rule.SessionPersistence = session
-	secure := len(s.ingress.Spec.TLS) > 0 && !equalValues(s.values["session-cookie-secure"], "false")
-	return either(secure, "a cookie that was set over HTTPS is sent over HTTP too: nginx makes it Secure", "")
+	byDefault := len(s.ingress.Spec.TLS) > 0 && s.values["session-cookie-secure"] == ""
+	return either(byDefault, "a cookie that was set over HTTPS is sent over HTTP too: nginx makes it Secure", "")
 }
 
 func setBackendProtocol(s *settings, value string) string {
