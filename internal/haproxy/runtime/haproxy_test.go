@@ -286,19 +286,26 @@ func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
 	}
 }
 
-// A worker that hangs keeps the connections on which it was asked, of which HAProxy's master has ten.
-func TestAHungWorkerIsNotAskedOften(t *testing.T) {
-	t.Parallel()
-	p := startProxy(t)
+// hangAndReload has the worker hang, and starts another one. It returns the PID of the one that hangs.
+func (p *proxy) hangAndReload(t *testing.T) int {
+	t.Helper()
 	old, err := p.worker.Process(t.Context())
 	must(t, err)
 	must(t, syscall.Kill(old.PID, syscall.SIGSTOP))
 	t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
 	p.WriteFiles(p.files("two", ""))
 	must(t, p.master.Reload(t.Context()))
+	return old.PID
+}
+
+// A worker that hangs keeps the connections on which it was asked, of which HAProxy's master has ten.
+func TestAHungWorkerIsNotAskedOften(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t)
+	old := p.hangAndReload(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if err := p.master.AwaitStopping(ctx, old.PID); err == nil {
+	if err := p.master.AwaitStopping(ctx, old); err == nil {
 		t.Error("a worker that hangs is said to stop")
 	}
 	if open := haproxytest.Connections(t, p.MasterSocket); open > 3 {
@@ -310,15 +317,10 @@ func TestAHungWorkerIsNotAskedOften(t *testing.T) {
 func TestAHungWorkerIsObservedOnce(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t)
-	old, err := p.worker.Process(t.Context())
-	must(t, err)
-	must(t, syscall.Kill(old.PID, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(old.PID, syscall.SIGCONT) })
-	p.WriteFiles(p.files("two", ""))
-	must(t, p.master.Reload(t.Context()))
+	old := p.hangAndReload(t)
 	for range 3 {
 		workers, err := p.master.ObserveOldWorkers(t.Context(), time.Now())
-		if err != nil || len(workers) != 1 || workers[0].PID != old.PID {
+		if err != nil || len(workers) != 1 || workers[0].PID != old {
 			t.Errorf("observed were %+v: %v", workers, err)
 		}
 	}
