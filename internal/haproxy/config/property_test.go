@@ -66,6 +66,28 @@ func TestProperty(t *testing.T) {
 	}
 }
 
+// TestPropertyOfFewKinds has tables whose rules have few kinds of conditions, each with an HAProxy of its own: its configuration has no
+// rules for what the table does not need.
+func TestPropertyOfFewKinds(t *testing.T) {
+	t.Parallel()
+	g := routingtest.New(t)
+	for table := range (*tables + 9) / 10 {
+		w := propertyWorld()
+		g.LeaveOut()
+		w.Spec = g.Spec([2]int32{80, 81})
+		started := startGateway(t, w)
+		ports := [2]int32{started.ports[80], started.ports[81]}
+		clients := map[int32]*client{ports[0]: newClient(t, ports[0]), ports[1]: newClient(t, ports[1])}
+		for range requestsPerTable {
+			r := g.Request(w.Spec, ports)
+			if message := judge(started.in, r, clients[r.Port].send(r.Bytes)); message != "" {
+				t.Fatalf("seed %d, table %d, request %q to port %d: %s\n%s", g.Seed, table, r.Bytes, r.Port, message, describe(started.in.Table))
+			}
+		}
+		started.Stop()
+	}
+}
+
 // count counts the ways in which a request was matched, and whether it passed by an entry of its host and path.
 func count(kinds map[string]int, in config.Input, r routingtest.Request) {
 	r.Host, _ = routing.NormalizeHost(r.Host)

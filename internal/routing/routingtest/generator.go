@@ -18,7 +18,24 @@ type Generator struct {
 	*rand.Rand
 	// Seed is what everything follows from.
 	Seed uint64
+	// without are the kinds that specs have none of.
+	without map[kind]bool
 }
+
+// kind is something that specs may have.
+type kind int
+
+const (
+	hostnames kind = iota
+	wildcards
+	paths
+	pathExpressions
+	methodConditions
+	headerConditions
+	queryConditions
+	sessions
+	kinds
+)
 
 var seed = flag.Uint64("seed", 0, "the seed of random tables and requests; 0: another every time")
 
@@ -88,15 +105,28 @@ func Universe(ports [2]int32) appv1.GatewaySpec {
 	return spec
 }
 
+// LeaveOut chooses one to three kinds. Specs have none of the others until it is called again.
+func (g *Generator) LeaveOut() {
+	g.without = map[kind]bool{}
+	for i, other := range g.Perm(int(kinds)) {
+		g.without[kind(other)] = i > g.IntN(3)
+	}
+}
+
+// oneIn says whether there is to be something of a kind, as it is in one of n cases if the kind is not left out.
+func (g *Generator) oneIn(n int, kind kind) bool { return !g.without[kind] && g.IntN(n) == 0 }
+
 func pick[T any](g *Generator, from []T) T { return from[g.IntN(len(from))] }
 
 // hostname returns a hostname of a listener or route: none, exact or a wildcard.
 func (g *Generator) hostname() appv1.Hostname {
-	switch g.IntN(4) {
-	case 0:
+	switch {
+	case g.IntN(4) == 0:
 		return ""
-	case 1:
+	case g.oneIn(3, wildcards):
 		return appv1.Hostname("*." + pick(g, suffixes))
+	case g.without[hostnames]:
+		return ""
 	default:
 		return appv1.Hostname(g.hostBelow(pick(g, suffixes)))
 	}
@@ -199,7 +229,7 @@ func (g *Generator) route(name string, listeners []appv1.Listener) appv1.Route {
 			}
 			rule.BackendRefs = append(rule.BackendRefs, ref)
 		}
-		if g.IntN(4) == 0 {
+		if g.oneIn(4, sessions) {
 			rule.SessionPersistence = &appv1.SessionPersistence{}
 		}
 		route.Rules = append(route.Rules, rule)
@@ -209,27 +239,30 @@ func (g *Generator) route(name string, listeners []appv1.Listener) appv1.Route {
 
 // match returns a match, half of the time with more than a path.
 func (g *Generator) match() appv1.RouteMatch {
-	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: g.path()}}
-	switch g.IntN(5) {
-	case 0, 1:
-		match.Path.Type = appv1.PathMatchExact
-	case 2:
+	match := appv1.RouteMatch{Path: appv1.PathMatch{Value: "/"}}
+	switch {
+	case g.oneIn(5, pathExpressions):
 		match.Path = appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: pick(g, pathRegexes)}
+	case !g.without[paths]:
+		match.Path.Value = g.path()
+		if g.IntN(2) == 0 {
+			match.Path.Type = appv1.PathMatchExact
+		}
 	}
 	if g.IntN(2) == 0 {
 		return match
 	}
-	if g.IntN(3) == 0 {
+	if g.oneIn(3, methodConditions) {
 		match.Method = appv1.HTTPMethod(pick(g, methods))
 	}
 	for _, name := range headers {
-		if g.IntN(4) == 0 {
+		if g.oneIn(4, headerConditions) {
 			kind, value := g.value()
 			match.Headers = append(match.Headers, appv1.HeaderMatch{Type: kind, Name: appv1.HeaderName(g.upperSome(name)), Value: value})
 		}
 	}
 	for _, name := range params {
-		if g.IntN(4) == 0 {
+		if g.oneIn(4, queryConditions) {
 			kind, value := g.value()
 			match.QueryParams = append(match.QueryParams, appv1.QueryParamMatch{Type: kind, Name: name, Value: value})
 		}
