@@ -109,13 +109,14 @@ func writePathChanges(b *strings.Builder, table routing.Table) {
 }
 
 // writeCORS writes the rules of the CORS protocol (Fetch standard, section 3.3). An origin that is not allowed gets no header of
-// it, which is how a browser is told.
+// it, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names none, as for a link or an
+// image: a cache may give it to a script.
 func writeCORS(b *strings.Builder, in Input) {
 	l := lookups{b: b, directive: "http-request"}
 	cors := flagged(flagCORS) + " "
 	const origin = "{ req.fhdr_cnt(origin) eq 1 } "
 	any := fmt.Sprintf("{ %s -m str * } ", text(fieldOrigins))
-	l.set("allowed", "str(*)", cors+origin+any)
+	l.set("allowed", "str(*)", cors+any)
 	if slices.ContainsFunc(rulesWithCORS(in.Table), func(r *routing.Rule) bool { return !slices.Contains(r.CORS.Origins, "*") }) {
 		fmt.Fprintf(b, "    http-request set-var-fmt(txn.origin) \"\\n%%[req.fhdr(origin)]\\n\" if %s\n", cors+strings.TrimSpace(origin))
 		l.set("node", text(fieldOrigins), cors)
