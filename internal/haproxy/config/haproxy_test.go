@@ -331,10 +331,20 @@ func TestTrustedProxies(t *testing.T) {
 	g := startGateway(t, w)
 	got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 1.1.1.1\r\n" +
 		"X-Forwarded-Proto: https\r\nX-Forwarded-Host: outer\r\nX-Forwarded-User: me\r\nForwarded: for=1.1.1.1\r\n\r\n")
-	want := fmt.Sprintf("Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;proto=http;host=\"inner\"\r\nX-Forwarded-For: 1.1.1.1\r\n"+
-		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: %d\r\nX-Forwarded-Proto: https\r\nX-Forwarded-User: me\r\n", g.ports[81])
+	// The port goes with the scheme: the listener's is not one that the client knows.
+	const want = "Forwarded: for=1.1.1.1\r\nForwarded: for=127.0.0.1;proto=http;host=\"inner\"\r\nX-Forwarded-For: 1.1.1.1\r\n" +
+		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: 443\r\nX-Forwarded-Proto: https\r\nX-Forwarded-User: me\r\n"
 	if !strings.Contains(got.Body, want) {
 		t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
+	}
+	for said, port := range map[string]int32{
+		"": g.ports[81], "X-Forwarded-Proto: http\r\n": g.ports[81], "X-Forwarded-Proto: HTTPS\r\n": 443, "X-Forwarded-Proto: http\r\nX-Forwarded-Proto: https\r\n": 443,
+		"X-Forwarded-Proto: https\r\nX-Forwarded-Port: 8443\r\n": 8443, "X-Forwarded-Port: 80\r\n": 80,
+	} {
+		got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\n" + said + "\r\n")
+		if want := fmt.Sprintf("X-Forwarded-Port: %d\r\n", port); strings.Count(got.Body, "X-Forwarded-Port") != 1 || !strings.Contains(got.Body, want) {
+			t.Errorf("%q: the backend received\n%s\nwant\n%s", said, got.Body, want)
+		}
 	}
 	// It is refused before headers are made of it, for which there would be no room.
 	if got := newClient(t, g.ports[81]).send(get(strings.Repeat("a.", 7000)+"a", "/")); got.Status != 400 {

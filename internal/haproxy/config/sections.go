@@ -217,11 +217,15 @@ const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.for
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] if { var(txn.odd) -m found }
 `
 
-// trustedRules do the same for clients that are no trusted proxies; what those say, for which sess.trusted is set, is added to.
+// trustedRules do the same for clients that are no trusted proxies; what those say, for which sess.trusted is set, is added to. Where one
+// says another scheme than that of its connection, and no port, the connection's would not go with it: backends would make URLs like
+// https://example.com:80/ of them.
 const trustedRules = `    http-request del-header Forwarded unless { var(sess.trusted) -m found }
     http-request del-header X-Forwarded- -m beg unless { var(sess.trusted) -m found }
     http-request add-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\""
     http-request add-header X-Forwarded-For %[var(sess.client)]
+    http-request set-header X-Forwarded-Port 443 if { req.fhdr(x-forwarded-proto,-1) -i https } !{ ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }
+    http-request set-header X-Forwarded-Port 80 if { req.fhdr(x-forwarded-proto,-1) -i http } { ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
     http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }

@@ -102,6 +102,7 @@ spec:
       rules:
         - {matches: [{headers: [{name: X-Forwarded-Proto, value: https}]}], backendRefs: [{name: secure, port: 80}]}
         - {matches: [{headers: [{name: X-Forwarded-For, value: 10.0.0.1}]}, {headers: [{name: Client-Cert, value: a}]}], backendRefs: [{name: admin, port: 80}]}
+        - {matches: [{path: {value: /port}, headers: [{name: X-Forwarded-Port, value: "443"}]}], backendRefs: [{name: well-known, port: 80}]}
         - backendRefs: [{name: web, port: 80}]
 `
 	const unknown = "because explain does not know who the client is, which the header x-forwarded-for says\n"
@@ -116,6 +117,7 @@ spec:
 		{"set", "", []string{"https://a.test/"}, []string{"100% to Service secure"}, ""},
 		{"removed", "", []string{"http://a.test/", "-H", "Client-Cert: a", "-H", "X-Forwarded-For: 10.0.0.1"}, []string{"100% to Service web", "because there is no header client-cert\n", unknown}, ""},
 		{"trusted", "  trustedProxies: [10.0.0.0/8]\n", []string{"http://a.test/", "-H", "X-Forwarded-Proto: https"}, []string{"100% to Service secure"}, taken},
+		{"trusted, without a port", "  trustedProxies: [10.0.0.0/8]\n", []string{"http://a.test/port", "-H", "X-Forwarded-Proto: HTTPS"}, []string{"100% to Service well-known"}, taken},
 		{"trusted, but for whom", "  trustedProxies: [10.0.0.0/8]\n", []string{"http://a.test/", "-H", "X-Forwarded-For: 10.0.0.1"}, []string{"100% to Service web", unknown}, taken},
 		{"trusted, without such headers", "  trustedProxies: [10.0.0.0/8]\n", []string{"https://a.test/"}, []string{"100% to Service secure"}, ""},
 	} {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -108,16 +109,22 @@ func (r request) forward(listener *routing.Listener, trusted bool) {
 			delete(r.Header, name)
 		}
 	}
-	scheme := "http"
+	scheme, port := "http", fmt.Sprint(r.Port)
 	if listener.TLS != nil {
 		scheme = "https"
 	}
-	for name, value := range map[string]string{"proto": scheme, "host": r.hostHeader, "port": fmt.Sprint(r.Port)} {
+	if said := r.Header[forwardedPrefix+"proto"]; len(said) > 0 && !strings.EqualFold(said[len(said)-1], scheme) {
+		port = cmp.Or(wellKnownPorts[strings.ToLower(said[len(said)-1])], port)
+	}
+	for name, value := range map[string]string{"proto": scheme, "host": r.hostHeader, "port": port} {
 		if r.Header[forwardedPrefix+name] == nil {
 			r.Header[forwardedPrefix+name] = []string{value}
 		}
 	}
 }
+
+// wellKnownPorts are those that a trusted proxy means that says another scheme than the listener's, and no port.
+var wellKnownPorts = map[string]string{"http": "80", "https": "443"}
 
 // isConnection says whether it is about a connection, not a request.
 func (r request) isConnection() bool { return r.scheme == "tcp" || r.scheme == "tls" }
