@@ -141,7 +141,7 @@ type Header struct {
 type ModifiedHeaderName string
 
 // RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
-// query stays in any case.
+// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy (spec.trustedProxies) sent them.
 type RequestRedirect struct {
 	// The scheme.
 	// +optional
@@ -156,7 +156,8 @@ type RequestRedirect struct {
 	// +optional
 	Path *PathModifier `json:"path,omitempty"`
 
-	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the listener.
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's, unless a trusted
+	// proxy says otherwise.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

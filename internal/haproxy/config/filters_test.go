@@ -160,6 +160,45 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestRedirectsBehindAProxy: what is not given is what the client asked for, if a trusted proxy says what that is, and nobody else.
+func TestRedirectsBehindAProxy(t *testing.T) {
+	t.Parallel()
+	const asItCame = "http://r.example.com:PORT/b?q https://r.example.com/ http://r.example.com:8080/"
+	tests := map[string]string{
+		"":                             asItCame,
+		"X-Forwarded-Proto: https\r\n": "https://r.example.com/b?q https://r.example.com/ https://r.example.com:8080/",
+		"X-Forwarded-Proto: HTTPS\r\nX-Forwarded-Port: 8443\r\n":  "https://r.example.com:8443/b?q https://r.example.com/ https://r.example.com:8080/",
+		"X-Forwarded-Proto: http\r\nX-Forwarded-Port: 80\r\n":     "http://r.example.com/b?q https://r.example.com/ http://r.example.com:8080/",
+		"X-Forwarded-Proto: gopher\r\nX-Forwarded-Port: 70/x\r\n": asItCame,
+	}
+	for _, trusted := range []string{"127.0.0.0/8", "10.0.0.0/8"} {
+		g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  trustedProxies: [`+trusted+`]
+  routes:
+    - name: redirects
+      rules:
+        - {matches: [{path: {value: /path}}], filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /b}}}]}
+        - {matches: [{path: {value: /scheme}}], filters: [{type: RequestRedirect, requestRedirect: {scheme: https, path: {type: ReplaceFullPath, replaceFullPath: /}}}]}
+        - {matches: [{path: {value: /port}}], filters: [{type: RequestRedirect, requestRedirect: {port: 8080, path: {type: ReplaceFullPath, replaceFullPath: /}}}]}
+`))
+		c := newClient(t, g.ports[80])
+		for said, want := range tests {
+			if trusted == "10.0.0.0/8" {
+				want = asItCame
+			}
+			var locations []string
+			for _, path := range []string{"/path?q", "/scheme", "/port"} {
+				locations = append(locations, c.send("GET "+path+" HTTP/1.1\r\nHost: r.example.com\r\n"+said+"\r\n").Header.Get("Location"))
+			}
+			if got := strings.ReplaceAll(strings.Join(locations, " "), fmt.Sprint(g.ports[80]), "PORT"); got != want {
+				t.Errorf("%q, with %s trusted: got %s, want %s", said, trusted, got, want)
+			}
+		}
+	}
+}
+
 // TestRewrites has the table of ReplacePrefixMatch in the Gateway API (HTTPPathModifier).
 func TestRewrites(t *testing.T) {
 	t.Parallel()

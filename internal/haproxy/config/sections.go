@@ -282,14 +282,17 @@ var programBody = fields(`    http-request return status 411 content-type text/p
 `)
 
 // programRedirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The port of the listener is named if
-// the rule gives no scheme, but none is named that is the scheme's own.
+// the rule gives no scheme, but none is named that is the scheme's own. X-Forwarded-Proto and -Port are the connection's, unless a trusted
+// proxy says that the client asked in another way.
 var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <redirect>
+    http-request set-var(txn.scheme) req.fhdr(x-forwarded-proto,-1),lower if <redirect> { var(txn.scheme) -m len 0 } { req.fhdr(x-forwarded-proto,-1) -i http https }
     http-request set-var(txn.scheme) str(https) if <redirect> { var(txn.scheme) -m len 0 } { ssl_fc }
     http-request set-var(txn.scheme) str(http) if <redirect> { var(txn.scheme) -m len 0 }
     http-request set-var(txn.authority) <locationhost> if <redirect>
     http-request set-var(txn.authority) var(txn.host) if <redirect> { var(txn.authority) -m len 0 }
     http-request deny deny_status 400 if <redirect> { var(txn.authority) -m len 0 }
     http-request set-var(txn.number) <locationport> if <redirect>
+    http-request set-var(txn.number) req.fhdr(x-forwarded-port,-1) if <redirect> { var(txn.number) -m str * } { req.fhdr(x-forwarded-port,-1) -m reg ^[1-9][0-9]{0,4}$ }
     http-request set-var(txn.number) var(txn.port) if <redirect> { var(txn.number) -m str * }
     http-request unset-var(txn.number) if <redirect> { var(txn.number) -m len 0 }
     http-request unset-var(txn.number) if <redirect> { var(txn.scheme) -m str http } { var(txn.number) -m str 80 }
