@@ -52,7 +52,7 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 		c.table.Listeners = append(c.table.Listeners, listener)
 		if spec.Listeners[i].HTTPSRedirect {
 			c.redirects[listener.Name] = true
-			c.entries[listener.Name] = []Entry{redirectEntry(spec)}
+			c.entries[listener.Name] = redirectEntries(spec)
 		}
 	}
 	slices.SortFunc(c.table.Listeners, func(a, b Listener) int {

@@ -188,16 +188,42 @@ func Then(changes []HeaderChange, others ...HeaderChange) []HeaderChange {
 	return changes
 }
 
-// redirectEntry is all that a listener has that redirects to HTTPS. The port is that of the first HTTPS listener, but the
-// well-known one if there is one.
-func redirectEntry(spec *appv1.GatewaySpec) Entry {
-	port := int32(0)
+// redirectEntries are all that a listener has that redirects to HTTPS: an entry for each hostname that an HTTPS listener has, and one for
+// all others. Where they are the same, it is one.
+func redirectEntries(spec *appv1.GatewaySpec) []Entry {
+	hostnames, ports := []string{""}, map[int32]bool{}
 	for _, listener := range spec.Listeners {
-		if listener.Protocol == appv1.ProtocolHTTPS && (port == 0 || listener.Port == 443) {
-			port = listener.Port
+		if hostname := string(listener.Hostname); listener.Protocol == appv1.ProtocolHTTPS && !slices.Contains(hostnames, hostname) {
+			hostnames = append(hostnames, hostname)
 		}
 	}
-	return Entry{PathType: Prefix, Path: "/", Rule: &Rule{MaxBody: -1, Redirect: &Redirect{Status: 301, Scheme: "https", Port: port}}}
+	var entries []Entry
+	for _, hostname := range hostnames {
+		port := httpsPort(spec, hostname)
+		ports[port] = true
+		rule := &Rule{MaxBody: -1, Redirect: &Redirect{Status: 301, Scheme: "https", Port: port}}
+		entries = append(entries, Entry{Hostname: hostname, PathType: Prefix, Path: "/", Rule: rule})
+	}
+	if len(ports) == 1 {
+		return entries[:1]
+	}
+	return entries
+}
+
+// httpsPort returns the port of the first HTTPS listener that takes a hostname, or of the first, if none does; but the well-known one if it
+// is among them.
+func httpsPort(spec *appv1.GatewaySpec, hostname string) int32 {
+	var taking, others int32
+	for _, listener := range spec.Listeners {
+		port := &others
+		if hostMatches(string(listener.Hostname), hostname) {
+			port = &taking
+		}
+		if listener.Protocol == appv1.ProtocolHTTPS && (*port == 0 || listener.Port == 443) {
+			*port = listener.Port
+		}
+	}
+	return cmp.Or(taking, others)
 }
 
 // connectionEntries returns the one entry of a route for connections.

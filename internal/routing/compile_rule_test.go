@@ -101,3 +101,27 @@ func TestFiltersThatAreTooLong(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsOfRedirectsToHTTPS: a client is sent to the port of a listener that takes the hostname, and to 443 where one there does.
+func TestPortsOfRedirectsToHTTPS(t *testing.T) {
+	const secure = ", protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}"
+	for listeners, wants := range map[string]map[string]int32{
+		"{name: a, port: 8443" + secure: {"x.io": 8443},
+		"{name: a, port: 8443, hostname: admin.io" + secure + ", {name: b, port: 443, hostname: \"*.shop.io\"" + secure: {
+			"admin.io": 8443, "a.shop.io": 443, "other.io": 443,
+		},
+		"{name: a, port: 443, hostname: a.io" + secure + ", {name: b, port: 8443, hostname: \"*.io\"" + secure + ", {name: c, port: 9443, hostname: \"*.b.io\"" + secure: {
+			"a.io": 443, "x.io": 8443, "x.b.io": 8443, "com": 443,
+		},
+		"{name: a, port: 8443, hostname: a.io" + secure + ", {name: b, port: 443" + secure: {"a.io": 443, "x.io": 443},
+		"{name: a, port: 443, hostname: a.io" + secure + ", {name: b, port: 8443" + secure: {"a.io": 443, "x.io": 8443},
+	} {
+		table, _ := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80, protocol: HTTP, httpsRedirect: true}, "+listeners+"]"))
+		for host, want := range wants {
+			match, ok := table.Match(routing.Request{Port: 80, Host: host, Path: "/", Method: "GET"})
+			if !ok || match.Rule.Redirect.Port != want {
+				t.Errorf("%s: %s is sent to %+v, want port %d", listeners, host, match.Rule.Redirect, want)
+			}
+		}
+	}
+}

@@ -33,7 +33,8 @@ type Listener struct {
 	// +optional
 	TLS *ListenerTLS `json:"tls,omitempty"`
 
-	// Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.
+	// Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
+	// if there is one. The listener then has no routes.
 	// +optional
 	HTTPSRedirect bool `json:"httpsRedirect,omitempty"`
 

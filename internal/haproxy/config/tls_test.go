@@ -220,12 +220,15 @@ func TestTLSHeaders(t *testing.T) {
 	if header := got.Header.Get("Strict-Transport-Security"); header != "max-age=31536000; includeSubDomains; preload" {
 		t.Errorf("Strict-Transport-Security is %q", header)
 	}
-	redirect := newClient(t, g.ports[80]).send(get("shop.example.com:8080", "/a?b=c"))
-	if want := fmt.Sprintf("https://shop.example.com:%d/a?b=c", g.ports[443]); redirect.Status != 301 || redirect.Header.Get("Location") != want {
-		t.Errorf("without TLS: got %d to %q, want 301 to %q", redirect.Status, redirect.Header.Get("Location"), want)
-	}
-	if redirect.Header.Get("Strict-Transport-Security") != "" {
-		t.Error("Strict-Transport-Security is sent without TLS")
+	// Each hostname at the port where a listener takes it.
+	for host, port := range map[string]int32{"shop.example.com": 443, "other.example.org": 444} {
+		redirect := newClient(t, g.ports[80]).send(get(host+":8080", "/a?b=c"))
+		if want := fmt.Sprintf("https://%s:%d/a?b=c", host, g.ports[port]); redirect.Status != 301 || redirect.Header.Get("Location") != want {
+			t.Errorf("without TLS: got %d to %q, want 301 to %q", redirect.Status, redirect.Header.Get("Location"), want)
+		}
+		if redirect.Header.Get("Strict-Transport-Security") != "" {
+			t.Error("Strict-Transport-Security is sent without TLS")
+		}
 	}
 }
 
