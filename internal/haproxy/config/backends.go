@@ -236,6 +236,7 @@ func renderSection(in Input, key sectionKey, rule *routing.Rule, connections boo
 		b.WriteString(backendPrefix + s.name + fromRouted + balanceLine(policy, false))
 		b.WriteString(ruleLines(rule, backend))
 		if rule.Affinity != nil {
+			b.WriteString(keptCookie(rule.Affinity.Cookie(backend)))
 			s.settings.CookieKey = BackendName(backend)
 		}
 	}
@@ -290,6 +291,15 @@ func ruleLines(rule *routing.Rule, backend routing.Backend) string {
 		fmt.Fprintf(&b, "\n    dynamic-cookie-key %s\n", BackendName(backend))
 	}
 	return b.String()
+}
+
+// keptCookie puts the cookie of a session back where a filter has removed what the client sent, which is in txn.cookies then: HAProxy looks
+// for it when all rules are done, and takes it away itself.
+func keptCookie(name string) string {
+	before := `^(.*[;,])?[\x09\x20]*` + routing.QuoteRegex(name) + "="
+	condition := "{ var(txn.cookies) -m reg '" + before + "' }"
+	return `    http-request set-var(txn.value) 'var(txn.cookies),regsub("` + before + `",""),regsub("[;,].*$","")' if ` + condition + "\n" +
+		`    http-request add-header cookie "` + strings.ReplaceAll(quoteName(name), "%", "%%") + `=%[var(txn.value)]" if ` + condition + "\n"
 }
 
 func checkLines(check *routing.HealthCheck) string {

@@ -189,6 +189,9 @@ func writeHeaderChange(b *strings.Builder, letter, directive, name string, value
 	has := func(key string) string {
 		return fmt.Sprintf("%s { var(txn.program) -m sub %q }", flagged(flagHeaders), key)
 	}
+	if letter == "q" && name == cookieHeader {
+		fmt.Fprintf(b, "    http-request set-var(txn.cookies) req.fhdr(cookie) if %s\n", has("|#q-cookie|"))
+	}
 	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, has("|#"+letter+"-"+quote(name, inProgram)+"|"))
 	for i := range values {
 		fmt.Fprintf(b, "    %s set-var(txn.value) 'var(txn.program),regsub(\"^.*%s\\x2E%d=\",\"\"),field(1,|),url_dec' if %s\n",

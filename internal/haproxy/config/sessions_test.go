@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,6 +156,47 @@ func testSessionsOfASplit(t *testing.T, rule string) {
 	for range 10 {
 		if endpoint, _ := b.get("/"); endpoint[:1] != "a" {
 			t.Errorf("the session was taken to %s", endpoint)
+		}
+	}
+}
+
+// TestSessionsWithoutCookies: a filter that changes what cookies the backend gets does not end the session, and the backend gets what the
+// filter says.
+func TestSessionsWithoutCookies(t *testing.T) {
+	t.Parallel()
+	servers := func() []config.Server {
+		var all []config.Server
+		for i := range 4 {
+			all = append(all, serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Backend", strconv.Itoa(i))
+				w.Header().Set("Got", strings.Join(r.Header["Cookie"], "|"))
+			}, nil))
+		}
+		return all
+	}
+	for filter, want := range map[string]string{"remove: [cookie]": "", "set: [{name: Cookie, value: a=b}]": "a=b", "add: [{name: Cookie, value: a=b}]": "first=1; last=2|a=b"} {
+		for _, refs := range []string{"[{name: b, port: 80}]", "[{name: b, port: 80}, {name: missing, port: 80, weight: 0}]"} {
+			modifier := "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {" + filter + "}}]"
+			g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{sessionPersistence: {}, `+modifier+`, backendRefs: `+refs+`}]}]
+backends: [{service: b, port: 80}]
+`), func(in *config.Input) {
+				in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, Servers: servers()}
+			})
+			c := newClient(t, g.ports[80])
+			first := c.send(get("x", "/"))
+			cookie, _, _ := strings.Cut(first.Header.Get("Set-Cookie"), ";")
+			for range 10 {
+				got := c.send("GET / HTTP/1.1\r\nHost: x\r\nCookie: first=1; " + cookie + "; last=2\r\n\r\n")
+				if got.Header.Get("Backend") != first.Header.Get("Backend") || got.Header.Get("Set-Cookie") != "" {
+					t.Errorf("%s, %s: the first request got %s, another one %s", filter, refs, first.Header.Get("Backend"), got.Header.Get("Backend"))
+				}
+				if got.Header.Get("Got") != want {
+					t.Errorf("%s, %s: the backend got the cookies %q, want %q", filter, refs, got.Header.Get("Got"), want)
+				}
+			}
 		}
 	}
 }
