@@ -83,6 +83,9 @@ type GatewaySpec struct {
 	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
+	//
+	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400,
+	// 431; over HTTP/2, the stream is reset), answers with more become 502.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -74,8 +74,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="(self.algorithm == 'Header') == has(self.header)",fieldPath=".header",message="header is required for algorithm Header, and not allowed for any other"
 type LoadBalancing struct {
 	// Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy.
-	// SourceIP, URI, Header: always the same endpoint for a client's address, for a path, or for the value of a request
-	// header, as long as the endpoints stay the same.
+	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted proxies say), for a
+	// path, or for the value of a request header, both as filters leave them, as long as the endpoints stay the same.
 	// +optional
 	// +kubebuilder:default=Random
 	Algorithm LoadBalancingAlgorithm `json:"algorithm,omitempty"`

@@ -35,9 +35,9 @@ type RouteFilter struct {
 	DirectResponse *DirectResponse `json:"directResponse,omitempty"`
 
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
-	// answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a
-	// Service; its other errors, such as 411, 413 and 503, have them.
+	// requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or
+	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
+	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
 }
@@ -252,13 +252,13 @@ type CORS struct {
 	// +optional
 	AllowCredentials bool `json:"allowCredentials,omitempty"`
 
-	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all, for requests without credentials.
+	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=9
 	AllowMethods []CORSMethod `json:"allowMethods,omitempty"`
 
-	// The request headers, beside those that are always allowed. "*": all, for requests without credentials.
+	// The request headers, beside those that are always allowed. "*": all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

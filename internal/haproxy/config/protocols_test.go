@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -271,6 +272,32 @@ func (r *recorder) received() string {
 			all = append(all, request)
 		default:
 			return strings.Join(all, "; ")
+		}
+	}
+}
+
+// TestManyHeaders is about what the API says requests and answers may have.
+func TestManyHeaders(t *testing.T) {
+	t.Parallel()
+	shapes := map[string]string{"a hundred": strings.Repeat("X-A: a\r\n", 99), "one more": strings.Repeat("X-A: a\r\n", 100),
+		"15,000 bytes": "X-A: " + strings.Repeat("a", 14900) + "\r\n", "16,000 bytes": "X-A: " + strings.Repeat("a", 16000) + "\r\n"}
+	answering := func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close() //nolint:errcheck // the end of the answer
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+shapes[r.URL.Query().Get("shape")]+"\r\n")
+	}
+	g := startBackends(t, "", "", "", serve(t, answering, nil))
+	for shape, fits := range map[string]bool{"a hundred": true, "one more": false, "15,000 bytes": true, "16,000 bytes": false} {
+		got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\n" + shapes[shape] + "\r\n")
+		if (got.Status == 200) != fits || !fits && got.Status != 400 && got.Status != 431 {
+			t.Errorf("a request with %s headers gets %d", shape, got.Status)
+		}
+		got = newClient(t, g.ports[80]).send(get("x", "/?shape="+url.QueryEscape(shape)))
+		if (got.Status == 200) != fits || !fits && got.Status != 502 {
+			t.Errorf("an answer with %s headers becomes %d", shape, got.Status)
 		}
 	}
 }
