@@ -370,7 +370,7 @@ func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPI
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The methods, beside GET, HEAD and POST, which are always allowed. \"*\": all, for requests without credentials.",
+							Description: "The methods, beside GET, HEAD and POST, which are always allowed. \"*\": all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -389,7 +389,7 @@ func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPI
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The request headers, beside those that are always allowed. \"*\": all, for requests without credentials.",
+							Description: "The request headers, beside those that are always allowed. \"*\": all.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -795,7 +795,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Which requests go to which Services. Names are unique.\n\nWhen several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this object. A request that no rule matches is answered with 404.",
+							Description: "Which requests go to which Services. Names are unique.\n\nWhen several rules match a request, the most specific wins, whatever route it is in: an exact hostname before a wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this object. A request that no rule matches is answered with 404.\n\nA request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400, 431; over HTTP/2, the stream is reset), answers with more become 502.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -877,7 +877,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case.",
+							Description: "The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is another than that of its connection.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1300,7 +1300,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"httpsRedirect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.",
+							Description: "Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443, if there is one. The listener then has no routes.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1393,7 +1393,7 @@ func schema_gateway_api_app_v1_LoadBalancing(ref common.ReferenceCallback) commo
 				Properties: map[string]spec.Schema{
 					"algorithm": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy. SourceIP, URI, Header: always the same endpoint for a client's address, for a path, or for the value of a request header, as long as the endpoints stay the same.",
+							Description: "Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy. SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted proxies say), for a path, or for the value of a request header, both as filters leave them, as long as the endpoints stay the same.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1723,7 +1723,7 @@ func schema_gateway_api_app_v1_RequestRedirect(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the query stays in any case.",
+				Description: "RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy (spec.trustedProxies) sent them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"scheme": {
@@ -1748,7 +1748,7 @@ func schema_gateway_api_app_v1_RequestRedirect(ref common.ReferenceCallback) com
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The port. Empty: the well-known one of the scheme if a scheme is given, else that of the listener.",
+							Description: "The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's, unless a trusted proxy says otherwise.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1895,7 +1895,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 					},
 					"cors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},

@@ -18,9 +18,9 @@ type CORSApplyConfiguration struct {
 	AllowOrigins []appv1.CORSOrigin `json:"allowOrigins,omitempty"`
 	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the user.
 	AllowCredentials *bool `json:"allowCredentials,omitempty"`
-	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all, for requests without credentials.
+	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all.
 	AllowMethods []appv1.CORSMethod `json:"allowMethods,omitempty"`
-	// The request headers, beside those that are always allowed. "*": all, for requests without credentials.
+	// The request headers, beside those that are always allowed. "*": all.
 	AllowHeaders []appv1.CORSHeaderName `json:"allowHeaders,omitempty"`
 	// The headers of the answer that pages may read, beside those that are always allowed. "*": all, for requests without
 	// credentials.

@@ -27,6 +27,9 @@ type GatewaySpecApplyConfiguration struct {
 	// wildcard (the longer one first) before none; then an Exact path before a RegularExpression before a PathPrefix; then
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
+	//
+	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400,
+	// 431; over HTTP/2, the stream is reset), answers with more become 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
@@ -37,7 +40,8 @@ type GatewaySpecApplyConfiguration struct {
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
 	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
-	// X-Forwarded-For, -Host, -Port and -Proto in any case.
+	// X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is
+	// another than that of its connection.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come

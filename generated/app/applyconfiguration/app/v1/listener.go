@@ -27,7 +27,8 @@ type ListenerApplyConfiguration struct {
 	Hostname *appv1.Hostname `json:"hostname,omitempty"`
 	// How to speak TLS. Required for protocol HTTPS.
 	TLS *ListenerTLSApplyConfiguration `json:"tls,omitempty"`
-	// Answer every request with a redirect (301) to the same URL with HTTPS. The listener then has no routes.
+	// Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
+	// if there is one. The listener then has no routes.
 	HTTPSRedirect *bool `json:"httpsRedirect,omitempty"`
 	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection
 	// without is closed. Only for ports that nobody but a load balancer can reach.

@@ -27,9 +27,9 @@ type RouteFilterApplyConfiguration struct {
 	// Answer with a fixed text.
 	DirectResponse *DirectResponseApplyConfiguration `json:"directResponse,omitempty"`
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS: a match of the rule by method must not leave them out. Errors that the proxy
-	// answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a
-	// Service; its other errors, such as 411, 413 and 503, have them.
+	// requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or
+	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
+	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 }
 
