@@ -30,6 +30,11 @@ var ruleParts = []string{
 	`{matches: [{path: {value: %s}}], filters: [{type: DirectResponse, directResponse: {statusCode: 418, body: short}}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: DirectResponse, directResponse: {statusCode: 204}}, {type: CORS, cors: {allowOrigins: ["https://a.io"], allowCredentials: true, allowMethods: ["*"]}}]}`,
 	`{matches: [{path: {value: %s}}], filters: [{type: CORS, cors: {allowOrigins: ["*"], exposeHeaders: [X-C]}}], backendRefs: [{name: one, port: 80}]}`,
+	`{matches: [{path: {value: %s}}], filters: [{type: CORS, cors: {allowOrigins: ["https://*.io"]}}], retry: {codes: [503]}, backendRefs: [{name: two, port: 80}]}`,
+	`{matches: [{path: {type: RegularExpression, value: "%s.*"}}], retry: {attempts: 1}, backendRefs: [{name: two, port: 80}]}`,
+	`{matches: [{path: {type: Exact, value: %s}, method: POST}, {path: {value: /a}, headers: [{name: X-B, value: b}]}], backendRefs: [{name: missing, port: 80}]}`,
+	`{matches: [{path: {value: %s}}], sessionPersistence: {}, backendRefs: [{name: one, port: 80, weight: 0}, {name: two, port: 80}]}`,
+	`{matches: [{path: {value: %s}}], filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: x=y}]}}], sessionPersistence: {}, backendRefs: [{name: two, port: 80}]}`,
 }
 
 var (
@@ -105,10 +110,12 @@ func TestDiffProperty(t *testing.T) {
 // partRequests are requests that the rules of parts tell apart.
 func partRequests() []string {
 	var requests []string
+	cookie := (&routing.Affinity{Name: "gateway-session"}).Cookie(routing.Backend{Service: "one", Port: 80})
 	for _, host := range []string{"a.io", "x.io", "x.b.io", "other"} {
 		for _, path := range []string{"/", "/a", "/a/b/c?q=one", "/c?q=two"} {
 			for _, rest := range []string{"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", "GET %s HTTP/1.1\r\nHost: %s\r\nX-A: one\r\nX-B: b\r\nOrigin: https://a.io\r\n\r\n",
 				"OPTIONS %s HTTP/1.1\r\nHost: %s\r\nOrigin: https://a.io\r\nAccess-Control-Request-Method: PUT\r\n\r\n",
+				"GET %s HTTP/1.1\r\nHost: %s\r\nX-B: b\r\nCookie: a=b; " + cookie + "=1\r\n\r\n",
 				"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 6\r\n\r\nabcdef"} {
 				requests = append(requests, fmt.Sprintf(rest, path, host))
 			}
