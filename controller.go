@@ -327,9 +327,8 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 
 // observe collects what the status of a Gateway depends on.
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
-	_, problems := routing.Compile(&gateway.Spec)
 	observed := status.Observed{
-		Problems:   problems,
+		Problems:   routing.Problems(&gateway.Spec),
 		Backends:   map[string]*corev1.Service{},
 		Service:    made.Service,
 		Deployment: made.Deployment,

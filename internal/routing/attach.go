@@ -97,7 +97,7 @@ func (c *compiler) attachTo(listener *Listener, a attachment) bool {
 			continue
 		}
 		fits = true
-		if a.touched != nil && !a.touched[string(hostname)] {
+		if c.onlyProblems || a.touched != nil && !a.touched[string(hostname)] {
 			continue
 		}
 		for _, entry := range a.entries {

@@ -36,6 +36,8 @@ type compiler struct {
 	routes []compiledRoute
 	// touched are the hosts of listeners for requests that are made anew, as some route of theirs is another one. Nil stands for all.
 	touched map[string]bool
+	// onlyProblems says that nobody wants the table.
+	onlyProblems bool
 }
 
 func newCompiler(spec *appv1.GatewaySpec, before Compiled) *compiler {

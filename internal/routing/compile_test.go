@@ -206,8 +206,12 @@ func TestCompileProblems(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, got := routing.Compile(parseSpec(t, listeners+test.routes)); !reflect.DeepEqual(got, test.want) {
+			spec := parseSpec(t, listeners+test.routes)
+			if _, got := routing.Compile(spec); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			if got := routing.Problems(spec); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("without the table, got %+v, want %+v", got, test.want)
 			}
 		})
 	}

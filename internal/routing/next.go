@@ -39,6 +39,15 @@ func Compile(spec *appv1.GatewaySpec) (Table, []Problem) {
 	return compiled.Table, compiled.Problems
 }
 
+// Problems returns those that Compile does, without a table, which has an entry for each match of a route with each of its hostnames at each
+// of its listeners: a spec of 50 KB can ask for millions.
+func Problems(spec *appv1.GatewaySpec) []Problem {
+	compiler := newCompiler(spec, Compiled{})
+	compiler.onlyProblems = true
+	compiler.compile(spec)
+	return compiler.problems
+}
+
 // Next makes the same as Compile, and shares with an earlier result the rules of routes that are as they were, and the hosts of such
 // routes. The specs of both must not be changed any more.
 func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
@@ -88,6 +97,9 @@ func (c *compiler) compileRoutes(routes []appv1.Route) {
 			}
 			touch(route)
 			compiled = compileRoute(route)
+		}
+		if c.onlyProblems {
+			compiled.entries = nil
 		}
 		compiled.route = route // The earlier spec need not be kept.
 		c.routes = append(c.routes, compiled)

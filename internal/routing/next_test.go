@@ -39,6 +39,9 @@ func TestNext(t *testing.T) {
 		if !reflect.DeepEqual(compiled.Table, table) || !reflect.DeepEqual(compiled.Problems, problems) {
 			t.Fatalf("seed %d, edit %d: another table than by itself", g.Seed, i)
 		}
+		if alone := routing.Problems(&spec); !reflect.DeepEqual(alone, problems) {
+			t.Fatalf("seed %d, edit %d: without the table, the problems are %v, want %v", g.Seed, i, alone, problems)
+		}
 		again := compiled.Next(&spec)
 		if !slices.Equal(hosts(&again.Table), hosts(&compiled.Table)) {
 			t.Fatalf("seed %d, edit %d: without an edit, other hosts", g.Seed, i)
