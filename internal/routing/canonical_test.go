@@ -60,17 +60,19 @@ func TestCanonicalPath(t *testing.T) {
 // for the property test.
 func TestTranslateRegex(t *testing.T) {
 	for expression, want := range map[string]string{
-		"":                   "(?:)",
-		"/a.b":               `(?:(?:\x2Fa)[^\x0A]b)`,
-		"a|b":                `[a-b]`,
-		".*ab.*cd.*e":        `(?:(?>[^\x0A]*?(?:ab))(?>[^\x0A]*?(?:cd))(?:[^\x0A]*)e)`,
-		"(?i)k1":             `(?:[Kk]1)`,
-		"[^a-z]":             `[\x00-\x09\x0B-\x60\x7B-\xFF]`,
-		"(ab)?(a)*":          `(?:(?:(?:ab)?)(?:a*))`,
-		"a{2,3}":             `(?:a{2,3})`,
-		"^a$":                `(?:(?:(?<=\x0A))a(?:(?=\x0A)))`,
-		`\Q"%[src]'\E`:       `(?:\x22\x25\x5Bsrc\x5D\x27)`,
-		`[^\x00-\x{10FFFF}]`: "(?!)",
+		"":                    "(?:)",
+		"/a.b":                `(?:(?:\x2Fa)[^\x0A]b)`,
+		"a|b":                 `[a-b]`,
+		".*ab.*cd.*e":         `(?:(?>[^\x0A]*?(?:ab))(?>[^\x0A]*?(?:cd))(?:[^\x0A]*)e)`,
+		"(?i)k1":              `(?:[Kk]1)`,
+		"[^a-z]":              `[\x00-\x09\x0B-\x60\x7B-\xFF]`,
+		"(ab)?(a)*":           `(?:(?:(?:ab)?)(?:a*))`,
+		"a{2,3}":              `(?:a{2,3})`,
+		"^a$":                 `(?:(?:(?<=\x0A))a(?:(?=\x0A)))`,
+		`\Q"%[src]'\E`:        `(?:\x22\x25\x5Bsrc\x5D\x27)`,
+		`[^\x00-\x{10FFFF}]`:  "(?!)",
+		`[\x{80}-\x{10FFFF}]`: `[\x80-\xFF]`,
+		`(?i)[y-\x{00FF}]`:    `[Y-Zy-\xFF]`,
 	} {
 		got, err := routing.TranslateRegex(expression)
 		if err != nil || got != want {
@@ -92,9 +94,25 @@ func TestTranslateRegex(t *testing.T) {
 		"a{1001}":                   "invalid repeat count",
 		"(?:[a-z]{100}){9}":         "it is too large",
 		strings.Repeat("[^a]", 400): "it is too",
+		`\pL`:                       "invalid escape sequence",
+		`(?i)[a-\x{1FFFF}]`:         `no character above \xFF`,
+		`(?s-m:(?mi)\x{0100})`:      `no character above \xFF`,
 	} {
 		if got, err := routing.TranslateRegex(expression); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20s: got %.20s, %v, want an error with %q", expression, got, err, want)
 		}
+	}
+}
+
+// BenchmarkTranslateRegex has what takes longest to read in 1,024 bytes: the operator reads the expressions of all namespaces, and a Gateway has
+// room for a thousand. TestTranslateRegex has those that are refused because they would take a hundred times as long.
+func BenchmarkTranslateRegex(b *testing.B) {
+	for _, part := range []string{`(?i)[b-\xFF]|`, `(?i)[b-\777]`, "(?i)[^k]|", "(a{0,30}){0,30}", "a|ab|", "(", `\w\W`} {
+		expression := strings.Repeat(part, 1024/len(part))
+		b.Run(part, func(b *testing.B) {
+			for b.Loop() {
+				_, _ = routing.TranslateRegex(expression) // some are too large
+			}
+		})
 	}
 }

@@ -103,7 +103,7 @@ func regexMatches(expression, value string) bool {
 	for i := range len(value) {
 		characters[i] = rune(value[i])
 	}
-	parsed, err := syntax.Parse(expression, syntax.Perl)
+	parsed, err := syntax.Parse(expression, regexSyntax)
 	if err != nil {
 		panic(err) // Compile leaves out what does not parse
 	}
