@@ -242,7 +242,10 @@ func TestForgedHeadersAreRemoved(t *testing.T) {
 	g := startGateway(t, parseWorld(t, shopWorld))
 	c := newClient(t, g.ports[81])
 	many := strings.Repeat("X-A: "+strings.Repeat("a", 100)+"\r\n", 40)
-	for _, header := range []string{"Client-Cert", "client_cert", "X-SSL-Client-Subject", "X-SSL-Client-", "x_ssl-client_a", "X-Forwarded_For", "HTTP2-Settings"} {
+	for _, header := range []string{
+		"Client-Cert", "client_cert", "client.cert", "Client-Cert-Chain", "client_cert.chain", "X-SSL-Client-Subject", "X-SSL-Client-", "x_ssl-client_a",
+		"x.ssl.client.a", "X-Forwarded_For", "X.Forwarded.For", "X-Forwarded.User", "HTTP2-Settings",
+	} {
 		forged := header + ": forged\r\n"
 		for _, lines := range []string{forged + "Host: inner\r\n", "Host: inner\r\n" + forged, "Host: inner\r\n" + many + forged, many + forged + "Host: inner\r\n" + many} {
 			got := c.send("GET / HTTP/1.1\r\n" + lines + "\r\n")

@@ -87,8 +87,10 @@ var claims = []struct {
 	{"X-Forwarded-For", "192.0.2.1", appv1.ValueMatchExact, "192.0.2.1"},
 	{"X-Forwarded-User", "a", appv1.ValueMatchExact, "a"},
 	{"X_Forwarded-User", "a", appv1.ValueMatchExact, "a"},
+	{"X.Forwarded.User", "a", appv1.ValueMatchExact, "a"},
 	{"Forwarded", "for=192.0.2.1", appv1.ValueMatchExact, "for=192.0.2.1"},
 	{"Client-Cert", "a", appv1.ValueMatchExact, "a"},
+	{"Client-Cert-Chain", "a", appv1.ValueMatchExact, "a"},
 	{"X-SSL-Client-S-DN", "a", appv1.ValueMatchExact, "a"},
 }
 

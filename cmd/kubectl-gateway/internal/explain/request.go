@@ -86,7 +86,7 @@ const (
 )
 
 // notBelieved are the headers that HAProxy removes before it looks for a route, whatever they say.
-var notBelieved = regexp.MustCompile(`^(forwarded|x[-_]forwarded[-_].*|http2-settings|client[-_]cert|x[-_]ssl[-_]client[-_].*)$`)
+var notBelieved = regexp.MustCompile(`^(forwarded|x[-_.]forwarded[-_.].*|http2-settings|client[-_.]cert([-_.]chain)?|x[-_.]ssl[-_.]client[-_.].*)$`)
 
 // isTrusted says whether the client is taken for a proxy that is trusted: where there are any.
 func isTrusted(table routing.Table) bool { return len(table.TrustedProxies) > 0 }
@@ -104,7 +104,7 @@ func (r request) claims() bool {
 // forward makes the headers those that HAProxy looks for a route by. The two that name the client are missing: it is not known.
 func (r request) forward(listener *routing.Listener, trusted bool) {
 	for name := range r.Header {
-		believed := trusted && strings.HasPrefix(name, forwardedPrefix) && !strings.Contains(name, "_") && name != forwardedFor
+		believed := trusted && strings.HasPrefix(name, forwardedPrefix) && !strings.ContainsAny(name, "_.") && name != forwardedFor
 		if !believed && notBelieved.MatchString(name) {
 			delete(r.Header, name)
 		}
