@@ -159,7 +159,7 @@ type HeaderMatch struct {
 	Type ValueMatchType `json:"type,omitempty"`
 
 	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them;
-	// Client-Cert and X-SSL-Client-* never match.
+	// Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.
 	// +required
 	Name HeaderName `json:"name"`
 
