@@ -130,7 +130,8 @@ const (
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
 // which HAProxy 2.6 lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
 // pass for a path. HAProxy 2.6 accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
-// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/".
+// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy 2.6 finds none in "GET example.com/a"
+// either, of which backends may see one.
 //
 // An odd path grows to up to five times its length on the way.
 //
@@ -159,6 +160,7 @@ var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }
     tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }
     tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }
+    tcp-request content accept if !{ path -m found } !{ url -m reg '^(\*|[^/?]+://[^/?]*(\?.*)?)$' }
     tcp-request content set-var(txn.given) var(txn.given),host_only,regsub(\.$,)
     tcp-request content accept if { var(txn.given) -m len gt 253 }
     tcp-request content set-var(txn.host) var(txn.given)

@@ -55,6 +55,8 @@ func TestSmuggling(t *testing.T) {
 		"two requests in a row, as they should be":                   {get("x", "/a") + get("x", "/b"), "200 200", `GET /a ""; GET /b ""`},
 		"GET with a body":                                            {"GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na" + get("x", "/b"), "200 200", `GET /a "a"; GET /b ""`},
 		"Host twice":                                                 {"GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", "400", ""},
+		"a path behind the host":                                     {"GET x/smuggled HTTP/1.1\r\nHost: x\r\n\r\n", "400", ""},
+		"a path behind an asterisk":                                  {"GET */smuggled HTTP/1.1\r\nHost: x\r\n\r\n", "400", ""},
 		"Connection names Host":                                      {"GET /a HTTP/1.1\r\nHost: x\r\nConnection: Host\r\n\r\n", "200", `GET /a ""`},
 	}
 	for name, test := range tests {
