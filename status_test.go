@@ -197,6 +197,55 @@ func TestReportsOfGonePodsArePruned(t *testing.T) {
 	f.expectWrites(f.mustSync())
 }
 
+// TestForgedReports: a proxy that was taken over may write anything into the status of its Gateway. The operator does not undo its own work, or
+// work without end, for that.
+func TestForgedReports(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.setPods(1)
+	forge := func(pods ...string) {
+		t.Helper()
+		forged := applyappv1.GatewayStatus().WithProxies(applyappv1.ProxyStatus().WithPod("a").WithObservedGeneration(1))
+		for _, pod := range pods {
+			forged.WithProxies(applyappv1.ProxyStatus().WithPod(pod))
+		}
+		_, err := f.gateways.AppV1().Gateways("web").ApplyStatus(ctx, applyappv1.Gateway("shop", "web").WithStatus(forged), metav1.ApplyOptions{FieldManager: "a"})
+		must(t, err)
+	}
+	forge("gateway-operator", strings.Repeat("a", 200), "a\nb", "ä", "a b")
+	f.mustSync()
+	f.expectCondition("Programmed=True Programmed: 1 of 1 ready proxies run generation 1")
+	f.expectWrites(f.mustSync())
+
+	var pods []string
+	for i := range 100 {
+		pods = append(pods, fmt.Sprint("shop-gateway-", i))
+	}
+	forge(pods...)
+	if writes := f.mustSync(); len(writes) > 20 {
+		t.Errorf("a sync made %d writes", len(writes))
+	}
+}
+
+// TestManyReportsOfGonePodsArePruned in several syncs, each of which changes what makes for the next.
+func TestManyReportsOfGonePodsArePruned(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.setPods(1)
+	f.report("a", 1, "")
+	for i := range 25 {
+		f.report(fmt.Sprint("gone-", i), 1, "")
+	}
+	for syncs := 0; len(f.mustSync()) > 0; syncs++ {
+		if syncs > 25 {
+			t.Fatal("there is no end to it")
+		}
+	}
+	if proxies := f.gateway().Status.Proxies; len(proxies) != 1 || proxies[0].Pod != "a" {
+		t.Errorf("the proxies are %v, want a only", proxies)
+	}
+}
+
 func TestDeletedGatewaysAreLeftAlone(t *testing.T) {
 	deleted := metav1.Now()
 	f := newFixture(t, newGateway(func(gateway *appv1.Gateway) {

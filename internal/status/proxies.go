@@ -8,6 +8,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/resources"
@@ -152,9 +153,16 @@ func whyPodsAreMissing(deployment *k8sappsv1.Deployment) string {
 	return ""
 }
 
+// maxGone bounds what one look at a Gateway asks of the API server.
+const maxGone = 10
+
 // GoneProxies returns the pods in status.proxies that do not exist any more, whose entries should be removed. A pod that
 // has just started may report before its endpoint is seen. So nothing counts as gone until as many endpoints are alive
 // as the Deployment has pods: then every pod is accounted for.
+//
+// Their names are taken for those of field managers, and are not to be trusted: whoever has the token of one proxy can write any. The names of a
+// Deployment's pods are DNS labels. There are maxGone at most: where an entry stays, it was somebody else who wrote it, and where they go, the
+// change makes for another look.
 func GoneProxies(gateway *appv1.Gateway, observed Observed) []string {
 	proxies := endpointsOf(observed.Slices)
 	if observed.Deployment == nil || int(observed.Deployment.Status.Replicas) != len(proxies.alive) {
@@ -162,7 +170,8 @@ func GoneProxies(gateway *appv1.Gateway, observed Observed) []string {
 	}
 	var gone []string
 	for _, report := range gateway.Status.Proxies {
-		if !slices.Contains(proxies.all, report.Pod) {
+		isName := len(validation.IsDNS1123Label(report.Pod)) == 0 && report.Pod != resources.FieldManager
+		if isName && len(gone) < maxGone && !slices.Contains(proxies.all, report.Pod) {
 			gone = append(gone, report.Pod)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/resources"
 	"gateway/test/internal/testenv"
@@ -285,6 +287,39 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 		}
 		if text := fmt.Sprintf("%+v", gateway.Status); strings.Contains(text, "ghost") || strings.Contains(text, "192.0.2.1") || programmed.Status == metav1.ConditionTrue {
 			t.Errorf("the status shows something of another namespace: %s", text)
+		}
+		return nil
+	})
+}
+
+// TestForgedReportsComeToNothing: whoever has the token of a proxy may write what they like into the status of its Gateway, also reports of pods
+// whose names are those of other writers, or of none. The operator neither removes its own part for them, nor goes on for ever.
+func TestForgedReportsComeToNothing(t *testing.T) {
+	installOperator(t)
+	newNamespace(t, "forged")
+	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."),
+		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
+		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=forged")
+	agent := as(t, "forged", newAgent(t, newGateway(t, "forged", gatewayName, 80)))
+	status := applyappv1.GatewayStatus().WithReplicas(7)
+	for _, pod := range []string{resources.FieldManager, strings.Repeat("a", 200), "a\nb"} {
+		status.WithProxies(applyappv1.ProxyStatus().WithPod(pod))
+	}
+	_, err := agent.App.AppV1().Gateways("forged").ApplyStatus(t.Context(), applyappv1.Gateway(gatewayName, "forged").WithStatus(status),
+		metav1.ApplyOptions{FieldManager: "forger", Force: true})
+	must(t, err)
+	var last string
+	var since time.Time
+	testenv.Eventually(t, soon, "the status stays as it is", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways("forged").Get(ctx, gatewayName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if gateway.ResourceVersion != last {
+			last, since = gateway.ResourceVersion, time.Now()
+		}
+		if len(gateway.Status.Conditions) != 3 || gateway.Status.Replicas != 0 || time.Since(since) < 2*time.Second {
+			return fmt.Errorf("%v ago it became %+v", time.Since(since), gateway.Status)
 		}
 		return nil
 	})
