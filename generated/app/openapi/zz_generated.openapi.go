@@ -438,7 +438,7 @@ func schema_gateway_api_app_v1_ClientValidation(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClientValidation says whose certificates clients have to show.\n\nThe backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names is removed.",
+				Description: "ClientValidation says whose certificates clients have to show.\n\nThe backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as Client-Cert-Chain, is removed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"caCertificateRefs": {
@@ -1178,7 +1178,7 @@ func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them; Client-Cert and X-SSL-Client-* never match.",
+							Description: "The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them; Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

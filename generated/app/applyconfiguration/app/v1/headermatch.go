@@ -17,7 +17,7 @@ type HeaderMatchApplyConfiguration struct {
 	// Unicode.
 	Type *appv1.ValueMatchType `json:"type,omitempty"`
 	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them;
-	// Client-Cert and X-SSL-Client-* never match.
+	// Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.
 	Name *appv1.HeaderName `json:"name,omitempty"`
 	// The value; case matters. A header that comes several times counts as one whose values are joined by commas (RFC
 	// 9110, section 5.2).
