@@ -65,7 +65,7 @@ func keyOf(backend routing.Backend, rule *routing.Rule, connections bool) sectio
 	if connections {
 		key.suffix = ".tcp"
 	} else if rule.Retry != nil || rule.Affinity != nil {
-		key.suffix = "." + hashText(ruleLines(rule, backend))[:8]
+		key.suffix = "." + hashText(ruleLines(rule, backend))
 	}
 	return key
 }

@@ -111,6 +111,27 @@ func TestSessionsOfTwoServices(t *testing.T) {
 	}
 }
 
+// TestSessionsOfTwoAuthors: nobody can write a rule that has the section of another's. The hashes of these two begin with the same 32 bits,
+// for which it takes some 70,000 tries.
+func TestSessionsOfTwoAuthors(t *testing.T) {
+	t.Parallel()
+	g, _ := startSessions(t, `[
+    {matches: [{path: {value: /a}}], sessionPersistence: {sessionName: s33299}, backendRefs: [{name: b, port: 80}]},
+    {matches: [{path: {value: /b}}], sessionPersistence: {sessionName: s60590}, backendRefs: [{name: b, port: 80}]}]`)
+	for path, name := range map[string]string{"/a": "s33299", "/b": "s60590"} {
+		if got := newClient(t, g.ports[80]).send(get("x", path)); !strings.HasPrefix(got.Header.Get("Set-Cookie"), name+"-") {
+			t.Errorf("%s: got the cookie %q, want one of %s", path, got.Header.Get("Set-Cookie"), name)
+		}
+	}
+	beginnings := map[string]bool{}
+	for section := range config.Render(g.in).Servers.All() {
+		beginnings[section[:len("b_80.01234567")]] = true
+	}
+	if len(beginnings) != 1 {
+		t.Errorf("the names of the sections begin with %v: find another two rules", beginnings)
+	}
+}
+
 // TestSessionsOfASplit: who was sent to one Service stays there, whatever its weight.
 func TestSessionsOfASplit(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,7 @@ var (
 		`defaults (common|routing from common|routed from common|connections)|` +
 		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
 		`backend (no-(route|backend) from common|(answer|spare-[0-9]+) from routed|` +
-		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{8})? from routed|\.tcp from connections)))$`)
+		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-files",
