@@ -142,6 +142,14 @@ func TestSpecReachesTheService(t *testing.T) {
 	}
 }
 
+// TestARenamedListener: the Service stays as it is, and connections to it go on.
+func TestARenamedListener(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	f.settle()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Listeners[0].Name = "renamed" })
+	f.expectWrites(f.mustSync(), "patch gateways/status shop")
+}
+
 func TestDriftIsRepaired(t *testing.T) {
 	kubectl := metav1.PatchOptions{FieldManager: "kubectl"}
 	drifts := map[string]struct {

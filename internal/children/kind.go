@@ -94,6 +94,16 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	return k.update(ctx, gateway, kept(current), wanted, desired)
 }
 
+// seen returns the child of a Gateway as it was last seen, nil if there is none.
+func (k *kind[T, A]) seen(gateway *appv1.Gateway) T {
+	var none T
+	cached, exists, err := k.cache.GetByKey(gateway.Namespace + "/" + resources.ChildName(gateway.Name))
+	if err != nil || !exists || !metav1.IsControlledBy(cached.(T), gateway) {
+		return none // ensure tells an error
+	}
+	return cached.(T)
+}
+
 // update is ensure for a child that exists; wanted is the digest that it should have.
 func (k *kind[T, A]) update(
 	ctx context.Context, gateway *appv1.Gateway, current T, wanted string, desired A,

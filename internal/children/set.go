@@ -95,7 +95,7 @@ func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error
 	note(s.roles.name, written, err)
 	_, written, err = s.roleBindings.ensure(ctx, gateway, resources.DesiredRoleBinding(gateway))
 	note(s.roleBindings.name, written, err)
-	result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway))
+	result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway, s.services.seen(gateway)))
 	note(s.services.name, written, err)
 	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
 	note(s.budgets.name, written, err)

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -28,7 +30,7 @@ func children(gateway *appv1.Gateway) []any {
 		DesiredServiceAccount(gateway),
 		DesiredRole(gateway),
 		DesiredRoleBinding(gateway),
-		DesiredService(gateway),
+		DesiredService(gateway, nil),
 		DesiredPodDisruptionBudget(gateway),
 		DesiredDeployment(gateway, testOptions),
 	}
@@ -81,8 +83,46 @@ func TestListenersChangeNoPod(t *testing.T) {
 	if after := DesiredDeployment(gateway, testOptions); !reflect.DeepEqual(before, after) {
 		t.Error("a new listener changed the Deployment: HAProxy opens ports without a new pod")
 	}
-	if ports := DesiredService(gateway).Spec.Ports; len(ports) != 3 || *ports[2].Port != 81 {
+	if ports := DesiredService(gateway, nil).Spec.Ports; len(ports) != 3 || *ports[2].Port != 81 {
 		t.Errorf("the Service has ports %+v, want the new one, 81, as the third", ports)
+	}
+}
+
+// TestPortsKeepTheirNames: kube-proxy refuses connections to a port that gets another name, until it hears of endpoints with it.
+func TestPortsKeepTheirNames(t *testing.T) {
+	live := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP},
+		{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP},
+		{Name: "quic", Port: 8443, Protocol: corev1.ProtocolUDP},
+		{Name: "port-8443", Port: 8444, Protocol: corev1.ProtocolTCP},
+	}}}
+	type listeners []appv1.Listener
+	for name, test := range map[string]struct {
+		listeners listeners
+		live      *corev1.Service
+		want      string
+	}{
+		"there is no Service yet":           {listeners{{Name: "a", Port: 80}, {Name: "b", Port: 80}, {Name: "c", Port: 443}}, nil, "a=80 c=443"},
+		"a listener is renamed":             {listeners{{Name: "web", Port: 80}, {Name: "https", Port: 443}}, live, "http=80 https=443"},
+		"listeners swap their names":        {listeners{{Name: "https", Port: 80}, {Name: "http", Port: 443}}, live, "http=80 https=443"},
+		"another comes before, on the port": {listeners{{Name: "shop", Port: 443}, {Name: "https", Port: 443}}, live, "https=443"},
+		"a listener comes on a port":        {listeners{{Name: "alt", Port: 8080}, {Name: "http", Port: 80}}, live, "alt=8080 http=80"},
+		"it has the name of a port's":       {listeners{{Name: "web", Port: 80}, {Name: "http", Port: 8080}}, live, "http=80 port-8080=8080"},
+		"a UDP port is another one":         {listeners{{Name: "tls", Port: 8443}}, live, "tls=8443"},
+		"no other name is left for it": {
+			listeners{{Name: "a", Port: 443}, {Name: "https", Port: 8443}, {Name: "b", Port: 8444}}, live,
+			"https=443 port-8444=8443 port-8443=8444",
+		},
+		"a listener moves to another port":   {listeners{{Name: "http", Port: 8080}}, live, "http=8080"},
+		"another one takes its port as well": {listeners{{Name: "http", Port: 8080}, {Name: "old", Port: 80}}, live, "port-8080=8080 http=80"},
+	} {
+		var got []string
+		for _, port := range DesiredService(&appv1.Gateway{Spec: appv1.GatewaySpec{Listeners: test.listeners}}, test.live).Spec.Ports {
+			got = append(got, fmt.Sprintf("%s=%d", *port.Name, *port.Port))
+		}
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%s: got the ports %s, want %s", name, got, test.want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -8,27 +10,76 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// DesiredService is the Service in front of the proxies: one port for each port of the listeners, named after the first
-// listener that has it.
-func DesiredService(gateway *appv1.Gateway) *corev1ac.ServiceApplyConfiguration {
+// DesiredService is the Service in front of the proxies: one port for each port of the listeners. live is the Service that there is,
+// nil for none: its ports keep their names.
+func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	spec := corev1ac.ServiceSpec().
 		WithType(gateway.Spec.Service.Type).
 		WithSelector(selectorLabels(gateway.Name))
-	seen := map[int32]bool{}
-	for _, listener := range gateway.Spec.Listeners {
-		if seen[listener.Port] {
-			continue
-		}
-		seen[listener.Port] = true
+	ports := listenerPorts(gateway)
+	names := portNames(ports, live)
+	for _, port := range ports {
 		spec.WithPorts(corev1ac.ServicePort().
-			WithName(string(listener.Name)).
+			WithName(names[port.number]).
 			WithProtocol(corev1.ProtocolTCP).
-			WithPort(listener.Port).
-			WithTargetPort(intstr.FromInt32(listener.Port)))
+			WithPort(port.number).
+			WithTargetPort(intstr.FromInt32(port.number)))
 	}
 	return corev1ac.Service(ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithAnnotations(gateway.Spec.Service.Annotations).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(spec)
+}
+
+// listenerPort is a port of listeners, and the name of the first of them.
+type listenerPort struct {
+	number   int32
+	listener string
+}
+
+func listenerPorts(gateway *appv1.Gateway) []listenerPort {
+	var ports []listenerPort
+	seen := map[int32]bool{}
+	for _, listener := range gateway.Spec.Listeners {
+		if !seen[listener.Port] {
+			seen[listener.Port] = true
+			ports = append(ports, listenerPort{listener.Port, string(listener.Name)})
+		}
+	}
+	return ports
+}
+
+// portNames are the names of the Service's ports, by their numbers. A port is named after its listener, and keeps that name whatever becomes
+// of the listener: kube-proxy finds the endpoints of a port by its name, and refuses connections until there are some of a new one.
+func portNames(ports []listenerPort, live *corev1.Service) map[int32]string {
+	names, taken := map[int32]string{}, map[string]bool{}
+	for _, port := range ports {
+		if name := liveName(port.number, live); name != "" {
+			names[port.number], taken[name] = name, true
+		}
+	}
+	for _, port := range ports {
+		if names[port.number] != "" {
+			continue
+		}
+		name := port.listener
+		for n := port.number; taken[name]; n++ {
+			name = fmt.Sprintf("port-%d", n)
+		}
+		names[port.number], taken[name] = name, true
+	}
+	return names
+}
+
+// liveName is the name of a port in the Service, "" if it has none.
+func liveName(number int32, live *corev1.Service) string {
+	if live != nil {
+		for _, port := range live.Spec.Ports {
+			if port.Port == number && port.Protocol == corev1.ProtocolTCP {
+				return port.Name
+			}
+		}
+	}
+	return ""
 }

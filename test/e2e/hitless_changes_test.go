@@ -71,6 +71,26 @@ func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 	}
 }
 
+// changeListeners renames the listener of a port, has another one of the port come before it, and takes that away. Between the changes
+// kube-proxy, which works once a second at most, comes to rest: then it takes up each part of a change by itself.
+func (h *hitless) changeListeners(t *testing.T) {
+	t.Helper()
+	listener := func(name, hostname string) appv1.Listener {
+		return appv1.Listener{Name: appv1.Name(name), Port: 80, Protocol: appv1.ProtocolHTTP, Hostname: appv1.Hostname(hostname)}
+	}
+	for range 3 {
+		for _, listeners := range [][]appv1.Listener{
+			{listener("renamed", "")},
+			{listener("other", "other.example.com"), listener("renamed", "")},
+			{listener("http", "")},
+		} {
+			h.patch(t, map[string]any{"listeners": append(listeners, httpsListener("https", host, "web-tls"))})
+			waitProgrammed(t, h.namespace)
+			pause(t, 1500*time.Millisecond)
+		}
+	}
+}
+
 func (h *hitless) renewCertificates(t *testing.T) {
 	t.Helper()
 	wakeKubelet(t, h.namespace)

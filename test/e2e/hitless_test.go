@@ -35,6 +35,7 @@ func TestHitless(t *testing.T) {
 	h.during(t, "weight edits", noEnd, h.editWeights)
 	h.during(t, "new Services", noEnd, func(t *testing.T) { t.Helper(); h.addServices(t, nil) })
 	h.during(t, "new Services with retries (reloads)", h.afterDrain(), func(t *testing.T) { t.Helper(); h.addServices(t, &appv1.RouteRetry{}) })
+	h.during(t, "listener renames", h.afterDrain(), h.changeListeners)
 	h.during(t, "certificate renewals", h.afterDrain(), h.renewCertificates)
 	h.during(t, "backend rollouts", inOrder, h.rollOutBackend)
 	h.during(t, "backend scaled 1 to 20 to 1", inOrder, h.scaleBackend)

@@ -174,7 +174,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	_, accountErr := c.kube.CoreV1().ServiceAccounts(name.Namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	_, roleErr := c.kube.RbacV1().Roles(name.Namespace).Apply(ctx, resources.DesiredRole(gateway), options)
 	_, bindingErr := c.kube.RbacV1().RoleBindings(name.Namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
-	service, serviceErr := c.kube.CoreV1().Services(name.Namespace).Apply(ctx, resources.DesiredService(gateway), options)
+	service, serviceErr := c.kube.CoreV1().Services(name.Namespace).Apply(ctx, resources.DesiredService(gateway, nil), options)
 	_, budgetErr := c.kube.PolicyV1().PodDisruptionBudgets(name.Namespace).Apply(ctx, resources.DesiredPodDisruptionBudget(gateway), options)
 	deployment, deploymentErr := c.kube.AppsV1().Deployments(name.Namespace).Apply(ctx, resources.DesiredDeployment(gateway,
 		resources.Options{AgentImage: "gateway:dev", HAProxyImage: "haproxy:3.2"}), options)
