@@ -18,7 +18,7 @@ import (
 )
 
 // lastingFailure is for how long the API server has to fail at what it is asked until the status tells of it: it does so for a moment
-// when it starts, or has lost etcd.
+// when it starts, or has lost etcd. The garbage collector takes a moment for the children of a deleted Gateway, too.
 const lastingFailure = 10 * time.Second
 
 // restated is how often the status is told a failure again that differs from what it tells in numbers alone: a port, a time, how much
@@ -40,7 +40,8 @@ type statement struct {
 
 // told returns what the status of a Gateway should say about an error from its children, or nil. An object in the way and a refusal
 // of the API server last until someone does something. So does what the API server fails at again and again: no node port or
-// cluster IP is left, or a webhook does not answer. Everything else is over with one of the next tries.
+// cluster IP is left, or a webhook does not answer; and a child of a deleted Gateway that does not go, as a finalizer keeps it.
+// Everything else is over with one of the next tries.
 func (f *failures) told(gateway *appv1.Gateway, err error, now time.Time) *status.ChildFailure {
 	name := cache.MetaObjectToName(gateway)
 	lasts := f.lasts(name, err, now)
@@ -64,9 +65,9 @@ func (c *Controller) recordFailure(gateway *appv1.Gateway, failure *status.Child
 	}
 }
 
-// lasts says whether the API server fails, and there was nothing else for lastingFailure.
+// lasts says whether the API server fails, or a child is left over, and there was nothing else for lastingFailure.
 func (f *failures) lasts(gateway cache.ObjectName, err error, now time.Time) bool {
-	if !anyOf(err, fails) {
+	if !anyOf(err, fails) && !errors.Is(err, children.ErrLeftOver) {
 		f.since.forget(gateway)
 		return false
 	}

@@ -273,6 +273,40 @@ func TestChildrenOfADeletedGatewayAreWaitedFor(t *testing.T) {
 	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
 }
 
+// TestAChildOfADeletedGatewayThatStays: the finalizer of a load balancer that cannot be deleted keeps its Service.
+func TestAChildOfADeletedGatewayThatStays(t *testing.T) {
+	deleted := newGateway(func(gateway *appv1.Gateway) { gateway.UID = "deleted-uid" })
+	service := newService("shop-gateway", 80)
+	service.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deleted, appv1.SchemeGroupVersion.WithKind("Gateway"))}
+	f := newFixture(t, newGateway(), newService("api", 8080), service)
+	const (
+		untold  = "Programmed=False NoReadyProxies: 0 of 2 proxies are ready"
+		message = "failed to apply Service web/shop-gateway: it belongs to a deleted Gateway of the same name and is being deleted"
+	)
+	for _, try := range []struct {
+		after     time.Duration
+		condition string
+		events    []string
+	}{
+		{0, untold, nil},
+		{lastingFailure - 1, untold, nil},
+		{1, "Programmed=False ApplyFailed: " + message, []string{"Warning ApplyFailed " + message}},
+		{lastingFailure, "Programmed=False ApplyFailed: " + message, nil},
+	} {
+		f.now = f.now.Add(try.after)
+		f.catchUp()
+		if _, err := f.sync(); !errors.Is(err, children.ErrLeftOver) {
+			t.Errorf("got the error %v, want that the Service is left over", err)
+		}
+		f.expectCondition(try.condition)
+		f.expectEvents(try.events...)
+	}
+	must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
+	f.mustSync()
+	f.expectCondition(untold)
+	f.expectEvents("Normal Synced generation 1: applied Service")
+}
+
 func TestRefusedChildIsInTheStatus(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "shop-gateway", errors.New("quota exceeded"))

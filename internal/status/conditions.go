@@ -54,7 +54,7 @@ const (
 	// alone, and what it stands in the way of is missing.
 	ReasonChildNotOwned = "ChildNotOwned"
 	// ReasonApplyFailed: the API server refused one of the Gateway's children, or has failed at it for some seconds, as when no node port
-	// is left or a webhook does not answer.
+	// is left or a webhook does not answer; or that of a deleted Gateway of the same name has been in its place for as long.
 	ReasonApplyFailed = "ApplyFailed"
 )
 
