@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang/glog"
@@ -88,6 +89,9 @@ type Controller struct {
 	informers []cache.SharedIndexInformer
 	// synced say that the caches above, and those of the children, have been filled.
 	synced []cache.InformerSynced
+	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways would wait there, and
+	// the queue's metrics tell of work that is not done.
+	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// lanes are the order of the queue.
@@ -207,6 +211,10 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 
 	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
 		return // cancelled
+	}
+	c.working.Store(true)
+	for _, gateway := range c.gatewayIndexer.List() {
+		c.enqueueGateway(gateway, false)
 	}
 	glog.Infof("Looking after Gateways with %d workers", workers)
 	for range workers {
@@ -429,34 +437,11 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, made children.Result) 
 		"generation %d: applied %s", gateway.Generation, strings.Join(made.Written, ", "))
 }
 
-// onChange calls handle with every object that is added, changed or deleted, in the form it had before and in the one it
-// has now: either may name a Gateway. live is false for what was there from the start. Resyncs are left out; those of the
-// Gateways are enough.
-func onChange(handle func(obj any, live bool)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) { handle(obj, !initial) },
-		UpdateFunc: func(old, updated any) {
-			if changed(old, updated) {
-				handle(old, true)
-				handle(updated, true)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			handle(obj, true)
-		},
-	}
-}
-
-// changed says whether an update is one, and not a resync.
-func changed(old, updated any) bool {
-	return old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion()
-}
-
-// enqueue puts a Gateway into the queue. What is live overtakes what is not.
+// enqueue puts a Gateway into the queue, once Run has begun. What is live overtakes what is not.
 func (c *Controller) enqueue(name cache.ObjectName, live bool) {
+	if !c.working.Load() {
+		return
+	}
 	c.queue.Add(name)
 	if live {
 		c.lanes.hurry(name)

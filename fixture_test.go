@@ -66,6 +66,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	f.controller.working.Store(true) // a fixture takes the place of Run
 	f.catchUp()
 	return f
 }

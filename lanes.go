@@ -3,6 +3,7 @@ package main
 import (
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -79,4 +80,30 @@ func (l *lanes) Pop() cache.ObjectName {
 			return name
 		}
 	}
+}
+
+// onChange calls handle with every object that is added, changed or deleted, in the form it had before and in the one it
+// has now: either may name a Gateway. live is false for what was there from the start. Resyncs are left out; those of the
+// Gateways are enough.
+func onChange(handle func(obj any, live bool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) { handle(obj, !initial) },
+		UpdateFunc: func(old, updated any) {
+			if changed(old, updated) {
+				handle(old, true)
+				handle(updated, true)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			handle(obj, true)
+		},
+	}
+}
+
+// changed says whether an update is one, and not a resync.
+func changed(old, updated any) bool {
+	return old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion()
 }

@@ -153,6 +153,38 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestNothingWaitsUntilRun: the queue's metrics of an operator that does not lead, perhaps for months, tell of no work; the one that takes
+// over looks at every Gateway.
+func TestNothingWaitsUntilRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
+		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+		must(t, err)
+		go controller.Fill(ctx)
+		synctest.Wait()
+		_, err = kube.CoreV1().Services("web").Update(ctx, newService("api", 8081), metav1.UpdateOptions{})
+		must(t, err)
+		synctest.Wait()
+		if waiting := controller.queue.Len(); waiting > 0 {
+			t.Errorf("%d Gateways wait though nobody works", waiting)
+		}
+
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			controller.Run(ctx, 1)
+		}()
+		time.Sleep(time.Second)
+		if _, err := kube.AppsV1().Deployments("web").Get(ctx, "shop-gateway", metav1.GetOptions{}); err != nil {
+			t.Errorf("the Gateway that was there before was not looked at: %v", err)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
 func TestRunTriesAgainAndHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
