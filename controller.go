@@ -369,11 +369,11 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 }
 
 // pruneProxies removes the reports of pods that do not exist any more. Each was applied under the name of its pod, and
-// goes when that name applies a status without it.
+// goes when that name applies nothing. An empty status would be something: managedFields would keep the name for ever.
 func (c *Controller) pruneProxies(ctx context.Context, gateway *appv1.Gateway, observed status.Observed) error {
 	for _, pod := range status.GoneProxies(gateway, observed) {
 		var err error
-		nothing := applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(applyappv1.GatewayStatus())
+		nothing := applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID)
 		if gateway, err = c.applyStatus(ctx, gateway, nothing, pod); err != nil {
 			return err
 		}

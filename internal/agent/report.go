@@ -248,7 +248,10 @@ func (r *reporter) apply(
 ) (*appv1.Gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithUID(uid).WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
+	gateway := applyappv1.Gateway(r.gateway, r.namespace).WithUID(uid)
+	if len(entries) > 0 { // An empty status would keep the pod's name in managedFields for ever.
+		gateway.WithStatus(applyappv1.GatewayStatus().WithProxies(entries...))
+	}
 	updated, err := r.gateways.ApplyStatus(ctx, gateway, metav1.ApplyOptions{FieldManager: r.pod, Force: true})
 	if err != nil {
 		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", r.namespace, r.gateway, err)

@@ -264,4 +264,9 @@ func TestAgent(t *testing.T) {
 	if gateway.Status.Replicas != 7 {
 		t.Errorf("the agent changed status.replicas to %d", gateway.Status.Replicas)
 	}
+	for _, fields := range gateway.ManagedFields {
+		if fields.Manager == "pod" {
+			t.Errorf("the pod is in managedFields, which would grow with every pod: %s", fields.FieldsV1)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,9 @@ func TestProgrammed(t *testing.T) {
 		gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, "programmed", metav1.GetOptions{})
 		if err == nil && (len(gateway.Status.Proxies) != 1 || gateway.Status.Proxies[0].Pod != "pod-a") {
 			err = fmt.Errorf("status.proxies is %+v", gateway.Status.Proxies)
+		}
+		if err == nil && slices.ContainsFunc(gateway.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == "pod-b" }) {
+			err = fmt.Errorf("it is in managedFields, which would grow with every pod: %+v", gateway.ManagedFields)
 		}
 		return err
 	})
