@@ -217,3 +217,28 @@ func (l *line) end() error {
 	_, err := l.reader.ReadByte()
 	return err
 }
+
+// TestIdleConnections: where there are trusted proxies, connections last for longer, so that none is closed while such a proxy sends a request
+// on it. Here one second stands for a minute or so.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	for _, trusted := range [][]string{nil, {"127.0.0.0/8"}} {
+		t.Run(fmt.Sprint(trusted), func(t *testing.T) {
+			t.Parallel()
+			g := startGatewayWith(t, parseWorld(t, shopWorld), func(in *config.Input) { in.Table.TrustedProxies = trusted })
+			g.Stop()
+			files := config.Render(g.in).Files()
+			cfg := strings.NewReplacer("http-keep-alive 60s", "http-keep-alive 1s", "http-keep-alive 620s", "http-keep-alive 10s").Replace(string(files[config.ConfigFile]))
+			files[config.ConfigFile] = []byte(cfg)
+			haproxytest.Start(t, g.in.Paths, files)
+			c := newClient(t, g.ports[81])
+			c.send(get("inner", "/"))
+			if err := c.conn.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.reader.ReadByte(); errors.Is(err, io.EOF) == (trusted != nil) {
+				t.Errorf("an idle connection ended with %v", err)
+			}
+		})
+	}
+}

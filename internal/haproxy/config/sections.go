@@ -94,6 +94,11 @@ defaults routing from common
     log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.hit),word(3,|)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.hit),word(4,|)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
 `
 
+// patientTimeout keeps idle connections for longer than trusted proxies do, so that none sends a request on one that is just being closed, and
+// answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s by default. HAProxy 2.6 closes HTTP/1.1
+// connections after the client timeout even so.
+const patientTimeout = "    timeout http-keep-alive 620s\n"
+
 // sessionRules keep what is the same for all requests of a connection: HAProxy would make a text of the client's address anew for each
 // use of it. The converter of texts, which changes nothing here, makes it one. They are in the section of each port: HAProxy 2.6 passes
 // by those of a defaults section. sess.forwarded is what Forwarded begins with, which ends in the host (RFC 7239).

@@ -41,6 +41,9 @@ func renderSkeleton(in Input) string {
 // writeRouting writes the rules by which a request finds its backend section.
 func writeRouting(b *strings.Builder, in Input) {
 	b.WriteString(routingHead)
+	if len(in.Table.TrustedProxies) > 0 {
+		b.WriteString(patientTimeout)
+	}
 	b.WriteString(routingChecks)
 	b.WriteString(routingRequest)
 	l := lookups{
