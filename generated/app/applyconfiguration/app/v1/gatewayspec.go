@@ -41,7 +41,8 @@ type GatewaySpecApplyConfiguration struct {
 	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
 	// X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is
-	// another than that of its connection.
+	// another than that of its connection. Idle connections are kept for 620 s then, longer than load balancers keep them (over HTTP/1.1
+	// with HAProxy 2.6: 60 s); without trusted proxies, for 60 s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
