@@ -337,16 +337,19 @@ func TestWaitingForTheLeaseCanBeStopped(t *testing.T) {
 func TestLostLeaseEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubefake.NewClientset()
+		var changed atomic.Bool
+		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return changed.Load(), nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "test", errors.New("it has changed"))
+		})
 		begun, ended := newLeader(t.Context(), kube, time.Hour)
 		<-begun
+		synctest.Wait() // it renews the lease at once
 		taken, err := kube.CoordinationV1().Leases("system").Get(t.Context(), "test", metav1.GetOptions{})
 		must(t, err)
 		taken.Spec.HolderIdentity = new("another")
 		_, err = kube.CoordinationV1().Leases("system").Update(t.Context(), taken, metav1.UpdateOptions{})
 		must(t, err)
-		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "test", errors.New("it has changed"))
-		})
+		changed.Store(true)
 		start := time.Now()
 		if err := <-ended; !errors.Is(err, errLeaseLost) {
 			t.Errorf("it ended with %v, want %v, though the work is not done", err, errLeaseLost)
