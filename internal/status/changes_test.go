@@ -102,6 +102,8 @@ func TestWarnings(t *testing.T) {
 	missing := newGateway(withRoute("shop", to("api", 80)))
 	told := newGateway(withRoute("shop", to("api", 80)))
 	told.Status = Compute(told, Observed{}, before)
+	more := told.DeepCopy()
+	withRoute("cart", to("cart", 80))(more)
 	tests := map[string]struct {
 		gateway  *appv1.Gateway
 		observed Observed
@@ -113,6 +115,7 @@ func TestWarnings(t *testing.T) {
 		"until it is another problem": {
 			told, Observed{Backends: map[string]*corev1.Service{"api": newService(corev1.ServiceTypeClusterIP)}}, []string{"PortNotFound"},
 		},
+		"or there is more to say": {more, Observed{}, []string{"BackendNotFound"}},
 		"several are told in order": {
 			missing, Observed{Failure: &ChildFailure{Reason: ReasonApplyFailed, Message: "quota"}},
 			[]string{"BackendNotFound", "ApplyFailed"},
@@ -184,8 +187,11 @@ func TestGoneProxies(t *testing.T) {
 		"one has no endpoint yet":                      {pods(2), []discoveryv1.Endpoint{ready("a")}, nil},
 		"one is not ready":                             {pods(2), []discoveryv1.Endpoint{ready("a"), notReady("b")}, nil},
 		"one is on its way out":                        {pods(1), []discoveryv1.Endpoint{ready("a"), leaving("b")}, nil},
-		"scaled to nothing":                            {pods(0), nil, []string{"a", "b"}},
-		"without a Deployment nothing is known":        {nil, nil, nil},
+		"one has two endpoints, of both address families": {
+			pods(1), []discoveryv1.Endpoint{ready("a"), ready("a")}, []string{"b"},
+		},
+		"scaled to nothing":                     {pods(0), nil, []string{"a", "b"}},
+		"without a Deployment nothing is known": {nil, nil, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

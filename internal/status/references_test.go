@@ -72,6 +72,10 @@ func TestAppProtocol(t *testing.T) {
 			newGateway(toAPI, withTLSBackend("api", 80, "ca")), speaking("kubernetes.io/wss"),
 			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "kubernetes.io/wss", ` + needsTLS,
 		},
+		"nor does what else spec.backends says of the port": {
+			newGateway(toAPI, withTLSBackend("api", 443), func(gateway *appv1.Gateway) { gateway.Spec.Backends[0].TLS = nil }), speaking("https"),
+			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "https", ` + needsTLS,
+		},
 		"an unknown protocol": {
 			newGateway(toAPI), speaking("grpc"),
 			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "grpc", which the ` +

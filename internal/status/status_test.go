@@ -229,6 +229,11 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			observed: slicesOf(notReady("a"), leaving("old")),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod a: no such file",
 		},
+		"none is ready, and one that has nothing to say, and one on its way out, come before the one that says why": {
+			gateway:  newGateway(reporting("old", 3, "irrelevant"), reporting("a", 0, ""), reporting("b", 0, "no such file")),
+			observed: slicesOf(notReady("a"), notReady("b"), leaving("old")),
+			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod b: no such file",
+		},
 		"none is wanted": {
 			gateway: newGateway(withReplicas(0)),
 			want:    "Programmed=False NoReadyProxies: spec.replicas is 0: no proxy is wanted",
@@ -253,6 +258,11 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			observed: slicesOf(ready("a"), ready("b")),
 			want: "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 7: " +
 				resources.AwaitingReplacement,
+		},
+		"of two failures, the first is told": {
+			gateway:  newGateway(reporting("b", 6, "too small"), reporting("a", 6, "too big")),
+			observed: slicesOf(ready("a"), ready("b")),
+			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a failure counts for more than a wait": {
 			gateway:  newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement), reporting("b", 6, "too big")),
@@ -304,6 +314,11 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 6, "it waits")),
 			observed: slicesOf(ready("a"), notReady("b")),
 			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6: it waits",
+		},
+		"a proxy that is not ready and runs this generation is nothing to wait for": {
+			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 7, "")),
+			observed: slicesOf(ready("a"), notReady("b")),
+			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"an endpoint that does not say counts as ready": {
 			gateway:  newGateway(reporting("a", 6, "")),
