@@ -20,6 +20,7 @@ func compileOne(t *testing.T, rule string) (*routing.Rule, []routing.Problem) {
 func TestTimeoutsOfARule(t *testing.T) {
 	for rule, want := range map[string]time.Duration{
 		"":                                  0,
+		"timeouts: {}":                      0,
 		"timeouts: {request: 10s}":          10 * time.Second,
 		"timeouts: {backendRequest: 1m30s}": 90 * time.Second,
 		"timeouts: {request: 10s, backendRequest: 500ms}": 500 * time.Millisecond,
@@ -83,17 +84,31 @@ func TestHeadersOfARule(t *testing.T) {
 }
 
 func TestFiltersThatAreTooLong(t *testing.T) {
-	// A sign that has to be encoded takes three bytes.
-	for value, want := range map[string]string{strings.Repeat("a", 500): "its filters have 8", strings.Repeat("#", 500): "its filters have 24"} {
+	setting := func(n int, name, value string) string {
 		var headers strings.Builder
-		for i := range 16 {
-			fmt.Fprintf(&headers, "{name: h%d, value: '%s'},", i, value)
+		for i := range n {
+			fmt.Fprintf(&headers, "{name: %s%d, value: '%s'},", name, i, value)
 		}
-		filters := "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}]"
-		for _, rule := range []string{
-			filters + ", backendRefs: [{name: a, port: 80}]",
-			"sessionPersistence: {}, backendRefs: [{name: a, port: 80}, {name: b, port: 80, weight: 0, " + filters + "}]",
-		} {
+		return "{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}"
+	}
+	tests := map[string]string{
+		setting(16, "h", strings.Repeat("a", 500)):                      "its filters have 8",
+		setting(16, strings.Repeat("h", 127), strings.Repeat("a", 200)): "its filters have 7",
+		setting(10, "h", strings.Repeat("a", 500)) + ", {type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /" +
+			strings.Repeat("%20", 341) + "}}}": "its filters have 6",
+		"{type: CORS, cors: {allowOrigins: ['*'], allowHeaders: [" + strings.Repeat(strings.Repeat("h", 120)+", ", 64) + "]}}": "its filters have 8",
+	}
+	// A sign that has to be encoded takes three bytes.
+	for _, sign := range []string{"#", "%", "|", "+"} {
+		tests[setting(16, "h", strings.Repeat(sign, 500))] = "its filters have 24"
+	}
+	for filters, want := range tests {
+		filters = "filters: [" + filters + "]"
+		rules := []string{filters + ", backendRefs: [{name: a, port: 80}]"}
+		if !strings.Contains(filters, "URLRewrite") && !strings.Contains(filters, "CORS") {
+			rules = append(rules, "sessionPersistence: {}, backendRefs: [{name: a, port: 80}, {name: b, port: 80, weight: 0, "+filters+"}]")
+		}
+		for _, rule := range rules {
 			compiled, problems := compileOne(t, rule)
 			if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
 				t.Errorf("got %+v and %+v, want %s", compiled, problems, want)

@@ -116,6 +116,22 @@ http :80 ""
   "" prefix / -> r/0
 `,
 		},
+		"expressions are tried in the order of the object, and those on parameters are left as they are": {
+			`
+listeners: [{name: http, port: 80}]
+routes:
+  - name: r
+    rules:
+      - matches: [{path: {type: RegularExpression, value: /x}}, {path: {type: RegularExpression, value: /longer}}, {path: {type: RegularExpression, value: /a}}]
+      - matches: [{queryParams: [{name: q, type: RegularExpression, value: "[a c]"}]}]
+`, `
+http :80 ""
+  "" regex /x -> r/0
+  "" regex /longer -> r/0
+  "" regex /a -> r/0
+  "" prefix / query q=[a c] -> r/1
+`,
+		},
 		"routes of connections, and a listener that redirects": {
 			`
 listeners: [{name: tcp, port: 1, protocol: TCP}, {name: tls, port: 2, protocol: TLS}, {name: http, port: 80, httpsRedirect: true}, {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]
@@ -199,6 +215,10 @@ func TestCompileProblems(t *testing.T) {
 				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[3]: requests with the path "/a%" are answered with 400`},
 			},
 		},
+		"conditions that are too long together": {
+			`routes: [{name: r, listeners: [exact], rules: [{matches: [{headers: [{name: A, value: "` + strings.Repeat("#", 1000) + `"}, {name: b, value: "` + strings.Repeat("#", 500) + `"}]}]}]}]`,
+			[]routing.Problem{{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[0]: its conditions are too long: 6002 bytes where 6000 are allowed, when every sign is written out`}},
+		},
 		"a listener that does not exist": {
 			`routes: [{name: r, listeners: [gone], rules: [{}]}]`,
 			[]routing.Problem{{Route: "r", Listener: "gone", Message: `route "r" names listener "gone", which does not exist`}},
@@ -214,6 +234,32 @@ func TestCompileProblems(t *testing.T) {
 				t.Errorf("without the table, got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestMatchesThatCannotBeCarriedOut are left out, and the others are not.
+func TestMatchesThatCannotBeCarriedOut(t *testing.T) {
+	table, _ := routing.Compile(parseSpec(t, `
+listeners: [{name: http, port: 80}]
+routes: [{name: r, rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {path: {value: /a}}]}]}]
+`))
+	if got, want := format(table), "http :80 \"\"\n  \"\" prefix /a/ -> r/0\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// TestSets: the order in which sets are given makes no difference.
+func TestSets(t *testing.T) {
+	compile := func(proxies, codes string) routing.Table {
+		table, _ := routing.Compile(parseSpec(t, fmt.Sprintf(`
+listeners: [{name: http, port: 80}]
+trustedProxies: [%s]
+routes: [{name: r, rules: [{retry: {codes: [%s]}}]}]
+`, proxies, codes)))
+		return table
+	}
+	if got, want := compile("fd00::/8, 10.0.0.0/8", "503, 500"), compile("10.0.0.0/8, fd00::/8", "500, 503"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package routing_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"gateway/internal/routing"
@@ -57,7 +58,7 @@ routes:
 			match, _ := table.Match(routing.Request{Port: 80, Host: "x", Path: test.path, Header: header})
 			var services []string
 			for _, target := range match.Rule.Targets {
-				services = append(services, target.Backend.Service)
+				services = append(services, slices.Repeat([]string{target.Backend.Service}, int(target.Weight))...)
 			}
 			if got := fmt.Sprint(match.Rule.Index, " ", services); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
