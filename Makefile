@@ -7,6 +7,9 @@ IMG ?= gateway:dev
 ECHO_IMG ?= gateway-echo:dev
 HAPROXY_IMG ?= haproxy:3.2
 
+# Whose go.work has this module in it, to work on a program of theirs too, still builds it by its own go.mod: tools are found by theirs.
+export GOWORK := off
+
 # The tools have modules of their own, so that users of the generated clients do not inherit them.
 TOOL = go tool -modfile=hack/tools/go.mod
 LINT = go tool -modfile=hack/lint/go.mod golangci-lint

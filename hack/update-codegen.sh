@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# With a go.work, the tools of hack/tools would not be known.
+export GOWORK=off
 module=$(go list -m)
 codegen=$(cd hack/tools && go mod download k8s.io/code-generator && go list -m -f '{{.Dir}}' k8s.io/code-generator)
 output=generated/app

@@ -31,8 +31,14 @@ func TestStale(t *testing.T) {
 	tree := copyTree(t)
 	replace(t, filepath.Join(tree, "api/app/v1/types.go"), "type GatewaySpec struct {\n",
 		"type GatewaySpec struct {\n\t// A note for people.\n\t// +optional\n\tNote *string `json:\"note,omitempty\"`\n\n")
-	if err := os.WriteFile(filepath.Join(tree, "generated/app/extra.go"), []byte("package app\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for file, content := range map[string]string{
+		"generated/app/extra.go": "package app\n",
+		// Somebody's, who works on a program on the clients, too.
+		"go.work": "go 1.26.0\n\nuse (\n\t.\n\t./examples/clients\n)\n",
+	} {
+		if err := os.WriteFile(filepath.Join(tree, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	command := exec.CommandContext(t.Context(), "hack/verify-codegen.sh")
 	command.Dir, command.Env = tree, append(os.Environ(), inCopy...)
