@@ -296,6 +296,25 @@ func TestForeignObjectThatComesBetween(t *testing.T) {
 	expectForeign(f, "Deployment", "deployments")
 }
 
+// TestForeignObjectThatGoesAtOnce: what was in the way of a child is gone when the operator looks whose it is. That is told to nobody.
+func TestForeignObjectThatGoesAtOnce(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080))
+	tries := 0
+	f.kube.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		tries++
+		return tries == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "shop-gateway", errors.New("there is one"))
+	})
+	if _, err := f.sync(); !onlyOutdated(err) {
+		t.Errorf("got %v, want %v and nothing else", err, children.ErrOutdated)
+	}
+	f.expectWrites(f.mustSync(), "create deployments shop-gateway")
+	for _, event := range f.events() {
+		if !strings.HasPrefix(event, "Normal Synced") {
+			t.Errorf("there is an event: %s", event)
+		}
+	}
+}
+
 // expectForeign syncs twice while an object of the kind is in the way, and then once without it.
 func expectForeign(f *fixture, kind, resource string) {
 	f.t.Helper()
