@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -133,6 +134,19 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 		return fmt.Errorf(`invalid value "%d" for flag -workers: it has to be at least 1`, o.workers)
 	case o.resync < 0:
 		return fmt.Errorf(`invalid value "%v" for flag -resync: it must not be negative`, o.resync)
+	}
+	return o.checkNames()
+}
+
+// checkNames looks for names that nothing has: by such a one, the operator would find nothing to do, or never get its lease.
+func (o *options) checkNames() error {
+	for _, namespace := range []struct{ name, flag string }{{o.namespace, "namespace"}, {o.leaderElectNamespace, "leader-elect-namespace"}} {
+		if namespace.name != "" && len(validation.IsDNS1123Label(namespace.name)) > 0 {
+			return fmt.Errorf("invalid value %q for flag -%s: it has to be the name of one namespace", namespace.name, namespace.flag)
+		}
+	}
+	if o.leaderElect && len(validation.IsDNS1123Subdomain(o.leaderElectName)) > 0 {
+		return fmt.Errorf("invalid value %q for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator", o.leaderElectName)
 	}
 	return nil
 }

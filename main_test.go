@@ -24,6 +24,12 @@ func TestParse(t *testing.T) {
 		"nobody works":                   {[]string{"-workers=0"}, `invalid value "0" for flag -workers: it has to be at least 1`},
 		"a time that is over":            {[]string{"-resync=-1s"}, `invalid value "-1s" for flag -resync: it must not be negative`},
 		"no resync":                      {[]string{"-resync=0"}, ""},
+		"several namespaces":             {[]string{"-namespace=shop,web"}, `invalid value "shop,web" for flag -namespace: it has to be the name of one namespace`},
+		"no namespace for the lease":     {[]string{"-leader-elect-namespace=A"}, `invalid value "A" for flag -leader-elect-namespace: it has to be the name of one namespace`},
+		"no name for the lease":          {[]string{"-leader-elect-name="}, `invalid value "" for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator`},
+		"a name that no Lease has":       {[]string{"-leader-elect-name=a_b"}, `invalid value "a_b" for flag -leader-elect-name: it has to be the name of a Lease, like gateway-operator`},
+		"names":                          {[]string{"-namespace=shop", "-leader-elect-namespace=1-system", "-leader-elect-name=shop.gateway"}, ""},
+		"no lease, so no name for it":    {[]string{"-leader-elect=false", "-leader-elect-name="}, ""},
 		"an argument":                    {[]string{"-workers=1", "start"}, `unexpected argument "start"`},
 		"help":                           {[]string{"-help"}, flag.ErrHelp.Error()},
 	}
