@@ -90,6 +90,51 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainHosts asks where one listener has routes for many hosts, of every kind of path.
+func TestExplainHosts(t *testing.T) {
+	file := clitest.WriteFile(t, "hosts.yaml", `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: hosts}
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP, hostname: "*.test"}, {name: db, port: 5432, protocol: TCP}]
+  routes:
+    - name: web
+      hostnames: [a.test, b.test, c.test, d.test, e.test, f.test]
+      rules:
+        - {matches: [{path: {type: Exact, value: /exact}}], backendRefs: [{name: one, port: 80}]}
+        - {matches: [{path: {type: RegularExpression, value: "/re.*"}}], timeouts: {request: 0s}, backendRefs: [{name: one, port: 80}]}
+        - {matches: [{path: {value: /session}}], sessionPersistence: {}, backendRefs: [{name: one, port: 80}, {name: two, port: 80}]}
+        - {matches: [{path: {value: /cors}}], filters: [{type: CORS, cors: {allowOrigins: ["*"]}}], backendRefs: [{name: one, port: 80}]}
+  tcpRoutes: [{name: tcp, listeners: [db], rules: [{backendRefs: [{name: db, port: 5432, weight: 0}]}]}]
+`)
+	const browser, method = "Origin: https://app.test", "Access-Control-Request-Method: GET"
+	for _, test := range []struct {
+		args  []string
+		code  int
+		wants []string
+	}{
+		{[]string{"http://user@b.test/exact?q#part"}, 0, []string{"route     web rules[0]: host b.test, path /exact\n", "not       6 for other hosts\n"}},
+		{[]string{"http://a.test/re1"}, 0, []string{"route     web rules[1]: host a.test, path matching /re.*\nfilter    timeout: none\n", "because the path is /re1\n"}},
+		{[]string{"http://a.test/session"}, 0, []string{"rules[2]: host a.test, path prefix /session, cookie gateway-session-fbbb15d2\n            because there is no cookie gateway-session-fbbb15d2\n"}},
+		{[]string{"http://a.test/session", "-H", "Cookie: gateway-session-fbbb15d2=1"}, 0, []string{
+			"request   GET http://a.test/session -H \"Cookie: gateway-session-fbbb15d2=1\"\n", "backend   100% to Service one port 80"}},
+		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", browser, "-H", method}, 0, []string{"answer    204: "}},
+		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", browser}, 0, []string{"100% to Service one"}},
+		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", method}, 0, []string{"100% to Service one"}},
+		{[]string{"http://a.test/cors", "-H", browser, "-H", method}, 0, []string{"100% to Service one"}},
+		{[]string{"http://z.test/"}, 3, []string{"answer    404: listener http has no route for the host z.test, but for a.test, b.test, c.test, d.test, e.test, others\n"}},
+		{[]string{"http://a.example/"}, 3, []string{"answer    404: no listener of port 80 is for the host \"a.example\"\n", "because its hostname is *.test\n"}},
+		{[]string{"http://f.test/zzz", "--limit", "2"}, 3, []string{"host f.test, path /exact\n            because the path is /zzz\n", "not       4 more, see --limit\n"}},
+		{[]string{"tcp://10.0.0.1:5432"}, 3, []string{"answer    the connection is closed: the route has no backend\n"}},
+		{[]string{"http://f.test/exact", "-o", "json"}, 0, []string{"    \"match\": \"host f.test, path /exact\",\n    \"otherHosts\": 30,\n", "\n}\n"}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			t.Parallel()
+			clitest.Run(t, "", append([]string{"explain", "-f", file}, test.args...)...).Want(t, test.code, test.wants...)
+		})
+	}
+}
+
 // TestExplainForwarded asks with headers that the proxy replaces or removes, unless it trusts the client.
 func TestExplainForwarded(t *testing.T) {
 	file := `apiVersion: app.example.com/v1
