@@ -101,7 +101,7 @@ func (s *site) add(settings *settings) {
 	if class := cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"], "nginx"); class != "nginx" {
 		settings.note(settings.name(), "it is of class %s: it is read as ingress-nginx reads Ingresses", class)
 	}
-	if len(ingress.Spec.Rules) == 0 && ingress.Spec.DefaultBackend != nil {
+	if ingress.Spec.DefaultBackend != nil && (len(ingress.Spec.Rules) == 0 || settings.canary != nil) {
 		s.addDefault(settings)
 	}
 	for i := range ingress.Spec.Rules {
@@ -122,7 +122,7 @@ func (s *site) add(settings *settings) {
 	}
 }
 
-// addDefault makes the backend of an Ingress without rules that of all hosts without a name.
+// addDefault makes the backend of an Ingress without rules that of all hosts without a name. That of a canary has no place here.
 func (s *site) addDefault(settings *settings) {
 	if settings.canary != nil {
 		settings.note(settings.name(), "defaultBackend: a canary has none")
