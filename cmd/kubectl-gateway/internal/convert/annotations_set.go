@@ -235,6 +235,9 @@ func (s *settings) retry() *appv1.RouteRetry {
 	return s.rule.Retry
 }
 
+// defaultSession is the schema's default. It is written out: without it, nothing might be left of a sessionPersistence.
+const defaultSession = "gateway-session"
+
 func setAffinity(s *settings, value string) string {
 	if value != "cookie" {
 		return "only cookie is known"
@@ -242,7 +245,7 @@ func setAffinity(s *settings, value string) string {
 	session := &appv1.SessionPersistence{SessionName: cmp.Or(s.values["session-cookie-name"], "INGRESSCOOKIE")}
 	if !isCookieName(session.SessionName) {
 		s.noteAnnotation("session-cookie-name", "a cookie cannot be named so here: it is named gateway-session")
-		session.SessionName = ""
+		session.SessionName = defaultSession
 	} else if s.values["session-cookie-name"] != "" {
 		s.noteAnnotation("session-cookie-name", "each port of a Service has a cookie of its own, whose name begins so")
 	}

@@ -250,11 +250,11 @@ func ourSessions(at place, source *gatewayv1.SessionPersistence) *appv1.SessionP
 		return nil
 	}
 	sessions := &appv1.SessionPersistence{
-		SessionName: or(source.SessionName, ""), AbsoluteTimeout: appv1.Duration(or(source.AbsoluteTimeout, "")),
+		SessionName: or(source.SessionName, defaultSession), AbsoluteTimeout: appv1.Duration(or(source.AbsoluteTimeout, "")),
 	}
-	if sessions.SessionName != "" && !isCookieName(sessions.SessionName) {
+	if !isCookieName(sessions.SessionName) {
 		at.note("sessionName %q cannot be a cookie's: the default is used", sessions.SessionName)
-		sessions.SessionName = ""
+		sessions.SessionName = defaultSession
 	}
 	switch lifetime, _ := time.ParseDuration(string(sessions.AbsoluteTimeout)); {
 	case lifetime == 0:
