@@ -158,7 +158,7 @@ func byPrecedence(entries []Entry) []Entry {
 			continue
 		}
 		if entry.Conditional() {
-			key := fmt.Sprintf("%s %d %s %s %v %v ", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
+			key := fmt.Sprintf("%q %d %q %q %#v %#v ", entry.Hostname, entry.PathType, entry.Path, entry.Method, entry.Headers, entry.Query)
 			if seen[key] || seen[key+entry.Session] {
 				continue
 			}

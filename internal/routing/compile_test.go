@@ -132,6 +132,24 @@ http :80 ""
   "" prefix / query q=[a c] -> r/1
 `,
 		},
+		"a value is not taken for other conditions": {
+			`
+listeners: [{name: http, port: 80}]
+routes:
+  - name: r
+    rules:
+      - matches: [{headers: [{name: x-a, value: "b false} {x-c d"}]}]
+      - matches: [{headers: [{name: x-a, value: b}, {name: x-c, value: d}]}]
+      - matches: [{path: {type: RegularExpression, value: /a GET}}]
+      - matches: [{path: {type: RegularExpression, value: /a}, method: GET}]
+`, `
+http :80 ""
+  "" regex /a GET -> r/3
+  "" regex /a GET -> r/2
+  "" prefix / header x-a=b header x-c=d -> r/1
+  "" prefix / header x-a=b false} {x-c d -> r/0
+`,
+		},
 		"routes of connections, and a listener that redirects": {
 			`
 listeners: [{name: tcp, port: 1, protocol: TCP}, {name: tls, port: 2, protocol: TLS}, {name: http, port: 80, httpsRedirect: true}, {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]
