@@ -204,7 +204,8 @@ const routingRest = `    http-request set-var(txn.clean) var(txn.path) unless ` 
 // oddRules remove headers.
 //
 // An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Some backends take "_" or "." in the name of
-// a header for "-". Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers that were set here among them.
+// a header for "-". Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to Client-Cert (RFC 9440, section 2.4).
+// What Connection names, a proxy behind this one would remove: headers that were set here among them.
 const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
     http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if { var(txn.odd) -m found }
     http-request del-header '^(http2-settings|client[-_.]cert([-_.]chain)?|x[-_.]ssl[-_.]client[-_.].*|(?=.*[_.])x[-_.]forwarded[-_.].*)$' -m reg if { var(txn.odd) -m found }
