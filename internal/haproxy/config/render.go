@@ -53,9 +53,10 @@ func (c Config) Next(in Input) Config {
 	}
 	maps.Copy(next.Static, usedAuthorities(in, sections))
 	in.Table = change.set.withoutPlain(in.Table)
-	head := renderSkeleton(in)
-	if next.Skeleton = c.Skeleton; !strings.HasPrefix(c.Skeleton, head) || c.Skeleton[len(head):] != sections.text {
-		next.Skeleton = head + sections.text
+	next.head = c.head.next(in)
+	next.Skeleton = c.Skeleton
+	if c.sections == nil || next.head.text != c.head.text || sections.text != c.sections.text {
+		next.Skeleton = next.head.text + sections.text
 	}
 	return next
 }

@@ -2,11 +2,36 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"gateway/internal/routing"
 )
+
+// head is what comes before the sections of Service ports in a skeleton.
+type head struct {
+	text string
+	// hosts, by listener, and rest are what it was made of.
+	hosts [][]*routing.Host
+	rest  Input
+}
+
+// next returns the head for an input: this one if all that it depends on is as it was, which it is after most changes.
+func (h head) next(in Input) head {
+	in.Generation, in.Backends, in.SameBackends, in.Table.Policies = 0, nil, false, nil
+	next := head{rest: in}
+	next.rest.Table.Listeners = slices.Clone(in.Table.Listeners)
+	for i := range in.Table.Listeners {
+		next.hosts = append(next.hosts, in.Table.Listeners[i].Hosts)
+		next.rest.Table.Listeners[i].Hosts = nil
+	}
+	if h.text != "" && slices.EqualFunc(next.hosts, h.hosts, slices.Equal) && reflect.DeepEqual(next.rest, h.rest) {
+		return h
+	}
+	next.text = renderSkeleton(in)
+	return next
+}
 
 // renderSkeleton returns haproxy.cfg without its server lines and the sections of Service ports, which come last. Beside the ports it
 // depends on what kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order

@@ -93,7 +93,9 @@ type Config struct {
 	// Settings say how to add a server to a backend section, where that takes more than its address.
 	Settings map[string]ServerSettings
 
-	// sections are those for Service ports.
+	// head is the first part of Skeleton.
+	head head
+	// sections are those for Service ports, its rest.
 	sections *sectionSet
 	// hosts are what the maps were made of.
 	hosts *hostSet
