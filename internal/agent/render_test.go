@@ -59,5 +59,5 @@ func (r *passRig) change(g *routingtest.Generator) {
 
 // content is all that is in a configuration.
 func content(c config.Config) []any {
-	return []any{c.Skeleton, c.Static, c.Maps, c.Servers.All(), c.Settings}
+	return []any{c.Skeleton, c.Static, c.Routes.Entries(), c.Maps, c.Servers.All(), c.Settings}
 }

@@ -15,7 +15,7 @@ func skeleton(backend string) string {
 
 func newConfig(backend string, ports ...int32) config.Config {
 	c := config.Config{
-		Skeleton: skeleton(backend), Maps: map[string][]config.MapEntry{config.MapFile: {{Key: "version", Value: "1"}}},
+		Skeleton: skeleton(backend), Routes: config.NewRouteMap(config.MapEntry{Key: "version", Value: "1"}),
 	}
 	var servers []config.Server
 	for _, port := range ports {
@@ -121,7 +121,7 @@ func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
 func TestServersMayBePostponed(t *testing.T) {
 	s, late, early := newState(), time.Unix(102, 0), time.Unix(101, 0)
 	maps := newConfig("a", 1, 2)
-	maps.Maps = map[string][]config.MapEntry{config.MapFile: {{Key: "version", Value: "2"}}}
+	maps.Routes = config.NewRouteMap(config.MapEntry{Key: "version", Value: "2"})
 	for name, test := range map[string]struct {
 		state state
 		want  config.Config
@@ -209,7 +209,7 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 		t.Error("other certificates are another load")
 	}
 	edited := withList("one")
-	edited.generation, edited.config.Maps = 7, map[string][]config.MapEntry{config.MapFile: {{Key: "a", Value: "b"}}}
+	edited.generation, edited.config.Routes = 7, config.NewRouteMap(config.MapEntry{Key: "a", Value: "b"})
 	if !s.refused(edited, now) {
 		t.Error("other routes are not")
 	}

@@ -117,7 +117,7 @@ func TestLongTimeouts(t *testing.T) {
 		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 200 {
 			t.Errorf("%s: got %d, want 200", timeouts, got.Status)
 		}
-		for _, entry := range config.Render(g.in).Maps[config.MapFile] {
+		for _, entry := range config.Render(g.in).Routes.Entries() {
 			fields := strings.Split(entry.Value, "|")
 			if !strings.HasPrefix(entry.Key, "f/") {
 				continue

@@ -35,12 +35,13 @@ type ServerChange struct {
 	Settings ServerSettings
 }
 
-// MapChange is the new content of a map file, by the file's name in Paths.ConfigDir.
+// MapChange is how the content of a map file, which is given by its name in Paths.ConfigDir, becomes the new one.
 type MapChange struct {
-	File    string
-	Entries []MapEntry
-	// Edits, in this order, make the running content the new one, at less expense than a swap. None: it has to be swapped.
+	File string
+	// Edits, in this order, make it that, at less expense than a swap. None: it has to be swapped.
 	Edits []MapEdit
+	// Entries are the content to swap it for, if there are no Edits.
+	Entries []MapEntry
 }
 
 // Why a reload is needed. These are values of a metric label.
@@ -76,7 +77,7 @@ func Diff(desired, running Config) Plan {
 		plan.After.covers = desired.Skeleton
 	}
 	plan.After.useSpares(spares, running)
-	plan.Maps = mapChanges(plan.After.Maps, running.Maps)
+	plan.Maps = mapChanges(plan.After, running)
 	for _, section := range mayDiffer(desired.Servers, running.Servers) {
 		plan.Add = append(plan.Add, missing(section, plan.After, running)...)
 		plan.Remove = append(plan.Remove, missing(section, running, desired)...)
@@ -98,14 +99,14 @@ func used(wanted, files map[string][]byte) map[string][]byte {
 // mapChanges returns how to get from some maps to others without a request that meets a mixture. MapFile says which lists of
 // conditions count. So before it changes, the new lists are added, and when it has, the old ones are removed: a request
 // that was told of a list which is gone sees that the version has changed, and looks again. Spares are there first, too.
-func mapChanges(desired, running map[string][]MapEntry) []MapChange {
+func mapChanges(desired, running Config) []MapChange {
 	var before, after []MapChange
-	if !slices.Equal(desired[SparesFile], running[SparesFile]) {
-		before = append(before, MapChange{File: SparesFile, Entries: desired[SparesFile]})
+	if !slices.Equal(desired.Maps[SparesFile], running.Maps[SparesFile]) {
+		before = append(before, MapChange{File: SparesFile, Entries: desired.Maps[SparesFile]})
 	}
 	for i := range conditionFiles {
 		file := conditionFile(i)
-		want, have := desired[file], running[file]
+		want, have := desired.Maps[file], running.Maps[file]
 		if slices.Equal(want, have) {
 			continue
 		}
@@ -118,9 +119,12 @@ func mapChanges(desired, running map[string][]MapEntry) []MapChange {
 		}
 	}
 	changes := before
-	if !slices.Equal(desired[MapFile], running[MapFile]) {
-		edits := mapEdits(desired[MapFile], running[MapFile])
-		changes = append(changes, MapChange{File: MapFile, Entries: desired[MapFile], Edits: edits})
+	if !desired.Routes.equal(running.Routes) {
+		change := MapChange{File: MapFile, Edits: mapEdits(desired.Routes, running.Routes)}
+		if len(change.Edits) == 0 {
+			change.Entries = desired.Routes.Entries()
+		}
+		changes = append(changes, change)
 	}
 	return append(changes, after...)
 }

@@ -34,7 +34,7 @@ const (
 )
 
 // mapEdits returns the edits that lead from one content of MapFile to another, or nothing if it has to be swapped.
-func mapEdits(desired, running []MapEntry) []MapEdit {
+func mapEdits(desired, running RouteMap) []MapEdit {
 	var before, steps, after []MapEdit
 	var version MapEdit
 	for _, edit := range differences(desired, running) {
@@ -72,30 +72,10 @@ func mapEdits(desired, running []MapEntry) []MapEdit {
 	return append(edits, after...)
 }
 
-// differences returns what differs between two maps, which are sorted by key. It is nothing if that is too much, or cannot be told
-// HAProxy entry by entry.
-func differences(desired, running []MapEntry) []MapEdit {
+// differences returns what differs between two maps. It is nothing if that is too much, or cannot be told HAProxy entry by entry.
+func differences(desired, running RouteMap) []MapEdit {
 	var edits []MapEdit
-	for len(desired) > 0 || len(running) > 0 {
-		order := 0
-		switch {
-		case len(running) == 0:
-			order = -1
-		case len(desired) == 0:
-			order = 1
-		default:
-			order = strings.Compare(desired[0].Key, running[0].Key)
-		}
-		var edit MapEdit
-		if order <= 0 {
-			edit.Key, edit.New, desired = desired[0].Key, desired[0].Value, desired[1:]
-		}
-		if order >= 0 {
-			edit.Key, edit.Old, running = running[0].Key, running[0].Value, running[1:]
-		}
-		if edit.Old == edit.New {
-			continue
-		}
+	for edit := range desired.differences(running) {
 		edits = append(edits, edit)
 		if len(edits) > maxEdits || edit.Old != "" && strings.ContainsAny(edit.Key+edit.New, wordEnds) {
 			return nil

@@ -182,7 +182,7 @@ func TestWeightsAreEdited(t *testing.T) {
 // diffMaps returns how one content of the map becomes another.
 func diffMaps(desired, running []config.MapEntry) config.MapChange {
 	of := func(entries []config.MapEntry) config.Config {
-		return config.Config{Skeleton: "x", Maps: map[string][]config.MapEntry{config.MapFile: entries}}
+		return config.Config{Skeleton: "x", Routes: config.NewRouteMap(entries...)}
 	}
 	return config.Diff(of(desired), of(running)).Maps[0]
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"hash/fnv"
@@ -49,13 +48,14 @@ func (c Config) Files() map[string][]byte {
 type Source struct {
 	// One of these is set.
 	config  *Config
+	routes  RouteMap
 	entries []MapEntry
 	content []byte
 }
 
 // Sources returns what every file but LoadFile is made of, by name.
 func (c Config) Sources() map[string]Source {
-	sources := map[string]Source{ConfigFile: {config: &c}}
+	sources := map[string]Source{ConfigFile: {config: &c}, MapFile: {routes: c.Routes}}
 	for name, entries := range c.Maps {
 		sources[name] = Source{entries: entries}
 	}
@@ -73,33 +73,36 @@ func (s Source) Equal(other Source) bool {
 	if s.config != nil && other.config != nil {
 		return s.config.hasSameSections(*other.config)
 	}
-	return s.config == other.config && slices.Equal(s.entries, other.entries) && bytes.Equal(s.content, other.content)
+	return s.config == other.config && slices.Equal(s.routes.blocks, other.routes.blocks) && slices.Equal(s.entries, other.entries) &&
+		bytes.Equal(s.content, other.content)
 }
 
 // Write writes the content. An error is that of the writer.
 func (s Source) Write(to io.Writer) error {
+	content := s.content
 	switch {
 	case s.config != nil:
-		_, err := to.Write(s.config.configFile())
-		return err
+		content = s.config.configFile()
+	case len(s.routes.blocks) > 0:
+		return s.routes.writeTo(to)
 	case len(s.entries) > 0:
-		return writeEntries(to, s.entries)
-	default:
-		_, err := to.Write(s.content)
-		return err
+		content = linesOf(s.entries)
 	}
+	_, err := to.Write(content)
+	return err
 }
 
-// writeEntries writes the content of a map file.
-func writeEntries(to io.Writer, entries []MapEntry) error {
-	w := bufio.NewWriterSize(to, 1<<16) // which keeps the first error
+// linesOf returns the lines of entries in a map file.
+func linesOf(entries []MapEntry) []byte {
+	size := 0
 	for _, entry := range entries {
-		_, _ = w.WriteString(entry.Key)
-		_ = w.WriteByte(' ')
-		_, _ = w.WriteString(entry.Value)
-		_ = w.WriteByte('\n')
+		size += len(entry.Key) + len(" ") + len(entry.Value) + len("\n")
 	}
-	return w.Flush()
+	lines := make([]byte, 0, size)
+	for _, entry := range entries {
+		lines = append(append(append(append(lines, entry.Key...), ' '), entry.Value...), '\n')
+	}
+	return lines
 }
 
 // configFile returns the skeleton with the servers of each backend section at its end.

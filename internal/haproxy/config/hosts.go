@@ -21,9 +21,9 @@ type hostSet struct {
 	lists  conditionLists
 	// others are the entries that are not of hostnames.
 	others []MapEntry
-	// entries are all of MapFile, sorted; sum is that of the hashes of all but the version.
-	entries []MapEntry
-	sum     uint64
+	// routes are all entries of MapFile; sum is that of the hashes of all but the version.
+	routes RouteMap
+	sum    uint64
 	// files are those of the lists.
 	files map[string][]MapEntry
 }
@@ -142,11 +142,11 @@ func (c *hostChange) finish(generation int64) {
 	}
 	gone, added = appendOthers(gone, c.before.shared, c.set.shared), appendOthers(added, c.set.shared, c.before.shared)
 	c.set.sum = c.before.sum - sumOf(gone) + sumOf(added)
-	if len(c.before.entries) > 0 {
+	if len(c.before.routes.blocks) > 0 {
 		gone = append(gone, MapEntry{Key: versionKey})
 	}
 	added = append(added, MapEntry{Key: versionKey, Value: fmt.Sprintf("%d|%016x", generation, c.set.sum)})
-	c.set.entries = edited(c.before.entries, gone, added)
+	c.set.routes = c.before.routes.edited(gone, added)
 }
 
 // appendOthers appends the entries of names that are in one map alone.
@@ -157,23 +157,6 @@ func appendOthers(entries []MapEntry, in, notIn map[string][]MapEntry) []MapEntr
 		}
 	}
 	return entries
-}
-
-// edited returns entries, which are sorted by their keys, without some of them and with others.
-func edited(entries, gone, added []MapEntry) []MapEntry {
-	all := make([]MapEntry, 0, len(entries)-len(gone)+len(added))
-	slices.SortFunc(gone, compareEntries)
-	slices.SortFunc(added, compareEntries)
-	for len(gone)+len(added) > 0 {
-		if len(added) == 0 || len(gone) > 0 && gone[0].Key <= added[0].Key {
-			i, _ := slices.BinarySearchFunc(entries, gone[0], compareEntries)
-			all, entries, gone = append(all, entries[:i]...), entries[i+1:], gone[1:]
-		} else {
-			i, _ := slices.BinarySearchFunc(entries, added[0], compareEntries)
-			all, entries, added = append(append(all, entries[:i]...), added[0]), entries[i:], added[1:]
-		}
-	}
-	return append(all, entries...)
 }
 
 // sumOf returns the sum of the hashes of entries, which is the same in whatever order they are.

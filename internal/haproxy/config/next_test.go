@@ -55,7 +55,7 @@ func TestNext(t *testing.T) {
 		if want := config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
 			t.Fatalf("seed %d, edit %d: got\n%+v\nwant\n%+v", g.Seed, i, content(got), content(want))
 		}
-		if expectSameFiles(t, before, got)[config.ConfigFile] && !reflect.DeepEqual(before.Maps, got.Maps) {
+		if expectSameFiles(t, before, got)[config.ConfigFile] && !reflect.DeepEqual(before.Routes, got.Routes) {
 			shared++
 		}
 		if again := got.Next(in); again.Skeleton != got.Skeleton || !config.Diff(again, got).Empty() {
@@ -98,7 +98,7 @@ func TestPlain(t *testing.T) {
 
 // content is all that is in a configuration.
 func content(c config.Config) []any {
-	return []any{c.Skeleton, c.Static, c.Maps, c.Servers.All(), c.Settings}
+	return []any{c.Skeleton, c.Static, c.Routes.Entries(), c.Maps, c.Servers.All(), c.Settings}
 }
 
 func someServers(g *routingtest.Generator) []config.Server {

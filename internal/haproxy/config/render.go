@@ -44,6 +44,7 @@ func (c Config) Next(in Input) Config {
 	}
 	files := renderMaps(in, sections, change)
 	next := Config{
+		Routes:   change.set.routes,
 		Maps:     files,
 		Static:   renderCertificateLists(in),
 		Settings: sections.settings,
@@ -77,7 +78,7 @@ type mapBuilder struct {
 	targets map[*routing.Rule]string
 }
 
-// renderMaps returns the entries of every map file.
+// renderMaps makes MapFile, and returns the entries of every other map file.
 func renderMaps(in Input, sections *sectionSet, change hostChange) map[string][]MapEntry {
 	b := mapBuilder{in: in, sections: sections, set: change.set, targets: map[*routing.Rule]string{}}
 	b.set.sections = sections
@@ -98,7 +99,7 @@ func renderMaps(in Input, sections *sectionSet, change hostChange) map[string][]
 	}
 	change.finish(in.Generation)
 	files := b.set.listFiles(change.before)
-	files[MapFile], files[SparesFile] = b.set.entries, nil
+	files[SparesFile] = nil
 	return files
 }
 

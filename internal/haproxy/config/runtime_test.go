@@ -107,7 +107,7 @@ backends:
 	after.Spec.Listeners[0].Port = g.ports[80]
 	in := g.in
 	in.Table, _ = routing.Compile(&after.Spec)
-	maps := [][]config.MapEntry{config.Render(in).Maps[config.MapFile], config.Render(g.in).Maps[config.MapFile]}
+	maps := [][]config.MapEntry{config.Render(in).Routes.Entries(), config.Render(g.in).Routes.Entries()}
 
 	stop := g.load(t, get("example.com", "/api"), func(answer) bool { return true })
 	for i := range 1000 {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -184,7 +183,7 @@ func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
 		expect("a.example.com", "/gone", 301)
 	}
 	// As if the certificate that the connection has were b's now.
-	entries := slices.Clone(config.Render(g.in).Maps[config.MapFile])
+	entries := config.Render(g.in).Routes.Entries()
 	for i, entry := range entries {
 		switch {
 		case strings.HasPrefix(entry.Key, "n/") && strings.HasSuffix(entry.Key, "/a.example.com"):

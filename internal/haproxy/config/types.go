@@ -86,7 +86,9 @@ type Config struct {
 	Skeleton string
 	// Static are the files that are read at a reload only, by name: lists of certificates, and authorities.
 	Static map[string][]byte
-	// Maps are the entries of each map file, by name. They are replaced, each as a whole and atomically, at run time.
+	// Routes are the entries of MapFile. At run time they are edited, or replaced as a whole and atomically.
+	Routes RouteMap
+	// Maps are the entries of each other map file, by name. They are replaced, each as a whole and atomically, at run time.
 	Maps map[string][]MapEntry
 	// Servers are the servers by backend section. They are added and removed at run time.
 	Servers ServerSets

@@ -191,6 +191,7 @@ func checkFiles(rendered config.Config, files map[string][]byte) error {
 	for name, content := range files {
 		errs = append(errs, checkText(name, content))
 	}
+	errs = append(errs, checkMap(config.MapFile, rendered.Routes.Entries(), files[config.MapFile]))
 	for name, entries := range rendered.Maps {
 		errs = append(errs, checkMap(name, entries, files[name]))
 	}
