@@ -134,7 +134,8 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"
 	DrainTimeout Duration `json:"drainTimeout,omitempty"`
 
-	// The Service that makes the proxies reachable.
+	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said here, such as
+	// externalTrafficPolicy and ipFamilyPolicy, can be set in the Service: the operator leaves it as it is.
 	// +optional
 	// +kubebuilder:default={}
 	Service ServiceSpec `json:"service,omitempty"`
