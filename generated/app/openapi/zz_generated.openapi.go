@@ -898,7 +898,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 					},
 					"service": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The Service that makes the proxies reachable.",
+							Description: "The Service that makes the proxies reachable, whose name is the Gateway's with \"-gateway\". What cannot be said here, such as externalTrafficPolicy and ipFamilyPolicy, can be set in the Service: the operator leaves it as it is.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("gateway/api/app/v1.ServiceSpec"),
 						},
