@@ -10,6 +10,9 @@ import (
 const (
 	// ReasonAccepted: every route in the spec is served.
 	ReasonAccepted = "Accepted"
+	// ReasonUnusedBackend: every route is served, but no route refers to the Service port of an entry in spec.backends, which may
+	// be there ahead of its route, or have a typo.
+	ReasonUnusedBackend = "UnusedBackend"
 	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
 	// served.
 	ReasonNoMatchingListenerHostname = "NoMatchingListenerHostname"
@@ -61,6 +64,9 @@ const (
 // awaited are the reasons for which a condition is false on the way to being true: nobody has to do anything.
 var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 
+// remarkable are the reasons for which someone should look at a condition though it is true.
+var remarkable = map[string]bool{ReasonUnusedBackend: true}
+
 // condition is what is to be said; setCondition adds since when.
 type condition struct {
 	kind    string
@@ -71,6 +77,13 @@ type condition struct {
 
 func accepted() condition {
 	return condition{appv1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "every route is served"}
+}
+
+// acceptedBut adds what is not wrong, and may be a mistake.
+func acceptedBut(reason, message string) condition {
+	c := accepted()
+	c.reason, c.message = reason, c.message+"; "+message
+	return c
 }
 
 func notAccepted(reason, message string) condition {

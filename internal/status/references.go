@@ -14,15 +14,19 @@ import (
 // maxListed is how many problems of a kind a message lists; it counts the rest.
 const maxListed = 5
 
-// checkAccepted reports the routes that cannot be served.
-func checkAccepted(problems []routing.Problem) condition {
-	if len(problems) == 0 {
+// checkAccepted reports the routes that cannot be served, and then what may be a mistake.
+func checkAccepted(problems []routing.Problem, unused []string) condition {
+	switch {
+	case len(problems) == 0 && len(unused) == 0:
 		return accepted()
+	case len(problems) == 0:
+		return acceptedBut(ReasonUnusedBackend, list(unused))
 	}
-	messages := make([]string, 0, len(problems))
+	messages := make([]string, 0, len(problems)+len(unused))
 	for _, problem := range problems {
 		messages = append(messages, problem.Message)
 	}
+	messages = append(messages, unused...)
 	reason := ReasonNoMatchingListenerHostname
 	if problems[0].InRule {
 		reason = ReasonUnsupportedValue
@@ -74,13 +78,40 @@ func references(spec *appv1.GatewaySpec) []reference {
 	return all
 }
 
+// UnusedBackends returns a sentence for each entry of spec.backends that no route refers to. The schema does not refuse it: an entry
+// may come before its route.
+func UnusedBackends(spec *appv1.GatewaySpec) []string {
+	return unusedBackends(spec.Backends, references(spec))
+}
+
+func unusedBackends(entries []appv1.Backend, refs []reference) []string {
+	if len(entries) == 0 {
+		return nil
+	}
+	unused := make(map[servicePort]bool, len(entries))
+	for i := range entries {
+		unused[servicePort{entries[i].Name, entries[i].Port}] = true
+	}
+	for _, ref := range refs {
+		delete(unused, servicePort{ref.service, ref.port})
+	}
+	var messages []string
+	for i := range entries {
+		if entry := &entries[i]; unused[servicePort{entry.Name, entry.Port}] {
+			messages = append(messages, fmt.Sprintf("spec.backends[%d] %q port %d has no effect, as no route refers to it: "+
+				"correct its name or port, or remove it", i, entry.Name, entry.Port))
+		}
+	}
+	return messages
+}
+
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(gateway *appv1.Gateway, backends map[string]*corev1.Service, proxies endpoints) condition {
+func checkRefs(gateway *appv1.Gateway, refs []reference, backends map[string]*corev1.Service, proxies endpoints) condition {
 	var reason string
 	var messages []string
 	tls := backendsWithTLS(&gateway.Spec)
-	for _, ref := range references(&gateway.Spec) {
+	for _, ref := range refs {
 		found, message := checkRef(gateway.Namespace, ref, backends[ref.service], tls)
 		if found == "" {
 			continue

@@ -1,11 +1,13 @@
 package status
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/routing"
 )
 
 const resolved = "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used"
@@ -87,6 +89,65 @@ func TestAppProtocol(t *testing.T) {
 		tests["without TLS: "+protocol] = conditionTest{newGateway(toAPI), speaking(protocol), resolved}
 	}
 	expectCondition(t, tests)
+}
+
+// An entry of spec.backends may be there before its route is: it is told of, and nothing is wrong.
+func TestUnusedBackends(t *testing.T) {
+	const served = "Accepted=True Accepted: every route is served"
+	const unused = "Accepted=True UnusedBackend: every route is served; "
+	toAPI := withRoute("shop", to("api", 8443))
+	expectCondition(t, map[string]conditionTest{
+		"a route refers to it":             {newGateway(toAPI, withTLSBackend("api", 8443, "ca")), Observed{}, served},
+		"a TCP route does":                 {newGateway(withConnections(appv1.ProtocolTCP, "db", 5432), withTLSBackend("db", 5432)), Observed{}, served},
+		"a TLS route does":                 {newGateway(withConnections(appv1.ProtocolTLS, "db", 5432), withTLSBackend("db", 5432)), Observed{}, served},
+		"a route does with weight zero":    {newGateway(withRoute("shop", appv1.BackendRef{Name: "api", Port: 8443, Weight: new(int32(0))}), withTLSBackend("api", 8443)), Observed{}, served},
+		"the route's Service is not there": {newGateway(toAPI, withTLSBackend("api", 8443, "ca")), Observed{}, served},
+		"its port is another": {
+			newGateway(toAPI, withTLSBackend("api", 8443, "ca"), withTLSBackend("api", 8444, "ca")), Observed{},
+			unused + `spec.backends[1] "api" port 8444 has no effect, as no route refers to it: correct its name or port, or remove it`,
+		},
+		"its name is another, and there is no route at all": {
+			newGateway(withTLSBackend("apy", 8443, "ca")), Observed{},
+			unused + `spec.backends[0] "apy" port 8443 has no effect, as no route refers to it: correct its name or port, or remove it`,
+		},
+		"what is wrong comes first, and gives the reason": {
+			newGateway(toAPI, withTLSBackend("api", 80)), Observed{Problems: []routing.Problem{{Message: "one"}}},
+			`Accepted=False NoMatchingListenerHostname: one; ` +
+				`spec.backends[0] "api" port 80 has no effect, as no route refers to it: correct its name or port, or remove it`,
+		},
+	})
+}
+
+// The longest names, as many as the schema allows: the first are listed, to the end.
+func TestManyUnusedBackends(t *testing.T) {
+	gateway := newGateway()
+	for range 256 {
+		withTLSBackend(strings.Repeat("x", 63), 65535)(gateway)
+	}
+	message := find(Compute(gateway, Observed{}, now).Conditions, appv1.ConditionAccepted).Message
+	if !strings.HasSuffix(message, "or remove it; and 251 more") || strings.Count(message, "spec.backends[") != maxListed {
+		t.Errorf("got %d bytes: %s", len(message), message)
+	}
+}
+
+// One that is told is no reason to write the status again, or for another event.
+func TestAnUnusedBackendIsToldOnce(t *testing.T) {
+	gateway := newGateway(withTLSBackend("api", 8443), reporting("a", 7, ""))
+	proxies := gateway.Status.Proxies
+	computed := Compute(gateway, slicesOf(ready("a")), before)
+	if c := find(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
+		t.Errorf("Programmed is %+v", c)
+	}
+	warnings := Warnings(gateway, computed)
+	if len(warnings) != 1 || warnings[0].Reason != ReasonUnusedBackend {
+		t.Fatalf("got warnings %+v", warnings)
+	}
+	gateway.Status = computed
+	gateway.Status.Proxies = proxies
+	again := Compute(gateway, slicesOf(ready("a")), now)
+	if warnings := Warnings(gateway, again); len(warnings) > 0 || Changed(gateway, again) {
+		t.Errorf("it is told again: %+v, the status is written: %v", warnings, Changed(gateway, again))
+	}
 }
 
 // withListener adds an HTTPS listener.

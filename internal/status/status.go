@@ -60,9 +60,10 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	if observed.Deployment != nil {
 		status.Replicas = observed.Deployment.Status.Replicas
 	}
+	refs := references(&gateway.Spec)
 	for _, c := range []condition{
-		checkAccepted(observed.Problems),
-		checkRefs(gateway, observed.Backends, proxies),
+		checkAccepted(observed.Problems, unusedBackends(gateway.Spec.Backends, refs)),
+		checkRefs(gateway, refs, observed.Backends, proxies),
 		checkProgrammed(gateway, proxies, observed),
 	} {
 		status.Conditions = append(status.Conditions, setCondition(gateway, c, transition))
@@ -107,11 +108,11 @@ func Underway(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 }
 
 // Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not
-// tell yet: the ones that are false, not merely on their way, and new in reason or message.
+// tell yet: the ones that are false, not merely on their way, or true for a remarkable reason, and new in reason or message.
 func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Condition {
 	var warnings []metav1.Condition
 	for _, c := range computed.Conditions {
-		if c.Status == metav1.ConditionTrue || awaited[c.Reason] {
+		if c.Status == metav1.ConditionTrue && !remarkable[c.Reason] || awaited[c.Reason] {
 			continue
 		}
 		old := find(gateway.Status.Conditions, c.Type)

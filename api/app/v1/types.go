@@ -107,7 +107,8 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	TLSRoutes []TLSRoute `json:"tlsRoutes,omitempty"`
 
-	// How to talk to the Services that routes name, where the defaults do not do.
+	// How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no
+	// effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

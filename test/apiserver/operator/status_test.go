@@ -84,6 +84,24 @@ routes: [{name: lost, hostnames: [example.org], rules: [{}]}]
 	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
 }
 
+// TestUnusedBackends: what a typo in spec.backends leaves without effect is told, and the Gateway is as good as without.
+func TestUnusedBackends(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "unused", "unused"
+	startOperator(t, namespace)
+	createService(t, namespace, "api", 8443)
+	createGateway(t, namespace, name, `
+listeners: [{name: http, port: 80, protocol: HTTP}]
+routes: [{name: api, rules: [{backendRefs: [{name: api, port: 8443}]}]}]
+backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostname: api.internal}}]
+`)
+	const text = `spec.backends[0] "api" port 443 has no effect, as no route refers to it`
+	expectCondition(t, namespace, name, "Accepted", metav1.ConditionTrue, "UnusedBackend", text)
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "UnusedBackend", text)
+	patchGateway(t, namespace, name, `{"spec": {"backends": [{"name": "api", "port": 8443, "proxyProtocol": "V2"}]}}`)
+	expectCondition(t, namespace, name, "Accepted", metav1.ConditionTrue, "Accepted", "")
+}
+
 // TestProgrammed plays two proxy pods: their endpoints and their reports.
 func TestProgrammed(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,25 @@ func TestExamplesPass(t *testing.T) {
 	}
 }
 
+// TestUnusedBackendIsAWarning: an entry of spec.backends may come before its route, so it keeps no check from passing.
+func TestUnusedBackendIsAWarning(t *testing.T) {
+	t.Parallel()
+	const warning = `warning: default/a: spec.backends[0] "api" port 443 has no effect, as no route refers to it: correct its name or port, or remove it` + "\n"
+	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
+	for args, want := range map[string]string{
+		"render":                   "#### haproxy.cfg\n",
+		"render --check":           "default/a: HAProxy accepts it\n",
+		"render --check a":         "default/a: HAProxy accepts it\n",
+		"render --only routes.map": "l/80/* http\n",
+	} {
+		result := clitest.Run(t, file, append(strings.Fields(args), "-f", "-", "-n", "default")...)
+		result.Want(t, 0, want)
+		if result.Err != warning {
+			t.Errorf("%s: it warns %q, want %q", args, result.Err, warning)
+		}
+	}
+}
+
 // TestWritesFiles renders into a directory.
 func TestWritesFiles(t *testing.T) {
 	t.Parallel()

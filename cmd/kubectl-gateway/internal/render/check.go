@@ -23,9 +23,7 @@ func (c *command) checkAll(ctx context.Context) error {
 	var refused []string
 	for _, site := range sites {
 		_, problems := routing.Compile(&site.Gateway.Spec)
-		for _, problem := range problems {
-			c.Warn("%s: %s", site.Name(), problem.Message)
-		}
+		c.warn(site, problems)
 		err := c.checkOne(ctx, site)
 		switch {
 		case cli.ExitCode(err) == cli.ExitNo && len(sites) > 1:

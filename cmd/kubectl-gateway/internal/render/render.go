@@ -14,6 +14,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
+	"gateway/internal/status"
 )
 
 const long = `Show the haproxy.cfg and the maps that a proxy pod makes of a Gateway: of a file, without a cluster, or of one in the cluster,
@@ -23,8 +24,9 @@ What a file does not have, Services and certificates, is taken to exist; Service
 used. Certificates are taken to be for the hostname of their listener.
 
 With --check, HAProxy itself checks the configuration, and nothing is printed but what it says; the answer no (3) is that it
-refuses it, or that a part of the Gateway has no effect. With --diff, the difference from the Gateway of that name in the
-cluster, and whether loading it takes a reload; no is that there is one.`
+refuses it, or that a part of the Gateway has no effect. An entry of spec.backends may come before its route: one that no route
+refers to is a warning, and no more. With --diff, the difference from the Gateway of that name in the cluster, and whether loading
+it takes a reload; no is that there is one.`
 
 const examples = `  kubectl gateway render -f shop.yaml
   kubectl gateway render -f shop.yaml --check
@@ -75,9 +77,7 @@ func (c *command) run(ctx context.Context, name string) error {
 		return err
 	}
 	table, problems := routing.Compile(&site.Gateway.Spec)
-	for _, problem := range problems {
-		c.Warn("%s: %s", site.Name(), problem.Message)
-	}
+	c.warn(site, problems)
 	switch {
 	case c.check:
 		return c.checkOne(ctx, site)
@@ -85,6 +85,16 @@ func (c *command) run(ctx context.Context, name string) error {
 		return c.compare(ctx, site, table)
 	}
 	return c.show(config.Render(site.Input(table)).Files())
+}
+
+// warn says what of a Gateway has no effect.
+func (c *command) warn(site *cli.Site, problems []routing.Problem) {
+	for _, problem := range problems {
+		c.Warn("%s: %s", site.Name(), problem.Message)
+	}
+	for _, message := range status.UnusedBackends(&site.Gateway.Spec) {
+		c.Warn("%s: %s", site.Name(), message)
+	}
 }
 
 // show prints the files that have any content, or writes all of them.
