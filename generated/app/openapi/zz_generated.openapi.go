@@ -859,7 +859,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "How to talk to the Services that routes name, where the defaults do not do.",
+							Description: "How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

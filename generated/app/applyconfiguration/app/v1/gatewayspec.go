@@ -36,7 +36,8 @@ type GatewaySpecApplyConfiguration struct {
 	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
 	// client asks for. Names are unique.
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
-	// How to talk to the Services that routes name, where the defaults do not do.
+	// How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no
+	// effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
 	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
