@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
 )
 
 func TestChanged(t *testing.T) {
@@ -76,7 +77,8 @@ func TestUnderway(t *testing.T) {
 		"one was refused before": {func(gateway *appv1.Gateway) {
 			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonLoadFailed
 		}, both, false},
-		"it is new": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
+		"it is new":                   {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
+		"somebody removed the others": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = gateway.Status.Conditions[2:] }, both, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -202,11 +204,24 @@ func TestGoneProxies(t *testing.T) {
 			}
 		})
 	}
+	forged := newGateway(reporting(resources.FieldManager, 7, ""), reporting("a\nb", 7, ""), reporting("a", 7, ""))
+	if got := GoneProxies(forged, Observed{Deployment: pods(0)}); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %q of names that are no pod's, want those of pods", got)
+	}
+	many := newGateway()
+	for i := range 40 {
+		reporting(fmt.Sprint("pod-", i), 7, "")(many)
+	}
+	if got := len(GoneProxies(many, Observed{Deployment: pods(0)})); got != maxGone {
+		t.Errorf("got %d of many, want %d", got, maxGone)
+	}
 }
 
 func TestTruncate(t *testing.T) {
-	if got := truncate("short"); got != "short" {
-		t.Errorf("a short message became %q", got)
+	for _, message := range []string{"short", strings.Repeat("x", maxMessage)} {
+		if got := truncate(message); got != message {
+			t.Errorf("a short message became %q", got)
+		}
 	}
 	for _, message := range []string{strings.Repeat("x", 2000), strings.Repeat("é", 1000), "x" + strings.Repeat("é", 1000)} {
 		got := truncate(message)

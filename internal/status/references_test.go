@@ -191,6 +191,10 @@ func TestReportedProblems(t *testing.T) {
 		"a pod on its way out does not": {newGateway(https, leavingOut("a", missing)), slicesOf(leaving("a")), resolved},
 		"nor one that is gone":          {newGateway(https, leavingOut("c", missing)), two, resolved},
 		"what is not named any more":    {newGateway(withListener("https", []string{"good"}, nil), leavingOut("a", missing)), two, resolved},
+		"a listener without TLS names nothing": {
+			newGateway(func(gateway *appv1.Gateway) { gateway.Spec.Listeners = []appv1.Listener{{Name: "http"}} }, https, leavingOut("a", missing)), two,
+			"ResolvedRefs=False InvalidCertificateRef: " + told,
+		},
 		"a ConfigMap for clients": {
 			newGateway(https, leavingOut("a", authority)), two,
 			`ResolvedRefs=False InvalidCACertificateRef: listener "https": ConfigMap web/staff does not exist or has no ca.crt`,

@@ -156,6 +156,11 @@ func TestAccepted(t *testing.T) {
 			observed: Observed{Problems: []routing.Problem{{InRule: true, Message: "no expression"}, problem("two")}},
 			want:     "Accepted=False UnsupportedValue: no expression; two",
 		},
+		"five are not many": {
+			gateway:  newGateway(),
+			observed: Observed{Problems: []routing.Problem{problem("1"), problem("2"), problem("3"), problem("4"), problem("5")}},
+			want:     "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5",
+		},
 		"of many problems, the first are listed": {
 			gateway: newGateway(),
 			observed: Observed{Problems: []routing.Problem{
