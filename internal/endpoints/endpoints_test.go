@@ -31,8 +31,10 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 		slice.Ports[0].Name = nil
 		return slice
 	}
-	fqdn := newSlice("api", 8080, newReady("api.example.com"))
+	fqdn := newSlice("api", 8080, newReady("10.0.0.1"))
 	fqdn.AddressType = discoveryv1.AddressTypeFQDN
+	udp := newSlice("api", 8080, newReady("10.0.0.1"))
+	udp.Ports[0].Protocol = new(corev1.ProtocolUDP)
 	noPort := newSlice("api", 8080, newReady("10.0.0.1"))
 	noPort.Ports[0].Port = nil
 
@@ -53,6 +55,9 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 		"a Service whose port is UDP": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), nil, config.BackendState{},
 		},
+		"a Service whose port has no protocol: it is TCP": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" }), nil, config.BackendState{Exists: true},
+		},
 		"the protocol of the port": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c") }), nil,
 			config.BackendState{Exists: true, AppProtocol: "kubernetes.io/h2c"},
@@ -61,9 +66,9 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 		"endpoints of several slices, each once, in order": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{
+				newSlice("api", 8081, newReady("10.0.0.9")),
 				newSlice("api", 8080, newReady("10.0.0.10"), newReady("10.0.0.9")),
 				newSlice("api", 8080, newReady("10.0.0.9")),
-				newSlice("api", 8081, newReady("10.0.0.9")),
 				ipv6(newSlice("api", 8080, newReady("FD00:0::1"))),
 			},
 			config.BackendState{Exists: true, Servers: []config.Server{
@@ -75,10 +80,9 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 				s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
 			}),
 			[]*discoveryv1.EndpointSlice{
-				newSlice("api", 8080, newReady("10.0.0.1"), newReady("10.0.0.2")),
-				ipv6(newSlice("api", 8080, newReady("fd00::1"), newReady("fd00::2"))),
+				newSlice("api", 8080, newReady("10.0.0.1")), ipv6(newSlice("api", 8080, newReady("fd00::1"))),
 			},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("fd00::1", 8080), onPort("fd00::2", 8080)}},
+			config.BackendState{Exists: true, Servers: []config.Server{onPort("fd00::1", 8080)}},
 		},
 		"those of its second, where none of the first takes traffic": {
 			newService("api", func(s *corev1.Service) {
@@ -96,7 +100,9 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 		},
 		"endpoints that cannot be sent to": {
 			newService("api"),
-			[]*discoveryv1.EndpointSlice{fqdn, noPort, newSlice("api", 8080, newReady("fe80::1%eth0"), discoveryv1.Endpoint{})},
+			[]*discoveryv1.EndpointSlice{
+				fqdn, noPort, udp, newSlice("api", 8080, newReady("fe80::1%eth0"), newReady("api.example.com"), discoveryv1.Endpoint{}),
+			},
 			config.BackendState{Exists: true},
 		},
 		"an endpoint of unknown readiness counts as ready": {
@@ -120,11 +126,11 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	backend := routing.Backend{Service: "api", Port: 80}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := States([]routing.Backend{backend}, Namespace{
+			got, ok := States([]routing.Backend{backend}, Namespace{
 				Service: func(string) *corev1.Service { return test.service },
 				Slices:  func(string) []*discoveryv1.EndpointSlice { return test.slices },
 			})[backend]
-			if got.Exists != test.want.Exists || got.AppProtocol != test.want.AppProtocol || len(got.Servers) != len(test.want.Servers) ||
+			if !ok || got.Exists != test.want.Exists || got.AppProtocol != test.want.AppProtocol || len(got.Servers) != len(test.want.Servers) ||
 				len(got.Servers) > 0 && !reflect.DeepEqual(got.Servers, test.want.Servers) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
