@@ -12,6 +12,9 @@ import (
 	"gateway/internal/certtest"
 )
 
+// parameters are what openssl ecparam puts before a key.
+const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+
 func TestParse(t *testing.T) {
 	authority := certtest.NewAuthority(t)
 	pair := authority.Issue(t, []string{"shop.example.com"})
@@ -24,6 +27,7 @@ func TestParse(t *testing.T) {
 		"a certificate":              {pair.Certificate, 1, ""},
 		"with those that lead to it": {slices.Concat(pair.Certificate, authority.PEM), 2, ""},
 		"with remarks":               {slices.Concat([]byte("subject=shop\n"), pair.Certificate, []byte("bye\n")), 1, ""},
+		"with parameters":            {slices.Concat([]byte(parameters), pair.Certificate), 1, ""},
 		"no names":                   {authority.Issue(t, nil).Certificate, 1, ""},
 		"nothing":                    {nil, 0, "tls.crt of %s holds no certificate"},
 		"no PEM":                     {[]byte("hello"), 0, "tls.crt of %s holds no certificate"},
@@ -89,7 +93,7 @@ func TestJoin(t *testing.T) {
 		"a damaged key before":      {slices.Concat(damaged, one.Certificate), one.Key, one.Certificate, ""},
 		"a key without its markers": {slices.Concat(one.Certificate, bytes.Split(one.Key, []byte("\n"))[1]), one.Key, one.Certificate, ""},
 		"a damaged one in tls.key":  {one.Certificate, slices.Concat(damaged[:len(damaged)-1], []byte("\n"), one.Key), one.Certificate, ""},
-		"parameters before the key": {one.Certificate, slices.Concat([]byte("-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"), one.Key), one.Certificate, ""},
+		"parameters before the key": {one.Certificate, slices.Concat([]byte(parameters), one.Key), one.Certificate, ""},
 		"another's key":             {one.Certificate, two.Key, nil, wrong + "private key does not match public key"},
 		"a key of another kind":     {one.Certificate, rsa.Key, nil, wrong + "private key type does not match public key type"},
 		"a key that is none":        {one.Certificate, []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), nil, wrong + "failed to parse private key"},
@@ -97,6 +101,7 @@ func TestJoin(t *testing.T) {
 		"no PEM":                    {one.Certificate, []byte("100%"), nil, "tls.key of Secret shop holds no private key"},
 		"a certificate for a key":   {one.Certificate, one.Certificate, nil, "tls.key of Secret shop holds no private key"},
 		"a key with a password":     {one.Certificate, bytes.ReplaceAll(one.Key, []byte(" PRIVATE"), []byte(" ENCRYPTED PRIVATE")), nil, "tls.key of Secret shop is encrypted"},
+		"the same in OpenSSL's way": {one.Certificate, bytes.Replace(one.Key, []byte("-----\n"), []byte("-----\nProc-Type: 4,ENCRYPTED\n\n"), 1), nil, "tls.key of Secret shop is encrypted"},
 		"no certificate":            {nil, one.Key, nil, "tls.crt of Secret shop holds no certificate"},
 	}
 	for name, test := range tests {
