@@ -67,6 +67,9 @@ func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems ma
 		if !maps.EqualFunc(got, want, slices.Equal) {
 			r.t.Errorf("%s holds %q, want %q", volume, got, want)
 		}
+		if _, err := os.Readlink(filepath.Join(volume, certificates.DataLink)); err != nil {
+			r.t.Errorf("whoever waits for it goes on waiting: %v", err)
+		}
 	}
 }
 
@@ -278,13 +281,21 @@ func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 }
 
 func TestKeeperSaysWhyItCannotWork(t *testing.T) {
-	r, authority := newRig(t), certtest.NewAuthority(t)
+	r, broken, authority := newRig(t), certtest.NewVolume(t), certtest.NewAuthority(t)
 	r.secrets.PutPair("a", authority.Issue(t, nil))
+	broken.PutPair("a", authority.Issue(t, nil))
+	file, taken := filepath.Join(broken.Dir, "a", "tls.crt"), t.TempDir()
+	if err := errors.Join(os.Remove(file), os.Symlink("tls.crt", file), os.Mkdir(filepath.Join(taken, certificates.DataLink), 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		spoil func(k *Keeper)
 		want  string
 	}{
 		{func(k *Keeper) { k.Secrets = "/nowhere" }, "failed to see what kubelet mounted"},
+		{func(k *Keeper) { k.Secrets = broken.Dir }, "failed to read certificates: open a/tls.crt"},
+		{func(k *Keeper) { k.Pairs = broken.Dir }, "failed to read certificates: open a/tls.crt"},
+		{func(k *Keeper) { k.Pairs = taken }, "failed to write certificates: rename"},
 		{func(k *Keeper) { k.Pairs = "/nowhere" }, "failed to remove old certificates: open /nowhere"},
 		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to remove old certificates: open /nowhere"},
 	} {
