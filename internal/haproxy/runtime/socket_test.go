@@ -78,6 +78,13 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 			},
 			"failed to add server b/10.0.0.1_8080: No such backend.",
 		},
+		"adding one whose number another has": {
+			map[string]string{"add server": "'id' : custom id 7 already used at runtime:0 ('server 10.0.0.2_8080')\n", "set server": "\n"},
+			func(ctx context.Context, w *Worker) error {
+				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+			},
+			"failed to add server b/10.0.0.1_8080: 'id' : custom id 7 already used",
+		},
 		"adding without an answer": {
 			map[string]string{},
 			func(ctx context.Context, w *Worker) error {
@@ -91,6 +98,11 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
 			},
 			"failed to enable server b/10.0.0.1_8080: Require",
+		},
+		"disabling fails": {
+			map[string]string{"set server": "Permission denied\n", "del server": "Server deleted.\n"},
+			func(ctx context.Context, w *Worker) error { return w.RemoveServer(ctx, "b", server) },
+			"failed to disable server b/10.0.0.1_8080: Permission denied",
 		},
 		"deleting fails": {
 			map[string]string{"set server": "\n", "del server": "Permission denied\n"},
@@ -108,6 +120,21 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 			map[string]string{"prepare map": "Unknown map identifier. Please use #<id> or <file>.\n\n"},
 			func(ctx context.Context, w *Worker) error { return w.ReplaceMap(ctx, "/m", nil) },
 			"failed to prepare map /m: Unknown map",
+		},
+		"a map that does not take an entry": {
+			map[string]string{"prepare map": "New version created: 3\n\n", "add map": "Out of memory error.\n\n", "commit map": "\n"},
+			func(ctx context.Context, w *Worker) error {
+				return w.ReplaceMap(ctx, "/m", []config.MapEntry{{Key: "k", Value: "v"}})
+			},
+			"failed to add to map /m: Out of memory error.",
+		},
+		"the first of two lines of edits": {
+			map[string]string{"set map /m a": "entry not found.\n\n", "set map /m b": "\n"},
+			func(ctx context.Context, w *Worker) error {
+				long := strings.Repeat("v", maxCommand/2)
+				return w.EditMap(ctx, "/m", []config.MapEdit{{Key: "a", Old: "v", New: long}, {Key: "b", Old: "v", New: long}})
+			},
+			`failed to edit map /m from "a" on: entry not found.`,
 		},
 		"a lost map version": {
 			map[string]string{"prepare map": "New version created: 3\n\n", "commit map": "Version number out of range.\n\n"},
