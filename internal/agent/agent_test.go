@@ -32,6 +32,8 @@ func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
 		}
 		return nil
 	})
+	r.agent.probes.beat(time.Time{})
+	r.eventually("the loop comes round", func() error { return r.agent.probes.alive(time.Now()) })
 	if r.agent.probes.started() == nil || r.agent.probes.ready() == nil {
 		t.Error("without a Gateway, the pod passes for started or ready")
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 func TestParseCertificate(t *testing.T) {
-	pair := certtest.NewAuthority(t).Issue(t, []string{"Shop.Example.com.", "*.example.com", "shop.example.com"})
+	pair := certtest.NewAuthority(t).Issue(t, []string{"Shop.Example.com.", "*.example.com", "shop.example.com", "Cart.Example.com."})
 	got := parseCertificate(pair.Certificate)
-	if got.problem != "" || !slices.Equal(got.names, []string{"*.example.com", "shop.example.com"}) || got.notAfter.IsZero() {
+	if got.problem != "" || !slices.Equal(got.names, []string{"*.example.com", "cart.example.com", "shop.example.com"}) || got.notAfter.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 	hostile := certtest.NewAuthority(t).Issue(t, []string{"a.example.com\n[verify none] b", "c d", "*", "a.*.com", "#", "good.example.com", strings.Repeat("a", 300)})
@@ -84,7 +84,8 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			"sooner":   file(hour(-1), hour(3), "b.example.com"),
 			"early":    file(hour(2), hour(9), "a.example.com"),
 			"expired":  file(hour(-9), hour(-1), "a.example.com"),
-			"other":    file(hour(-1), hour(5), "a.org"),
+			"other":    file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org", "f.org", "g.org"),
+			"five":     file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org"),
 			"nameless": file(hour(-1), hour(5)),
 			"missing":  {problem: "%s does not exist or has no tls.crt"},
 			"older":    {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(5), hash: "h", outdated: "%s has no tls.key"},
@@ -97,7 +98,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			tlsListener("all", "", "good", "nameless", "missing"),
 			tlsListener("staff", "a.example.com", "good"),
 			tlsListener("nobody", "a.example.com", "good"),
-			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "nameless", "good", "older", "oldest"),
+			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "five", "nameless", "good", "older", "oldest"),
 			{Name: "plain", Protocol: "HTTP"},
 		},
 		Policies: map[routing.Backend]routing.BackendPolicy{
@@ -120,10 +121,11 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 		{Listener: "all", Kind: "Secret", Name: "missing", Message: "Secret shop/missing does not exist or has no tls.crt"},
 		{Listener: "wild", Kind: "Secret", Name: "early", Message: "the certificate of Secret shop/early is not valid before 2026-06-01 14:00:00 UTC"},
 		{Listener: "wild", Kind: "Secret", Name: "expired", Message: "the certificate of Secret shop/expired expired on 2026-06-01 11:00:00 UTC"},
+		{Listener: "wild", Kind: "Secret", Name: "five", Message: "the certificate of Secret shop/five is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org"},
 		{Listener: "wild", Kind: "Secret", Name: "nameless", Message: "the certificate of Secret shop/nameless is not for *.example.com: it is for no DNS name"},
 		{Listener: "wild", Kind: "Secret", Name: "older", Message: "Secret shop/older has no tls.key; what it held before goes on"},
 		{Listener: "wild", Kind: "Secret", Name: "oldest", Message: "Secret shop/oldest has no tls.key"},
-		{Listener: "wild", Kind: "Secret", Name: "other", Message: "the certificate of Secret shop/other is not for *.example.com: it is for a.org"},
+		{Listener: "wild", Kind: "Secret", Name: "other", Message: "the certificate of Secret shop/other is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org and 2 more"},
 		{Kind: "ConfigMap", Name: "broken", Message: "ConfigMap shop/broken is broken"},
 		{Listener: "nobody", Kind: "ConfigMap", Name: "broken", Message: "ConfigMap shop/broken is broken"},
 	}
@@ -149,8 +151,10 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 	if got.unmounted != "Secret shop/new" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
-	table.Listeners[0].TLS.Secrets, table.Listeners[0].TLS.ClientCAs = nil, []string{"staff"}
-	if got = collect(&table, mounted{}, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 {
+	// Until it is known whom to let in, nobody is.
+	table.Listeners[0].TLS.ClientCAs = []string{"staff"}
+	files := mounted{certificates: map[string]certificateFile{"new": {notAfter: time.Now().Add(time.Hour)}}}
+	if got = collect(&table, files, "shop", time.Now()); got.unmounted != "ConfigMap shop/staff" || len(got.problems) > 0 || len(got.certificates) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 )
 
@@ -201,4 +202,38 @@ func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
 	round(maxTidied, 1)
 	round(1, 0)
 	round(0, 0)
+}
+
+// TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded: a worker that was only slow does not have it.
+func TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded(t *testing.T) {
+	r := newPassRig(t, 1)
+	r.agent.pass(t.Context())
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	worker, slice := r.agent.worker, newSlice("service-0", 1001, newReady("127.0.0.1"))
+	r.agent.worker = runtime.NewWorker("/nowhere")
+	r.put(r.agent.watch.slices, slice)
+	r.agent.watch.touch(slice)
+	r.agent.pass(t.Context())
+	r.must(r.onDisk("127.0.0.1:1001"))
+	r.agent.worker = worker
+	r.agent.pass(t.Context())
+	if state := r.haproxy.Worker("show servers state service-0_80"); !strings.Contains(state, " 127.0.0.1_1001 ") {
+		t.Errorf("the server is not there: %s", state)
+	}
+}
+
+// TestWhatHAProxyRejectsIsTriedLessAndLess, as each try may cost something. What it said nothing about is tried again soon.
+func TestWhatHAProxyRejectsIsTriedLessAndLess(t *testing.T) {
+	for want, reason := range map[time.Duration]error{lastRetry: &runtime.RejectedError{}, lastSoonRetry: errors.New("no answer")} {
+		a := &Agent{state: newState()}
+		for range 20 {
+			if err := a.failed(reason, load{}, false, false); !errors.Is(err, reason) {
+				t.Errorf("got error %v, want %v", err, reason)
+			}
+		}
+		if failure := a.state.failures[a.state.disk.key()]; failure.delay != want {
+			t.Errorf("after %v, the next try is in %s, want %s", reason, failure.delay, want)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
 )
 
 // reporting is a rig of which only the reporter runs. It returns how many reports were written.
@@ -129,10 +132,10 @@ func TestAReportIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	reporter.set(report{uid: "uid-1", generation: 3, message: strings.Repeat("é", maxMessage)})
+	reporter.set(report{uid: "uid-1", generation: 3, message: strings.Repeat("é", maxMessage), problems: make([]appv1.ProxyProblem, 2*maxProblems)})
 	r.expectReport(3, "é")
-	if length := len(r.gateway().Status.Proxies[0].Message); length > maxMessage {
-		t.Errorf("the message has %d bytes", length)
+	if proxy := r.gateway().Status.Proxies[0]; len(proxy.Message) > maxMessage || len(proxy.Problems) != maxProblems {
+		t.Errorf("the message has %d bytes, and there are %d problems", len(proxy.Message), len(proxy.Problems))
 	}
 }
 
@@ -218,6 +221,24 @@ func TestTheReportGoesWithHAProxy(t *testing.T) {
 		if proxies := r.gateway().Status.Proxies; len(proxies) != left {
 			t.Errorf("the agent ended, and the status has %+v, want %d", proxies, left)
 		}
+	}
+}
+
+// TestWhatCannotBeWrittenIsTold, and is not any more once it can.
+func TestWhatCannotBeWrittenIsTold(t *testing.T) {
+	r := newPassRig(t, 1)
+	next := r.options.Paths.ConfigDir + ".next"
+	r.must(os.MkdirAll(filepath.Join(next, "in the way"), 0o750))
+	r.agent.pass(t.Context())
+	if got := r.agent.report.wanted; got.generation != 0 || !strings.HasPrefix(got.message, "generation 1: failed to remove an old symlink: ") {
+		t.Errorf("the report is %+v", got)
+	}
+	r.must(os.RemoveAll(next))
+	r.agent.pass(t.Context())
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	if got := r.agent.report.wanted; got.generation != 1 || got.message != "" {
+		t.Errorf("then it is %+v", got)
 	}
 }
 

@@ -55,6 +55,7 @@ func TestNextStep(t *testing.T) {
 		"the first configuration, no HAProxy":               {state{}, newConfig("a"), true, "", 0},
 		"down, an endpoint came: the next start has it":     {newState(down), newConfig("a", 1, 2), true, "", 1},
 		"down, a backend came: a reload will tell":          {newState(down), newConfig("b", 1), false, "", 0},
+		"down since something was written down":             {newState(down, func(s *state) { s.unknown = reasonWrittenDown }), newConfig("b", 1), false, "", 0},
 		"down, nothing changed":                             {newState(down), newConfig("a", 1), false, "", 0},
 		"never ran, a backend came: it cannot get worse":    {newState(down, unproven), newConfig("b", 1), true, "", 0},
 		"never ran, an endpoint came: HAProxy will be told": {newState(down, unproven), newConfig("a", 1, 2), false, "", 0},
@@ -192,9 +193,18 @@ func TestRetriesBackOff(t *testing.T) {
 	if want != lastRetry {
 		t.Errorf("after ten failures the wait is %s", want)
 	}
+	s.forget(&x, &y)
+	if !s.refused(&x, now) {
+		t.Error("a failure of what is still wanted is forgotten")
+	}
 	s.forget(&y)
 	if s.refused(&x, now) {
 		t.Error("a failure nobody asks for is kept")
+	}
+	s.fail(&x, "no", true, lastRetry, now)
+	s.fail(&y, "no", true, lastRetry, now.Add(2*forgetAfter))
+	if len(s.failures) != 1 {
+		t.Errorf("failures that nobody asked for in a long time are kept: %v", s.failures)
 	}
 }
 

@@ -39,6 +39,9 @@ func TestTrialsFindWhatIsRefused(t *testing.T) {
 			}
 			if slices.ContainsFunc(trial, func(id certificateID) bool { return slices.Contains(bad, id) }) {
 				tr.blame(trial, now)
+				if len(trial) > 1 && slices.ContainsFunc(trial, tr.isRefused) {
+					t.Fatalf("bad %v: %v were refused together, and all are blamed", bad, trial)
+				}
 			} else {
 				good = setOf(proven, trial)
 			}
