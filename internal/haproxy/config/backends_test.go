@@ -197,12 +197,12 @@ func TestRetries(t *testing.T) {
 
 func TestHealthChecks(t *testing.T) {
 	t.Parallel()
-	const policy = `, healthCheck: {path: "/health%20z", hostname: check.internal, interval: 100ms, timeout: 1s, unhealthyThreshold: 2, healthyThreshold: 1}, loadBalancing: {algorithm: RoundRobin}`
+	const policy = `, healthCheck: {path: "/health%20z'", hostname: check.internal, interval: 100ms, timeout: 1s, unhealthyThreshold: 2, healthyThreshold: 1}, loadBalancing: {algorithm: RoundRobin}`
 	var sick atomic.Bool
 	sick.Store(true)
 	moody := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Backend", "moody")
-		if r.RequestURI == "/health%20z" && r.Host == "check.internal" && sick.Load() {
+		if r.RequestURI == "/health%20z%27" && r.Host == "check.internal" && sick.Load() {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}

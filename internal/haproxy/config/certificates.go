@@ -100,7 +100,7 @@ func exceptions(names []string, listener string, connected map[string]string) []
 	var filters []string
 	for _, name := range slices.Sorted(maps.Keys(connected)) {
 		_, below, _ := strings.Cut(name, ".")
-		if connected[name] != listener && !isWildcard(name) && slices.Contains(names, "*."+below) {
+		if connected[name] != listener && slices.Contains(names, "*."+below) {
 			filters = append(filters, "!"+quote(name, inConfig+"![]"))
 		}
 	}

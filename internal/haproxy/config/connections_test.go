@@ -21,19 +21,24 @@ spec:
     - {name: tcp, port: 5432, protocol: TCP}
     - {name: proxied, port: 5433, protocol: TCP, proxyProtocol: true}
     - {name: nowhere, port: 5434, protocol: TCP}
+    - {name: secure, port: 5435, protocol: TCP}
     - {name: tls, port: 443, protocol: TLS}
     - {name: internal, port: 443, protocol: TLS, hostname: "*.internal.example.com"}
   tcpRoutes:
     - {name: db, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 80}]}]}
     - {name: proxied, listeners: [proxied], rules: [{backendRefs: [{name: proxied, port: 80}]}]}
     - {name: nowhere, listeners: [nowhere], rules: [{backendRefs: [{name: missing, port: 80}]}]}
+    - {name: secure, listeners: [secure], rules: [{backendRefs: [{name: secure, port: 80}]}]}
   tlsRoutes:
     - {name: vault, hostnames: [vault.example.com], rules: [{backendRefs: [{name: vault, port: 80}]}]}
     - {name: internal, hostnames: ["*.internal.example.com"], rules: [{backendRefs: [{name: internal, port: 80}]}]}
-  backends: [{name: proxied, port: 80, proxyProtocol: V1}]
+  backends:
+    - {name: proxied, port: 80, proxyProtocol: V1}
+    - {name: secure, port: 80, tls: {caCertificateRefs: [{name: ca}], hostname: secure.internal}}
 backends:
   - {service: db, port: 80, servers: ["127.0.0.1:1"]}
   - {service: proxied, port: 80, servers: ["127.0.0.1:1"]}
+  - {service: secure, port: 80, servers: ["127.0.0.1:1"]}
   - {service: vault, port: 80, servers: ["127.0.0.1:1"]}
   - {service: internal, port: 80, servers: ["127.0.0.1:1"]}
 `
@@ -71,13 +76,15 @@ func startConnections(t *testing.T) (*gateway, *certtest.Authority) {
 	t.Helper()
 	ca := certtest.NewAuthority(t)
 	g := startGatewayWith(t, parseWorld(t, connectionsWorld), func(in *config.Input) {
+		in.Authorities["ca"] = ca.PEM
 		for name, server := range map[string]config.Server{
 			"db": startEcho(t, "db", nil), "proxied": startEcho(t, "proxied", nil),
+			"secure":   startEcho(t, "secure", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "secure.internal")}, NextProtos: []string{"postgresql"}}),
 			"vault":    startEcho(t, "vault", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "vault.example.com")}}),
 			"internal": startEcho(t, "internal", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "a.b.internal.example.com")}}),
 		} {
 			// Whatever a port is said to speak: nobody looks into connections.
-			protocol := map[string]string{"db": "postgresql", "vault": "https"}[name]
+			protocol := map[string]string{"db": "postgresql", "vault": "https", "internal": "kubernetes.io/h2c"}[name]
 			in.Backends[routing.Backend{Service: name, Port: 80}] = config.BackendState{Exists: true, AppProtocol: protocol, Servers: []config.Server{server}}
 		}
 	})
@@ -120,6 +127,10 @@ func TestTCP(t *testing.T) {
 	got, err := talk(t, dial(t, g.ports[5432]), "hello", 2)
 	if err != nil || strings.Join(got, " ") != "db hello" {
 		t.Errorf("got %q: %v", got, err)
+	}
+	// Nothing is said of what is spoken within TLS: an endpoint may refuse what it does not speak.
+	if got, err := talk(t, dial(t, g.ports[5435]), "hello", 2); err != nil || strings.Join(got, " ") != "secure hello" {
+		t.Errorf("over TLS: got %q: %v", got, err)
 	}
 	if got, err := talk(t, dial(t, g.ports[5434]), "hello", 1); err == nil {
 		t.Errorf("a listener whose Service does not exist answers %q", got)

@@ -23,8 +23,11 @@ spec:
           filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: Backend, value: replaced}], add: [{name: X-Add, value: added}], remove: [Date]}}]
           backendRefs: [{name: one, port: 80}]
         - matches: [{path: {value: /both}}]
-          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: rule}], add: [{name: X-B, value: rule}]}}]
-          backendRefs: [{name: one, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: X-A, value: ref}, {name: X-B, value: ref}]}}]}]
+          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: rule}], add: [{name: X-B, value: rule}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-Add, value: rule}]}}]
+          backendRefs: [{name: one, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: X-A, value: ref}, {name: X-B, value: ref}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-Add, value: ref}]}}]}]
+        - matches: [{path: {value: /one}}]
+          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: one}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-Add, value: one}]}}]
+          backendRefs: [{name: one, port: 80}]
         - matches: [{path: {value: /split}}]
           backendRefs:
             - {name: one, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Ref, value: one}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: X-Ref, value: one}]}}]}
@@ -64,6 +67,8 @@ spec:
           filters: [{type: DirectResponse, directResponse: {statusCode: 418, body: "a \"b\" \\ #{c} %[src] ${HOME}\r\n\tä\n", contentType: "text/html; charset=utf-8"}}]
         - matches: [{path: {value: /empty}}]
           filters: [{type: DirectResponse, directResponse: {statusCode: 204}}]
+        - matches: [{path: {value: /status}}]
+          filters: [{type: DirectResponse, directResponse: {statusCode: 404}}]
         - matches: [{path: {value: /default}}]
           filters: [{type: DirectResponse, directResponse: {body: hello}}]
     - name: splits
@@ -74,7 +79,9 @@ spec:
           backendRefs: [{name: one, port: 80}, {name: two, port: 80, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Ref, value: two}]}}]}]
     - name: bodies
       hostnames: [b.example.com]
-      rules: [{maxRequestBytes: 10, backendRefs: [{name: one, port: 80}]}]
+      rules:
+        - {maxRequestBytes: 10, backendRefs: [{name: one, port: 80}]}
+        - {matches: [{path: {value: /none}}], maxRequestBytes: 0, backendRefs: [{name: one, port: 80}]}
 backends:
   - {service: one, port: 80, servers: ["127.0.0.1:1"]}
   - {service: two, port: 80, servers: ["127.0.0.1:1"]}
@@ -103,6 +110,9 @@ func TestHeaderFilters(t *testing.T) {
 	got = c.send("GET /both HTTP/1.1\r\nHost: x\r\nX-A: client\r\nX-B: client\r\n\r\n")
 	if want := "X-A: rule\r\nX-A: ref\r\nX-B: client\r\nX-B: rule\r\nX-B: ref\r\n"; !strings.Contains(got.Body, want) {
 		t.Errorf("the backend got\n%s\nwant\n%s", got.Body, want)
+	}
+	if !slices.Equal(got.Header["X-Add"], []string{"rule", "ref"}) {
+		t.Errorf("the client got %v", got.Header)
 	}
 	seen := map[string]bool{}
 	for range 100 {
@@ -245,6 +255,9 @@ func TestDirectResponses(t *testing.T) {
 	if got := c.send(get("d.example.com", "/empty")); got.Status != 204 || got.Body != "" {
 		t.Errorf("got %d %q", got.Status, got.Body)
 	}
+	if got := c.send(get("d.example.com", "/status")); got.Status != 404 || got.Body != "" || len(got.Header["Content-Type"]) != 0 {
+		t.Errorf("got %d %q %q", got.Status, got.Header["Content-Type"], got.Body)
+	}
 	if got := c.send(get("d.example.com", "/default")); got.Status != 200 || got.Body != "hello" || got.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %d %q %q", got.Status, got.Header.Get("Content-Type"), got.Body)
 	}
@@ -259,6 +272,8 @@ func TestRequestSize(t *testing.T) {
 		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n":           411,
 		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 0\r\n\r\n":                                       200,
 		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                             200,
+		"POST /none HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 1\r\n\r\na":                                  413,
+		"GET /none HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                         200,
 		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n": 411,
 		"POST /request HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n":      200,
 	} {
@@ -324,7 +339,7 @@ spec:
     - name: cors
       rules:
         - matches: [{path: {value: /listed}}]
-          filters: [{type: CORS, cors: {allowOrigins: ["https://*.example.com", "http://localhost:3000"], allowCredentials: true, allowMethods: [PUT, DELETE], allowHeaders: [X-A, X-B], exposeHeaders: [X-C], maxAge: 60}}]
+          filters: [{type: CORS, cors: {allowOrigins: ["https://*.example.com", "http://localhost:3000"], allowCredentials: true, allowMethods: [PUT, DELETE], allowHeaders: [X-A, X-B], exposeHeaders: [X-C, X-D], maxAge: 60}}]
           backendRefs: [{name: one, port: 80}]
         - {matches: [{path: {value: /any}}], filters: [{type: CORS, cors: {allowOrigins: ["*"], allowMethods: ["*"]}}], backendRefs: [{name: one, port: 80}]}
         - matches: [{path: {value: /all}}]
@@ -346,9 +361,9 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		"a preflight request of a listed origin": {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n" + preflight, 204,
 			"allow-origin=http://localhost:3000 credentials=true methods=PUT, DELETE headers=X-A, X-B max-age=60 expose="},
 		"a request of a listed origin": {"PUT", "/listed", "Origin: http://localhost:3000\r\n", 200,
-			"allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C"},
+			"allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C, X-D"},
 		"a name below a wildcard": {"GET", "/listed", "Origin: https://a.b.example.com\r\n", 200,
-			"allow-origin=https://a.b.example.com credentials=true methods= headers= max-age= expose=X-C"},
+			"allow-origin=https://a.b.example.com credentials=true methods= headers= max-age= expose=X-C, X-D"},
 		"the wildcard's suffix itself":          {"GET", "/listed", "Origin: https://example.com\r\n", 200, none},
 		"a name that ends like it":              {"GET", "/listed", "Origin: https://evilexample.com\r\n", 200, none},
 		"a name that goes on after it":          {"GET", "/listed", "Origin: https://a.example.com.evil.org\r\n", 200, none},
@@ -357,7 +372,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		"two origins":                           {"GET", "/listed", "Origin: http://localhost:3000\r\nOrigin: https://evil.org\r\n", 200, none},
 		"no origin":                             {"GET", "/listed", "", 200, none},
 		"a preflight request of another origin": {"OPTIONS", "/listed", "Origin: https://evil.org\r\n" + preflight, 204, none},
-		"OPTIONS that is no preflight request":  {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n", 200, "allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C"},
+		"OPTIONS that is no preflight request":  {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n", 200, "allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C, X-D"},
 		"any origin":                            {"OPTIONS", "/any", "Origin: null\r\n" + preflight, 204, "allow-origin=* credentials= methods=* headers= max-age=5 expose="},
 		"any origin, and none is named":         {"GET", "/any", "", 200, "allow-origin=* credentials= methods= headers= max-age= expose="},
 		"all methods and headers, with cookies": {"OPTIONS", "/all", "Origin: https://a.com\r\n" + preflight, 204, "allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose="},

@@ -484,4 +484,8 @@ func TestMetricsAndHealth(t *testing.T) {
 	if got := c.send(get("x", "/metrics")); got.Status != 200 || !strings.Contains(got.Body, `haproxy_backend_status{proxy="api_80"`) {
 		t.Errorf("/metrics answers %d without the backend:\n%.2000s", got.Status, got.Body)
 	}
+	// Where the kernel has no IPv6, HAProxy does not start if it is to listen there.
+	if skeleton := config.Render(g.in).Skeleton; strings.Contains(skeleton, "bind :") {
+		t.Errorf("not everything is bound on the addresses given:\n%s", skeleton)
+	}
 }

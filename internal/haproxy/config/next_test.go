@@ -13,7 +13,7 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
-// TestNext: after any edits, of routes, endpoints, Services, policies and authorities, a configuration that shares what it can with the one
+// TestNext: after any edits, of routes, endpoints, Services and their protocols, policies and authorities, a configuration that shares what it can with the one
 // before is what Render makes of the same.
 func TestNext(t *testing.T) {
 	g := routingtest.New(t)
@@ -26,7 +26,7 @@ func TestNext(t *testing.T) {
 	for i := range 400 {
 		before := got
 		in.SameBackends = g.IntN(2) == 0
-		switch g.IntN(12) {
+		switch g.IntN(13) {
 		case 0:
 			in.Authorities = map[string][]byte{"ca": fmt.Append(nil, "content ", g.IntN(2))}
 		case 1:
@@ -45,6 +45,12 @@ func TestNext(t *testing.T) {
 			someParts(g, &world.Spec)
 		case 5:
 			in.Generation++
+		case 6:
+			backend := routing.Backend{Service: routingtest.Services[g.IntN(len(routingtest.Services))], Port: 80}
+			if state := in.Backends[backend]; state.Exists {
+				state.AppProtocol = []string{"", "https", "kubernetes.io/h2c"}[g.IntN(3)]
+				in.Backends[backend], in.SameBackends = state, false
+			}
 		default:
 			world.Spec = g.Edit(world.Spec)
 		}
@@ -64,6 +70,35 @@ func TestNext(t *testing.T) {
 	}
 	if shared == 0 {
 		t.Errorf("seed %d: haproxy.cfg never stayed when a map changed", g.Seed)
+	}
+}
+
+// TestNextOfSharedEntries: what the rule of one hostname has in common with that of another stays, when an edit takes it from one of them alone:
+// a rule before it is for the same requests.
+func TestNextOfSharedEntries(t *testing.T) {
+	w := parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - {name: other, hostnames: [other.io], rules: [{backendRefs: [{name: one, port: 80}]}]}
+    - name: r
+      hostnames: [a.io, b.io]
+      rules:
+        - filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: a}]}}]
+          backendRefs: [{name: one, port: 80}, {name: two, port: 80}]
+backends: [{service: one, port: 80}, {service: two, port: 80}]
+`)
+	for _, taken := range w.Spec.Routes[1].Hostnames {
+		in, compiled := w.input(t), routing.Compiled{}
+		compiled = compiled.Next(&w.Spec)
+		in.Table = compiled.Table
+		before := config.Render(in)
+		spec := *w.Spec.DeepCopy()
+		spec.Routes[0].Hostnames = append(spec.Routes[0].Hostnames, taken)
+		in.Table = compiled.Next(&spec).Table
+		if got, want := before.Next(in), config.Render(in); !reflect.DeepEqual(content(got), content(want)) {
+			t.Errorf("%s: got\n%+v\nwant\n%+v", taken, content(got), content(want))
+		}
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
@@ -49,12 +51,16 @@ func shuffle[T any](r *rand.Rand, s []T) {
 }
 
 // TestHostileStringsAreInert renders strings that no API server admits and has HAProxy check that they change nothing:
-// as many lines and sections as with harmless ones.
+// as many lines and sections as with harmless ones. Those of certificates are whatever their authors wrote.
 func TestHostileStringsAreInert(t *testing.T) {
-	lines := func(s string) (int, int) {
+	ca := certtest.NewAuthority(t)
+	lines := func(s string) [3]int {
 		in := config.Input{Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{"127.0.0.1"}}}
+		in.Certificates = map[string][]config.Certificate{"https": {{Secret: "cert", Names: []string{s, "*." + s}, Hash: s}}}
+		in.Paths.CertificateDir = t.TempDir()
+		writeSecret(t, in.Paths, "cert", ca.Issue(t, []string{"a"}))
 		in.Table, _ = routing.Compile(&appv1.GatewaySpec{
-			Listeners: []appv1.Listener{{Name: appv1.Name(s), Port: 80, Hostname: appv1.Hostname(s)}},
+			Listeners: []appv1.Listener{{Name: appv1.Name(s), Port: 80, Hostname: appv1.Hostname(s)}, {Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}}},
 			Routes: []appv1.Route{{
 				Name: appv1.Name(s), Hostnames: []appv1.Hostname{appv1.Hostname(s)},
 				Rules: []appv1.RouteRule{{
@@ -79,12 +85,13 @@ func TestHostileStringsAreInert(t *testing.T) {
 			t.Errorf("%q: %v", s, err)
 		}
 		cfg := slices.Concat(files[config.ConfigFile], files[config.LoadFile])
-		return bytes.Count(cfg, []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n"))
+		list := files["certificates-443.list"]
+		return [3]int{bytes.Count(cfg, []byte("\n")), bytes.Count(files[config.MapFile], []byte("\n")), len(bytes.FieldsFunc(list, unicode.IsSpace))}
 	}
-	wantConfig, wantMap := lines("harmless")
-	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", strings.Repeat("a", 1000)} {
-		if gotConfig, gotMap := lines(s); gotConfig != wantConfig || gotMap != wantMap {
-			t.Errorf("%q makes %d lines of configuration and %d of map, want %d and %d", s, gotConfig, gotMap, wantConfig, wantMap)
+	want := lines("harmless")
+	for _, s := range []string{"a\nbackend b", "a b", `a"b`, "a'b", `a\`, "a#b", "$HOME", "${HOME}", "%[src]", "a\x00b", "a\r\nb", "é\xff", "[a", "!a", strings.Repeat("a", 1000)} {
+		if got := lines(s); got != want {
+			t.Errorf("%q makes %d lines of configuration and of map, and words of the list of certificates, want %d", s, got, want)
 		}
 	}
 }

@@ -22,20 +22,31 @@ spec:
     - {name: guests, port: 443, protocol: HTTPS, hostname: guests.example.com, tls: {certificateRefs: [{name: guests}], clientValidation: {caCertificateRefs: [{name: guests}]}}}
     - {name: secret, port: 443, protocol: HTTPS, hostname: "*.secret.example.org", tls: {certificateRefs: [{name: secret}], clientValidation: {caCertificateRefs: [{name: partners}]}}}
     - {name: broken, port: 443, protocol: HTTPS, hostname: "*.broken.example.org", tls: {certificateRefs: [{name: broken}], clientValidation: {caCertificateRefs: [{name: missing}]}}}
+    - {name: closed, port: 443, protocol: HTTPS, hostname: closed.example.com, tls: {certificateRefs: [{name: closed}], clientValidation: {caCertificateRefs: [{name: missing}]}}}
+    - {name: open, port: 444, protocol: HTTPS, tls: {certificateRefs: [{name: any}]}}
+    - {name: first, port: 445, protocol: HTTPS, tls: {certificateRefs: [{name: stray}]}}
+    - {name: named, port: 445, protocol: HTTPS, hostname: partners.example.com, tls: {certificateRefs: [{name: partners}], clientValidation: {caCertificateRefs: [{name: partners}]}}}
+    - {name: none, port: 446, protocol: HTTPS, tls: {certificateRefs: [{name: none}]}}
+    - {name: some, port: 446, protocol: HTTPS, hostname: guests.example.com, tls: {certificateRefs: [{name: guests}]}}
   routes: [{name: r, rules: [{backendRefs: [{name: one, port: 80}]}]}]
 backends:
   - {service: one, port: 80, servers: ["127.0.0.1:1"]}
 certificates:
   any: [{secret: any, names: [any.example.org]}]
-  wild: [{secret: wild, names: ["*.example.com"]}]
+  open: [{secret: any, names: [any.example.org]}]
+  first: [{secret: stray, names: [partners.example.com]}]
+  wild: [{secret: wild, names: ["*.example.com"]}, {secret: stray, names: [partners.example.com]}]
+  named: [{secret: partners, names: [partners.example.com]}]
+  some: [{secret: guests, names: [guests.example.com]}]
+  closed: [{secret: closed, names: [closed.example.com]}]
   partners: [{secret: partners, names: [partners.example.com]}]
   guests: [{secret: guests, names: [guests.example.com]}]
   secret: [{secret: secret, names: [known.secret.example.org]}]
   broken: [{secret: broken, names: ["*.broken.example.org"]}]
 `
 
-// startSelection runs HAProxy for selectionWorld. The certificate of the wildcard is ECDSA, which HAProxy prefers, all others
-// are RSA. The authorities are those of clients.
+// startSelection runs HAProxy for selectionWorld. The certificates of the listener with the wildcard are ECDSA, which HAProxy prefers, all
+// others are RSA. The authorities are those of clients.
 func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Authority) {
 	t.Helper()
 	guests, partners = certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -46,7 +57,7 @@ func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Author
 		for _, certificates := range in.Certificates {
 			for _, c := range certificates {
 				var options []certtest.Option
-				if c.Secret != "wild" {
+				if c.Secret != "wild" && c.Secret != "stray" {
 					options = append(options, rsa)
 				}
 				writeSecret(t, in.Paths, c.Secret, guests.Issue(t, c.Names, options...))
@@ -80,24 +91,29 @@ func TestTheListenerOfTheNameDecides(t *testing.T) {
 	g, guests, partners := startSelection(t)
 	guest, partner := []tls.Certificate{pair(t, guests, "client")}, []tls.Certificate{pair(t, partners, "client")}
 	tests := map[string]struct {
+		port         int32
 		name         string
 		certificates []tls.Certificate
 		status       string
 		certificate  string
 	}{
-		"a wildcard":                                           {"a.example.com", nil, "200", "*.example.com"},
-		"a name that a wildcard is for too":                    {"partners.example.com", partner, "200", "partners.example.com"},
-		"the same with a certificate of another authority":     {"partners.example.com", guest, "", "partners.example.com"},
-		"the same without a certificate":                       {"partners.example.com", nil, "", "partners.example.com"},
-		"a name that its listener's certificate is for":        {"known.secret.example.org", partner, "200", "known.secret.example.org"},
-		"a name that it is not for":                            {"other.secret.example.org", guest, "421", "any.example.org"},
-		"a name of a listener without its authority":           {"a.broken.example.org", guest, "421", "any.example.org"},
-		"a name of the listener for every hostname":            {"a.example.net", guest, "200", "any.example.org"},
-		"a name of several labels that no wildcard stands for": {"a.b.example.com", nil, "421", "any.example.org"},
+		"a wildcard":                                                        {443, "a.example.com", nil, "200", "*.example.com"},
+		"a name that a wildcard is for too":                                 {443, "partners.example.com", partner, "200", "partners.example.com"},
+		"the same with a certificate of another authority":                  {443, "partners.example.com", guest, "", "partners.example.com"},
+		"the same without a certificate":                                    {443, "partners.example.com", nil, "", "partners.example.com"},
+		"a name that its listener's certificate is for":                     {443, "known.secret.example.org", partner, "200", "known.secret.example.org"},
+		"a name that it is not for":                                         {443, "other.secret.example.org", guest, "421", "any.example.org"},
+		"a name of a listener without its authority":                        {443, "a.broken.example.org", guest, "421", "any.example.org"},
+		"a name of the listener for every hostname":                         {443, "a.example.net", guest, "200", "any.example.org"},
+		"a name of several labels that no wildcard stands for":              {443, "a.b.example.com", nil, "421", "any.example.org"},
+		"a name below a wildcard of a listener without its authority":       {443, "closed.example.com", guest, "421", "any.example.org"},
+		"a name that only the certificate is for, not its listener":         {445, "partners.example.com", nil, "", ""},
+		"a name of the listener for every hostname that has no certificate": {446, "a.example.net", nil, "", ""},
+		"another name, which the first certificate is shown for":            {445, "a.example.net", nil, "200", "partners.example.com"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			status, certificate, _ := visit(t, g.ports[443], &tls.Config{ServerName: test.name, Certificates: test.certificates})
+			status, certificate, _ := visit(t, g.ports[test.port], &tls.Config{ServerName: test.name, Certificates: test.certificates})
 			if status != test.status || status != "" && certificate != test.certificate {
 				t.Errorf("got %q with the certificate of %q, want %q with that of %q", status, certificate, test.status, test.certificate)
 			}
@@ -116,7 +132,8 @@ func (c *oneSession) Put(_ string, session *tls.ClientSessionState) {
 	}
 }
 
-// TestNoSessionIsTakenToAnotherListener: with it would go a client certificate that the other listener does not trust.
+// TestNoSessionIsTakenToAnotherListener: with it would go a client certificate that the other listener does not trust. A port whose clients
+// show none resumes sessions.
 func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
 	t.Parallel()
 	g, guests, _ := startSelection(t)
@@ -130,6 +147,12 @@ func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
 		}
 		if status, _, resumed := visit(t, g.ports[443], client("partners.example.com", cache)); status != "" || resumed {
 			t.Errorf("a guest's session gets %q from the partners' listener (resumed: %v)", status, resumed)
+		}
+		cache = &oneSession{}
+		for _, want := range []bool{false, true} {
+			if status, _, resumed := visit(t, g.ports[444], client("any.example.org", cache)); status != "200" || resumed != want {
+				t.Errorf("where no client shows a certificate: got %q (resumed: %v, want %v)", status, resumed, want)
+			}
 		}
 	}
 }
