@@ -140,7 +140,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 	if got := newClient(t, g.ports[80]).send(get("x", "/?"+strings.Repeat("c", 3201))); got.Status != 400 {
 		t.Errorf("got %d, want 400", got.Status)
 	}
-	if line := g.accessLog(t, 1)[0]; !strings.Contains(line, `"listener":"http","route":"-","rule":"-","backend":"-"`) {
+	if line := g.accessLog(t, 1)[0]; !strings.Contains(line, `"route":"-","rule":"-","listener":"http","backend":"-"`) {
 		t.Errorf("the log says %s", line)
 	}
 }

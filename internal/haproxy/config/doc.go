@@ -33,10 +33,11 @@
 // PATH ends in "/" for a prefix, in "/>" for an exact path. Requests are looked up as "/path/>", so that the longest key that
 // theirs begins with is the exact path, or else the longest prefix.
 //
-// HIT is "ROUTE|RULE|LISTENER|TARGET|", and for a rule with a program "ROUTE|RULE|LISTENER|TARGET|f/NAME". TARGET is a backend section,
-// or no-backend (there is none, or one that cannot be used), or answer (the program answers); a split has "%|w/WEIGHTS|t/TARGETS" in place of
-// "TARGET|". LIST is "?FILE:NAME|HITS", see conditions.go; in lists, LISTENER is "-". When the search is over, txn.hit begins with what
-// was found, "ROUTE|RULE|LISTENER|TARGET", or is "-|-|LISTENER" if there was no route.
+// HIT is part of a line of the access log: ROUTE","rule":"RULE","listener":"LISTENER","backend":"TARGET. TARGET is a backend section, or
+// no-backend (there is none, or one that cannot be used), or answer (the program answers). If there is more to know, HIT begins with "+", and
+// ends in "|f/NAME", for a program, or has "%|w/WEIGHTS|t/TARGETS" in place of TARGET, for a split. LIST is "?FILE:NAME|HITS", see
+// conditions.go; HITs in lists begin with "+", too, and their LISTENER is "-". When the search is over, txn.hit is a HIT that tells all. If
+// there was no route, that of it is "-".
 //
 // The package is pure: the same Input, in whatever order its parts are, gives the same bytes.
 package config

@@ -85,7 +85,7 @@ func differences(desired, running RouteMap) []MapEdit {
 }
 
 // wordEnds are the characters by which HAProxy's command line splits, or that it takes for its own.
-const wordEnds = " ;\\\"'#"
+const wordEnds = ` ;\'#`
 
 // compareSteps orders additions, most specific first, before changes, before deletions, most specific last.
 func compareSteps(a, b MapEdit) int {

@@ -1,18 +1,15 @@
 package config_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
-	"gateway/internal/routing"
 )
 
 // gateway is a running HAProxy for a world whose Services have real servers.
@@ -366,110 +363,6 @@ func TestConnect(t *testing.T) {
 			if got.Status != 400 && got.Status != 405 {
 				t.Errorf("%s with host %s: got %d, want 400 or 405", target, host, got.Status)
 			}
-		}
-	}
-}
-
-func TestAccessLog(t *testing.T) {
-	t.Parallel()
-	g := startGateway(t, parseWorld(t, shopWorld))
-	requests := []string{
-		strings.Replace(get("Shop.example.com", "/api/x?secret"), "GET", "PATCH", 1),
-		get("shop.example.com", `/api/"\`+strings.Repeat(`\`, 5000)),
-		get("\xff\x80\xe2\x84\"\\", "/"),
-		"nonsense\r\n\r\n",
-	}
-	for i, request := range requests {
-		newClient(t, g.ports[80]).send(request)
-		g.accessLog(t, i+1) // In order, and alone: of two lines at once HAProxy drops one rather than wait long.
-	}
-	lines := g.accessLog(t, len(requests))
-	for _, line := range lines {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("a line of the access log is not JSON: %q", line)
-		}
-	}
-	var entry map[string]any
-	if err := json.Unmarshal([]byte(lines[0]), &entry); err != nil {
-		t.Fatalf("failed to parse %q: %v", lines[0], err)
-	}
-	if _, err := time.Parse("2006-01-02T15:04:05.000Z", fmt.Sprint(entry["time"])); err != nil {
-		t.Error(err)
-	}
-	want := map[string]any{
-		"client": "127.0.0.1", "port": fmt.Sprint(g.ports[80]), "method": "PATCH", "host": "shop.example.com", "path": "/api/x", "status": 200.0,
-		"listener": "http", "route": "shop", "rule": "0", "backend": "api_80", "generation": "7", "termination": "--",
-		"server": config.ServerName(g.in.Backends[routing.Backend{Service: "api", Port: 80}].Servers[0]),
-	}
-	for key, value := range want {
-		if entry[key] != value {
-			t.Errorf("%s is %v, want %v", key, entry[key], value)
-		}
-	}
-}
-
-// TestAccessLogTellsWhatWasAskedFor: whatever a client sends, its lines parse, and name the request as it was sent, cut where it is long.
-func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
-	t.Parallel()
-	g := startGateway(t, parseWorld(t, shopWorld))
-	long := "/api/" + strings.Repeat("a", 4000)
-	quotes := `/api/"\` + strings.Repeat(`\`, 5000)
-	for i, c := range []struct {
-		status                      int
-		request, method, host, path string
-	}{
-		{200, get("shop.example.com", "/api/x?secret"), "GET", "shop.example.com", "/api/x"},
-		{200, get("Shop.example.com.:80", "/api//%41%22?secret"), "GET", "shop.example.com", "/api//%41%22"},
-		{200, get("shop.example.com", long), "GET", "shop.example.com", long[:1024]},
-		{400, get("shop.example.com", "/api/%41"+long), "GET", "shop.example.com", ("/api/%41" + long)[:1024]},
-		{400, get("shop.example.com", quotes), "GET", "shop.example.com", quotes[:1024]},
-		{400, get(`"}`, `/api/"}`), "GET", `"}`, `/api/"}`},
-		{400, get(strings.Repeat("Long.", 60), "/api"), "GET", strings.Repeat("long.", 60)[:253], "/api"},
-		{200, strings.Replace(get("shop.example.com", "/api"), "GET", "!#$%&'*+-.^_`|~", 1), "!#23$%&'*+-.^_`|~", "shop.example.com", "/api"},
-		{200, strings.Replace(get("shop.example.com", "/api"), "GET", strings.Repeat("A", 2000), 1), "<BADREQ>", "shop.example.com", "/api"},
-		{200, strings.Replace(get("shop.example.com", "*"), "GET", "OPTIONS", 1), "OPTIONS", "shop.example.com", "/"},
-		{404, "GET /api HTTP/1.0\r\n\r\n", "GET", "-", "/api"},
-		{400, "GET /api HTTP/1.9\r\nHost: a\"b\r\n\r\n", "GET", `a"b`, "/api"},
-		{400, "nonsense\r\n\r\n", "<BADREQ>", "-", "-"},
-		{400, strings.Replace(get("shop.example.com", "/api"), "GET", `GE"T`, 1), "<BADREQ>", "-", "-"},
-		{400, strings.Replace(get("shop.example.com", "/api"), "GET", `GE\T`, 1), "<BADREQ>", "-", "-"},
-	} {
-		if got := newClient(t, g.ports[80]).send(c.request); got.Status != c.status {
-			t.Errorf("%.100q gets %d, want %d", c.request, got.Status, c.status)
-		}
-		line := g.accessLog(t, i+1)[i]
-		var got struct{ Method, Host, Path string }
-		if err := json.Unmarshal([]byte(line), &got); err != nil {
-			t.Errorf("a line of the access log is not JSON: %v: %q", err, line)
-			continue
-		}
-		if got.Method != c.method || got.Host != c.host || got.Path != c.path {
-			t.Errorf("%.100q is logged as %+v, want %q, %q and %q", c.request, got, c.method, c.host, c.path)
-		}
-	}
-}
-
-// accessLog returns the lines of the access log, once there are as many as wanted: HAProxy writes a line after the
-// answer.
-func (g *gateway) accessLog(t *testing.T, count int) []string {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		var lines []string
-		for line := range strings.Lines(g.Log()) {
-			if strings.HasPrefix(line, "{") {
-				lines = append(lines, strings.TrimSuffix(line, "\n"))
-			}
-		}
-		if len(lines) >= count {
-			return lines
-		}
-		select {
-		case <-deadline:
-			t.Fatalf("%d lines of access log, want %d", len(lines), count)
-		case <-tick.C:
 		}
 	}
 }

@@ -108,12 +108,12 @@ func (l lookups) writeFast() {
 			l.writeTorn()
 		}
 		l.writeExact("clean", first)
-		l.set("listener", "var(txn.hit),field(3,|)", pass)
+		l.set("listener", "var(txn.hit),field(9,"+mark+")", pass)
 		l.writeListener(pass)
 		for _, place := range l.others() {
 			l.set("hit", place.paths+",concat(,txn.clean,/>),"+l.lookup("beg"), pass+miss("hit"))
 		}
-		l.writeTarget(pass, has("share"))
+		l.writeTarget(pass)
 		l.writeFound()
 	}
 }
@@ -135,20 +135,20 @@ func (l lookups) writeTorn() {
 }
 
 // noRoute is the expression for the HIT of a request that is a listener's, but no route's.
-const noRoute = "str(-|-|),concat(,txn.listener)"
+var noRoute = "str(" + literal(`-","rule":"-","listener":"`) + "),concat(,txn.listener," + literal(`","backend":"-`) + ")"
 
-// writeTarget finds the program and the backend section of a hit, and leaves in txn.hit what is to be there when the search is over. incomplete
-// is the condition that the hit does not have it yet.
-func (l lookups) writeTarget(condition, incomplete string) {
-	l.set("target", "var(txn.hit),field(4,|)", condition)
-	l.set("program", "var(txn.hit),field(5,|),"+l.lookup("str"), condition)
+// writeTarget finds the program and the backend section of a hit, and leaves in txn.hit what is to be there when the search is over.
+func (l lookups) writeTarget(condition string) {
+	l.set("target", "var(txn.hit),field(1,|),field(13,"+mark+")", condition)
+	l.set("program", "var(txn.hit),field(2,|),"+l.lookup("str"), condition)
 	split := condition + "{ var(txn.target) -m str " + targetSplit + " }"
 	l.set("random", "rand(16777216),hex,bytes(10,6)", split)
-	l.set("index", "var(txn.hit),field(5,|),concat(/,txn.random),"+l.lookup("beg"), split)
-	l.set("share", "var(txn.hit),field(6,|),concat(/,txn.index),"+l.lookup("str"), split)
+	l.set("index", "var(txn.hit),field(2,|),concat(/,txn.random),"+l.lookup("beg"), split)
+	l.set("share", "var(txn.hit),field(3,|),concat(/,txn.index),"+l.lookup("str"), split)
 	l.set("target", "var(txn.share),field(1,|)", split)
 	l.set("program", "var(txn.share),field(2,|),"+l.lookup("str"), condition+has("share"))
-	l.set("hit", "var(txn.hit),field(1,|,2),concat(|,txn.listener),concat(|,txn.target)", condition+incomplete)
+	l.set("hit", "var(txn.hit),ltrim("+moreToSay+"),field(1,"+mark+",8),concat("+mark+",txn.listener,"+mark+"),concat("+literal(`,"backend":"`)+",txn.target)",
+		condition+"{ var(txn.hit) -m beg "+moreToSay+" }")
 	l.set("hit", noRoute, condition+miss("hit")+" "+has("listener"))
 }
 
@@ -191,8 +191,7 @@ func (l lookups) writeSlow(paths Paths, headers, params []string) {
 				l.set("hit", "var(txn.node)", has("node")+" !{ var(txn.node) -m beg ? }")
 			}
 		}
-		// What lists lead to names no listener.
-		l.writeTarget(pass, has("target"))
+		l.writeTarget(pass)
 		l.writeFound()
 	}
 }

@@ -11,6 +11,8 @@ const (
 	inMap    = ""
 	// inProgram: url_dec makes of it what it was, see program.go.
 	inProgram = `%|+#`
+	// inHit: it is also text of JSON.
+	inHit = inProgram + `"\`
 )
 
 // quote returns s as part of one word of a file: what ends a word or line, what is not ASCII, and what is special in the
@@ -46,6 +48,12 @@ func needsQuote(c byte, special string) bool {
 func quoteName(s string) string {
 	return quote(s, inConfig+"%,()[]{}|+")
 }
+
+// literal returns a text without single quotes as an argument of an expression, in a word of haproxy.cfg.
+func literal(text string) string { return `\'` + strings.ReplaceAll(text, `"`, `\"`) + `\'` }
+
+// mark is the quotation mark as such an argument.
+var mark = literal(`"`)
 
 // quoteText returns s as a word of haproxy.cfg that HAProxy takes as s, whatever is in it but NUL.
 func quoteText(s string) string {

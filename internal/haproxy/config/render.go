@@ -23,8 +23,8 @@ const (
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
 
-// simpleEnd is at the end of a HIT that tells all, and of no other HIT or LIST.
-const simpleEnd = "|"
+// moreToSay begins a HIT that does not tell all.
+const moreToSay = "+"
 
 // anyListener is in place of the name of a listener in lists, which listeners share.
 const anyListener = "-"
@@ -248,9 +248,9 @@ func (b *mapBuilder) hit(rule *routing.Rule, listener string) string {
 		target = b.target(rule)
 		b.targets[rule] = target
 	}
-	value := quote(orDash(rule.Route), inProgram) + "|" + strconv.Itoa(rule.Index) + "|" + listener + "|" + target
-	if !strings.Contains(target, "|") {
-		value += simpleEnd
+	value := fmt.Sprintf(`%s","rule":"%d","listener":"%s","backend":"%s`, quote(orDash(rule.Route), inHit), rule.Index, listener, target)
+	if strings.Contains(target, "|") || listener == anyListener {
+		return moreToSay + value
 	}
 	return value
 }

@@ -84,6 +84,9 @@ defaults common
 // are, and HAProxy takes no method with a quote or a backslash. What was not found out, as for a request that does not parse, is "-",
 // which is why rule and generation are strings, and its method "<BADREQ>".
 //
+// txn.hit is a part of the line as it is, as it takes time to take a text apart. What ends before there is a request is logged by
+// error-log-format, which can say why.
+//
 // An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when the
 // worker is told to stop must not meet a closed connection.
 const routingHead = `
@@ -91,8 +94,17 @@ defaults routing from common
     log global
     option dontlognull
     option idle-close-on-response
-    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%[var(sess.client)]","clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,"listener":"%[var(txn.hit),word(3,|)]","route":"%[var(txn.hit),word(1,|)]","rule":"%[var(txn.hit),word(2,|)]","backend":"%[var(txn.hit),word(4,|)]","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{` + logTime + `,"client":"%[var(sess.client)]",` + logRequest + `,"route":"%[var(txn.hit,'\''` + nothing + `'\'')]",` + logEnd + `}'
+    error-log-format '{` + logTime + `,"client":"%ci",` + logRequest + `,"route":"` + nothing + `",` + logEnd + `,"error":"%[fc_err_str,regsub(^Success$,-)]","tlsError":"%[ssl_fc_err_str]"}'
 `
+
+const (
+	logTime    = `"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z"`
+	logRequest = `"clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta`
+	logEnd     = `"server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"`
+	// nothing is a HIT of a request that nothing was found out about.
+	nothing = `-","rule":"-","listener":"-","backend":"-`
+)
 
 // patientTimeout keeps idle connections for longer than trusted proxies do, so that none sends a request on one that is just being closed, and
 // answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s by default. HAProxy 2.6 closes HTTP/1.1
@@ -241,7 +253,7 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
 
 // routingSimple ends the search of ordinary requests for whom the first lookup tells all. It wants the condition that the map has not
 // changed.
-const routingSimple = `    http-request allow if { var(txn.hit) -m end | } %s
+const routingSimple = `    http-request allow if { var(txn.hit) -m found } !{ var(txn.hit) -m beg ` + moreToSay + ` ? } %s
 `
 
 // routingFound ends the search of requests that met an entry without conditions, or none, while the map did not change. It wants
@@ -376,7 +388,7 @@ defaults connections
 // connectionHead starts the rules of a port with connections.
 const connectionHead = `    log global
     option dontlognull
-    log-format '{"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z","client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),word(1,|)]","backend":"%b","server":"%s","retries":"%rc","generation":"%[var(txn.version),word(1,|)]","termination":"%ts"}'
+    log-format '{` + logTime + `,"client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]","bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,"listener":"%[var(txn.listener)]","route":"%[var(txn.hit),field(1,'\''"'\'')]","backend":"%b",` + logEnd + `}'
     tcp-request content set-var(txn.clean) str(/)
 `
 
@@ -402,8 +414,8 @@ const connectionAnswer = `    tcp-request content reject unless { var(txn.target
 // frontendEnd ends the section of a port with requests.
 // It wants the path of the map of spares. A backend whose name is computed and that does not exist ends the search, so spares are
 // asked for first.
-const frontendEnd = `    use_backend %%[var(txn.hit),field(4,|),map_str(%[1]s)] if { var(txn.hit),field(4,|),map_str(%[1]s) -m found }
-    use_backend %%[var(txn.hit),field(4,|)]
+var frontendEnd = `    use_backend %%[var(txn.hit),field(-1,` + mark + `),map_str(%[1]s)] if { var(txn.hit),field(-1,` + mark + `),map_str(%[1]s) -m found }
+    use_backend %%[var(txn.hit),field(-1,` + mark + `)]
     default_backend no-route
 `
 

@@ -82,7 +82,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	l.writeExact("path", "!"+isOdd)
 	if hasTLS(in.Table) {
 		// Over TLS, the listener of every request is looked at later.
-		l.set("listener", "var(txn.hit),field(3,|)", "{ ssl_fc }")
+		l.set("listener", "var(txn.hit),field(9,"+mark+")", "{ ssl_fc }")
 	}
 	fmt.Fprintf(b, routingSimple, l.sameVersion())
 	b.WriteString(routingRest)

@@ -88,9 +88,9 @@ func withCause(ctx context.Context, err error) error {
 }
 
 // isWord says whether s can stand in a command as one argument: the command line splits at spaces and semicolons, and
-// takes backslashes and quotes for its own.
+// takes backslashes for its own. Quotation marks are as good as letters to it; single quotes are not wanted.
 func isWord(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || strings.ContainsRune(`;\"'#`, r)
+		return r <= ' ' || r == 0x7f || strings.ContainsRune(`;\'#`, r)
 	})
 }

@@ -21,7 +21,7 @@ var (
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
 			"tune.pattern.cache-size", ".if", ".endif"},
-		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "http-request", "http-response",
+		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", ".if", ".endif"},
 		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",

@@ -16,7 +16,7 @@ var hostile = []string{
 	`%[src]`, `%[env(HOME)]`, `a%[src]b`, `%{+Q}[src]`, `%ci`, `%%`, `%`, `%n`, `%s`, `%!d(MISSING)`, `%0`, `%zz`, `%20`, `%0a`, `%0d%0a`, `%00`, `%22`, `%5c`, `%23`, `%25`, `%2520`, `%7c`,
 	`|`, `a|b`, `||`, `,`, `a,b`, `;`, `a;b`, `{`, `}`, `{ always_true }`, `{}`, `(`, `)`, `()`, `[`, `]`, `[]`, `<<`, `@`, `@1`, `&`, `=`, `+`, `*`, `?`, `!`, `!*`, `~`, `^`, `$`, `.`, `..`, `:`, `/`, `//`, `<`, `>`,
 	"\n    http-request deny\n", "\n\nbackend evil\n", "x\nglobal\n", `" if TRUE`, `' if TRUE`, ` if TRUE`, ` unless FALSE`, `") if { always_true } #`, `),lua.x(`, `,map_str(/etc/passwd)`,
-	`|http|answer`, `|0|-|no-backend`, `/>`, `?0:0000000000000000`, `%|1,1|a,b`, `q-host|`, `|q+host.0=evil|`, `version`, `\x7C`, `(*ACCEPT)`, `(?#`, `(?i)`, `\E`, `\Q`, `(?R)`, `a{1,2}`,
+	`","rule":"0","listener":"http","backend":"answer|`, `+`, `/>`, `?0:0000000000000000`, `%|1,1|a,b`, `q-host|`, `|q+host.0=evil|`, `version`, `\x7C`, `(*ACCEPT)`, `(?#`, `(?i)`, `\E`, `\Q`, `(?R)`, `a{1,2}`,
 	"ä", "☃", "\u0085", "\u2028", "\ufeff", "\u202e", "\U0001F600", "e\u0301", "ſ", "\xff\xfe", "\xc0\x80",
 	// What is left to names: words of HAProxy, of this program's sections and maps, numbers, and odd forms of them.
 	"if", "unless", "or", "server", "backend", "global", "defaults", "common", "routing", "routed", "metrics", "no-route", "no-backend", "answer", "any", "all", "default", "none",
