@@ -32,6 +32,9 @@ type access struct {
 	Backend     string `json:"backend"`
 	Server      string `json:"server"`
 	Termination string `json:"termination"`
+	// Error and TLSError say why there is no request, as of a client that fails to shake hands.
+	Error    string `json:"error"`
+	TLSError string `json:"tlsError"`
 }
 
 // parse reads a line with a time before it, as kubelet adds it.

@@ -11,6 +11,7 @@ import (
 const (
 	prefix     = "shop-gateway-"
 	accessLine = `2026-11-21T12:00:00.123456789Z {"client":"192.0.2.1","port":"80","method":"GET","host":"shop.example.com","path":"/a\u001b[31m\u202e","status":404,"bytesOut":9,"msTotal":3,"route":"shop","rule":"1","backend":"-","server":"<NOSRV>","termination":"PR"}`
+	failed     = `2026-11-21T12:00:00Z {"client":"192.0.2.1","port":"443","method":"<BADREQ>","host":"-","path":"-","status":0,"route":"-","rule":"-","backend":"-","server":"<NOSRV>","termination":"PR","error":"SSL handshake failure","tlsError":"error:0A00009C:SSL routines::http request"}`
 	alert      = "2026-11-21T12:00:01Z [ALERT] (1) : \x1b[31mno\u009b"
 )
 
@@ -29,8 +30,8 @@ func printed(t *testing.T, asJSON bool, lines ...string) string {
 
 // TestNothingButTextGetsToTheTerminal: a client's path and HAProxy's own words have no control characters.
 func TestNothingButTextGetsToTheTerminal(t *testing.T) {
-	out := printed(t, false, accessLine, alert)
-	for _, want := range []string{"2026-11-21T12:00:00.123Z  x-1", "404", "3ms", `GET shop.example.com/a\x1b[31m\u202e (PR)`, "shop[1]", `[ALERT] (1) : \x1b[31mno\u009b`} {
+	out := printed(t, false, accessLine, failed, alert)
+	for _, want := range []string{"2026-11-21T12:00:00.123Z  x-1", "404", "3ms", `GET shop.example.com/a\x1b[31m\u202e (PR)`, "shop[1]", "SSL handshake failure on port 443: error:0A00009C:SSL routines::http request (PR)", `[ALERT] (1) : \x1b[31mno\u009b`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%q", want, out)
 		}

@@ -141,8 +141,14 @@ func request(a *access) string {
 		host += ":" + a.Port
 	}
 	text := a.Method + " " + host + a.Path
-	if a.Method == "" {
+	switch {
+	case a.Method == "":
 		text = "connection to " + host
+	case strings.Trim(a.Error, "-") != "":
+		text = a.Error + " on port " + a.Port
+		if a.TLSError != "-" {
+			text += ": " + a.TLSError
+		}
 	}
 	if a.Termination != "--" {
 		text += " (" + a.Termination + ")"
