@@ -16,6 +16,9 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 	spec := corev1ac.ServiceSpec().
 		WithType(gateway.Spec.Service.Type).
 		WithSelector(selectorLabels(gateway.Name))
+	if class := gateway.Spec.Service.LoadBalancerClass; class != "" {
+		spec.WithLoadBalancerClass(class)
+	}
 	ports := listenerPorts(gateway)
 	names := portNames(ports, live)
 	for _, port := range ports {

@@ -5,6 +5,9 @@ import (
 )
 
 // ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",fieldPath=".loadBalancerClass",message="loadBalancerClass is only for type LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)",fieldPath=".loadBalancerClass",message="a load balancer keeps its class: to change it, set another type first, which releases the addresses"
 type ServiceSpec struct {
 	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
 	// has them.
@@ -12,6 +15,14 @@ type ServiceSpec struct {
 	// +kubebuilder:default=LoadBalancer
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
+
+	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set,
+	// it is the default one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
 
 	// Annotations for the Service, such as those a cloud's load balancer is configured with.
 	// +optional

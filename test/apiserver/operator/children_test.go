@@ -338,26 +338,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestFieldsOfOthers: what a Gateway does not say of its Service stays as others have it, whatever the operator applies.
-func TestFieldsOfOthers(t *testing.T) {
-	t.Parallel()
-	const namespace = "others"
-	startOperator(t, namespace)
-	createGateway(t, namespace, "others", "listeners: [{name: http, port: 80, protocol: HTTP}]")
-	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 1: applied")
-	const fields = `{"ipFamilyPolicy": "PreferDualStack", "externalTrafficPolicy": "Local", "loadBalancerSourceRanges": ["10.0.0.0/8"]}`
-	name := getChild(t, namespace, "others", "Service").GetName()
-	if _, err := server.Dynamic.Resource(childKinds["Service"]).Namespace(namespace).Patch(
-		t.Context(), name, types.MergePatchType, []byte(`{"spec": `+fields+`}`), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
-		t.Fatal(err)
-	}
-	patchGateway(t, namespace, "others", `{"spec": {"service": {"annotations": {"a": "b"}}, "listeners": [{"name": "web", "port": 81, "protocol": "HTTP"}]}}`)
-	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 2: applied Service")
-	service := getChild(t, namespace, "others", "Service")
-	expectContains(t, service, "{metadata: {annotations: {a: b}}, spec: {ports: [{port: 81}]}}")
-	expectContains(t, service, "spec: "+fields)
-}
-
 // TestForeign: an object of someone else with the name of a child is not touched, and the Gateway says so.
 func TestForeign(t *testing.T) {
 	t.Parallel()

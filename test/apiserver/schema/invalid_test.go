@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What the API server says of an object that meets no alternative of an anyOf, or not all of an allOf, and of a value that
@@ -154,6 +156,8 @@ var invalid = []refusal{
 
 	{"a type of Service without ports", "", http + ", service: {type: ExternalName}}",
 		[]string{`spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"`}},
+	{"a class without a load balancer", "", http + ", service: {type: ClusterIP, loadBalancerClass: internal}}",
+		[]string{"spec.service.loadBalancerClass: Invalid value", "loadBalancerClass is only for type LoadBalancer"}},
 	{"an annotation that is not text", "", http + ", service: {annotations: {a: 1}}}",
 		[]string{`spec.service.annotations.a: Invalid value: "integer": spec.service.annotations.a in body must be of type string`}},
 	{"65 annotations", "", http + ", service: {annotations: {" + repeat(65, "a%d: ''", 1) + "}}}",
@@ -183,6 +187,8 @@ func TestInvalid(t *testing.T) {
 			})
 		}
 	})
+	said.add(expectRefusedEdit(t, http+", service: {loadBalancerClass: internal}}", http+", service: {loadBalancerClass: public}}",
+		"spec.service.loadBalancerClass: Invalid value: a load balancer keeps its class: to change it, set another type first"))
 	expectEveryRule(t, said.all)
 }
 
@@ -247,6 +253,22 @@ func expectRefusal(t *testing.T, name, spec string, want ...string) string {
 		}
 	}
 	return got
+}
+
+// expectRefusedEdit does it for an edit of a Gateway that the API server has.
+func expectRefusedEdit(t *testing.T, before, after, want string) string {
+	t.Helper()
+	live, err := create(t.Context(), object(t, "edited", before), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := object(t, "edited", after)
+	edited.SetResourceVersion(live.GetResourceVersion())
+	_, err = server.Dynamic.Resource(gateways).Namespace("default").Update(t.Context(), edited, metav1.UpdateOptions{})
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("the error is %v and should contain %s", err, want)
+	}
+	return err.Error()
 }
 
 func abridged(s string) string {

@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestFieldsOfOthers: what a Gateway does not say of its Service stays as others have it, whatever the operator applies.
+func TestFieldsOfOthers(t *testing.T) {
+	t.Parallel()
+	const namespace = "others"
+	startOperator(t, namespace)
+	createGateway(t, namespace, "others", "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 1: applied")
+	const fields = `{"ipFamilyPolicy": "PreferDualStack", "externalTrafficPolicy": "Local", "loadBalancerSourceRanges": ["10.0.0.0/8"]}`
+	name := getChild(t, namespace, "others", "Service").GetName()
+	if _, err := server.Dynamic.Resource(childKinds["Service"]).Namespace(namespace).Patch(
+		t.Context(), name, types.MergePatchType, []byte(`{"spec": `+fields+`}`), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
+		t.Fatal(err)
+	}
+	patchGateway(t, namespace, "others", `{"spec": {"service": {"annotations": {"a": "b"}}, "listeners": [{"name": "web", "port": 81, "protocol": "HTTP"}]}}`)
+	expectEvent(t, namespace, "others", corev1.EventTypeNormal, "Synced", "generation 2: applied Service")
+	service := getChild(t, namespace, "others", "Service")
+	expectContains(t, service, "{metadata: {annotations: {a: b}}, spec: {ports: [{port: 81}]}}")
+	expectContains(t, service, "spec: "+fields)
+}
+
+// TestLoadBalancerClass: the class is the Service's, which keeps it for as long as it is of type LoadBalancer.
+func TestLoadBalancerClass(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "classes", "classes"
+	startOperator(t, namespace)
+	createGateway(t, namespace, name, "{listeners: [{name: http, port: 80, protocol: HTTP}], service: {loadBalancerClass: example.com/internal-vip}}")
+	expectContains(t, getChild(t, namespace, name, "Service"), "{spec: {type: LoadBalancer, loadBalancerClass: example.com/internal-vip}}")
+	for _, class := range []string{`"public"`, "null"} {
+		_, err := server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.MergePatchType,
+			[]byte(`{"spec": {"service": {"loadBalancerClass": `+class+`}}}`), metav1.PatchOptions{})
+		if err == nil || !strings.Contains(err.Error(), "spec.service.loadBalancerClass") || !strings.Contains(err.Error(), "set another type first") {
+			t.Errorf("the class is changed to %s: %v", class, err)
+		}
+	}
+	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "ClusterIP", "loadBalancerClass": null}}}`)
+	expectEvent(t, namespace, name, corev1.EventTypeNormal, "Synced", "generation 2: applied Service")
+	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "LoadBalancer", "loadBalancerClass": "public"}}}`)
+	expectEvent(t, namespace, name, corev1.EventTypeNormal, "Synced", "generation 3: applied Service")
+	expectContains(t, getChild(t, namespace, name, "Service"), "{spec: {type: LoadBalancer, loadBalancerClass: public}}")
+}
