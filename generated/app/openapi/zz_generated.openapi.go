@@ -2156,6 +2156,13 @@ func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.
 							Format:      "",
 						},
 					},
+					"loadBalancerClass": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set, it is the default one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"annotations": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Annotations for the Service, such as those a cloud's load balancer is configured with.",

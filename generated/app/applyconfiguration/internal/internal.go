@@ -738,6 +738,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+    - name: loadBalancerClass
+      type:
+        scalar: string
     - name: type
       type:
         scalar: string

@@ -16,6 +16,9 @@ type ServiceSpecApplyConfiguration struct {
 	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
 	// has them.
 	Type *corev1.ServiceType `json:"type,omitempty"`
+	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set,
+	// it is the default one.
+	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 	// Annotations for the Service, such as those a cloud's load balancer is configured with.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -31,6 +34,14 @@ func ServiceSpec() *ServiceSpecApplyConfiguration {
 // If called multiple times, the Type field is set to the value of the last call.
 func (b *ServiceSpecApplyConfiguration) WithType(value corev1.ServiceType) *ServiceSpecApplyConfiguration {
 	b.Type = &value
+	return b
+}
+
+// WithLoadBalancerClass sets the LoadBalancerClass field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LoadBalancerClass field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithLoadBalancerClass(value string) *ServiceSpecApplyConfiguration {
+	b.LoadBalancerClass = &value
 	return b
 }
 
