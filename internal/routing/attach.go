@@ -32,9 +32,10 @@ func hostnamesOf(hostnames []appv1.Hostname) []appv1.Hostname {
 	return hostnames
 }
 
-// attachRoute adds a route to its listeners, if that is not as it was.
-func (c *compiler) attachRoute(compiled *compiledRoute) {
-	route := compiled.route
+// attachRoute adds a route to its listeners, if that is not as it was. What it was compiled to is replaced if there are other problems than
+// before.
+func (c *compiler) attachRoute(route *appv1.Route, result **compiledRoute) {
+	compiled := *result
 	c.problems = append(c.problems, compiled.problems...)
 	if c.touched != nil && !slices.ContainsFunc(hostnamesOf(route.Hostnames), func(hostname appv1.Hostname) bool { return c.touched[string(hostname)] }) {
 		c.problems = append(c.problems, compiled.unattached...)
@@ -45,9 +46,10 @@ func (c *compiler) attachRoute(compiled *compiledRoute) {
 		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
 		fits: c.isForRequests, want: "HTTP or HTTPS, without httpsRedirect", entries: compiled.entries, touched: c.touched,
 	})
-	compiled.unattached = nil
-	if len(c.problems) > known {
-		compiled.unattached = slices.Clone(c.problems[known:])
+	if unattached := c.problems[known:]; !slices.Equal(unattached, compiled.unattached) {
+		changed := *compiled
+		changed.unattached = slices.Clone(unattached)
+		*result = &changed
 	}
 }
 

@@ -32,8 +32,8 @@ type compiler struct {
 	// before is what an earlier spec was compiled to, places are those of its routes.
 	before Compiled
 	places map[appv1.Name]int
-	// routes are those of this spec.
-	routes []compiledRoute
+	// results are what the routes of this spec were compiled to.
+	results []*compiledRoute
 	// touched are the hosts of listeners for requests that are made anew, as some route of theirs is another one. Nil stands for all.
 	touched map[string]bool
 	// onlyProblems says that nobody wants the table.
@@ -44,7 +44,7 @@ func newCompiler(spec *appv1.GatewaySpec, before Compiled) *compiler {
 	return &compiler{
 		table:   Table{Policies: compilePolicies(spec.Backends)},
 		entries: make(map[string][]Entry, len(spec.Listeners)), redirects: map[string]bool{},
-		before: before, routes: make([]compiledRoute, 0, len(spec.Routes)),
+		before: before, results: make([]*compiledRoute, 0, len(spec.Routes)),
 	}
 }
 
@@ -61,8 +61,8 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
 	})
 	c.compileRoutes(spec.Routes)
-	for i := range c.routes {
-		c.attachRoute(&c.routes[i])
+	for i := range spec.Routes {
+		c.attachRoute(&spec.Routes[i], &c.results[i])
 	}
 	for i := range spec.TCPRoutes {
 		c.tcpRoute(&spec.TCPRoutes[i])
@@ -100,8 +100,8 @@ func (c *compiler) tlsRoute(route *appv1.TLSRoute) {
 
 // compileRoute returns an entry for every match of every rule of a route. A match that cannot be carried out is left out: nothing meets
 // it.
-func compileRoute(route *appv1.Route) compiledRoute {
-	compiled := compiledRoute{route: route}
+func compileRoute(route *appv1.Route) *compiledRoute {
+	compiled := &compiledRoute{}
 	problem := func(format string, args ...any) {
 		compiled.problems = append(compiled.problems, Problem{Route: string(route.Name), InRule: true, Message: fmt.Sprintf(format, args...)})
 	}

@@ -16,15 +16,15 @@ type Compiled struct {
 	// Backends are what Table.Backends returns.
 	Backends []Backend
 
-	// routes are those of the spec, in its order.
-	routes []compiledRoute
+	// routes are those of the spec, results are what each of them was compiled to.
+	routes  []appv1.Route
+	results []*compiledRoute
 	// redirects are the names of listeners that redirect everything.
 	redirects map[string]bool
 }
 
-// compiledRoute is what a route was compiled to.
+// compiledRoute is what a route was compiled to. It never changes.
 type compiledRoute struct {
-	route *appv1.Route
 	// entries have no hostname.
 	entries  []Entry
 	problems []Problem
@@ -53,7 +53,7 @@ func Problems(spec *appv1.GatewaySpec) []Problem {
 func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
 	compiler := newCompiler(spec, c)
 	compiler.compile(spec)
-	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: compiler.routes, redirects: compiler.redirects}
+	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: spec.Routes, results: compiler.results, redirects: compiler.redirects}
 	if !slices.EqualFunc(next.Table.Listeners, c.Table.Listeners, sameBackends) {
 		next.Backends = next.Table.Backends()
 	}
@@ -82,30 +82,28 @@ func (c *compiler) compileRoutes(routes []appv1.Route) {
 	}
 	for i := range routes {
 		route := &routes[i]
-		var compiled compiledRoute
-		if place := c.place(route.Name, next); place >= 0 {
-			compiled = before[place]
-			// What is passed by here is gone, or comes later than it did.
-			for ; next < place; next++ {
-				touch(before[next].route)
-			}
-			next = max(next, place+1)
+		place := c.place(route.Name, next)
+		// What is passed by here is gone, or comes later than it did.
+		for ; next < place; next++ {
+			touch(&before[next])
 		}
-		if compiled.route == nil || !sameRoute(compiled.route, route) {
-			if compiled.route != nil {
-				touch(compiled.route)
-			}
-			touch(route)
-			compiled = compileRoute(route)
+		next = max(next, place+1)
+		if place >= 0 && sameRoute(&before[place], route) {
+			c.results = append(c.results, c.before.results[place])
+			continue
 		}
+		if place >= 0 {
+			touch(&before[place])
+		}
+		touch(route)
+		result := compileRoute(route)
 		if c.onlyProblems {
-			compiled.entries = nil
+			result.entries = nil
 		}
-		compiled.route = route // The earlier spec need not be kept.
-		c.routes = append(c.routes, compiled)
+		c.results = append(c.results, result)
 	}
 	for ; next < len(before); next++ {
-		touch(before[next].route)
+		touch(&before[next])
 	}
 	if sameListeners {
 		c.touched = touched
@@ -120,13 +118,13 @@ func sameAttachment(a, b Listener) bool {
 // place returns where the route of a name was before, which may be guessed, or -1.
 func (c *compiler) place(name appv1.Name, guess int) int {
 	routes := c.before.routes
-	if guess < len(routes) && routes[guess].route.Name == name {
+	if guess < len(routes) && routes[guess].Name == name {
 		return guess
 	}
 	if c.places == nil {
 		c.places = make(map[appv1.Name]int, len(routes))
 		for i := range routes {
-			c.places[routes[i].route.Name] = i
+			c.places[routes[i].Name] = i
 		}
 	}
 	if place, ok := c.places[name]; ok {

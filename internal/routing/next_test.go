@@ -11,12 +11,13 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
-// TestNext: after any edits, a spec that is compiled with the help of the one before gives what it gives by itself, and without an edit,
-// the hosts are the same ones.
+// TestNext: after any edits, a spec that is compiled with the help of the one before gives what it gives by itself; the one before
+// stays as it was; and without an edit, the hosts are the same ones.
 func TestNext(t *testing.T) {
 	g := routingtest.New(t)
 	spec := g.Spec([2]int32{80, 81})
 	var compiled routing.Compiled
+	var last appv1.GatewaySpec
 	for i := range 300 {
 		if spec = g.Edit(spec); g.IntN(20) == 0 {
 			spec = g.Spec([2]int32{80, 81})
@@ -30,7 +31,7 @@ func TestNext(t *testing.T) {
 			name := appv1.Name(fmt.Sprint("other-", i))
 			spec.Routes[0].Name, listener.Name = name, name
 		}
-		current := *spec.DeepCopy()
+		current, before := *spec.DeepCopy(), compiled
 		compiled = compiled.Next(&current)
 		table, problems := routing.Compile(&spec)
 		if !slices.Equal(compiled.Backends, table.Backends()) {
@@ -42,6 +43,10 @@ func TestNext(t *testing.T) {
 		if alone := routing.Problems(&spec); !reflect.DeepEqual(alone, problems) {
 			t.Fatalf("seed %d, edit %d: without the table, the problems are %v, want %v", g.Seed, i, alone, problems)
 		}
+		if i > 0 && !reflect.DeepEqual(before.Next(&last).Problems, before.Problems) {
+			t.Fatalf("seed %d, edit %d: what the edit led to changed what was before", g.Seed, i)
+		}
+		last = current
 		again := compiled.Next(&spec)
 		if !slices.Equal(hosts(&again.Table), hosts(&compiled.Table)) {
 			t.Fatalf("seed %d, edit %d: without an edit, other hosts", g.Seed, i)
