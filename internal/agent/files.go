@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type store struct {
 		// sums are the checksums of the files.
 		sums map[string]uint32
 	}
+	// buffer is what every file is written through, nil before the first: one for each would be most of the garbage of a change.
+	buffer *bufio.Writer
 }
 
 // open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is known
@@ -188,12 +191,12 @@ func (s *store) fill(dir string, files map[string]config.Source, proven bool) (m
 			continue
 		}
 		var err error
-		if sums[name], err = writeFile(path, files[name]); err != nil {
+		if sums[name], err = s.writeFile(path, files[name]); err != nil {
 			return nil, fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
 	if proven {
-		if _, err := writeFile(filepath.Join(dir, provenName), config.SourceOf(checksum(sums))); err != nil {
+		if _, err := s.writeFile(filepath.Join(dir, provenName), config.SourceOf(checksum(sums))); err != nil {
 			return nil, fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
@@ -221,7 +224,7 @@ func (s *store) prove(id string) error {
 	sums, err := s.sums(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		_, err = writeFile(mark+".next", config.SourceOf(checksum(sums)))
+		_, err = s.writeFile(mark+".next", config.SourceOf(checksum(sums)))
 	}
 	if err == nil {
 		err = os.Rename(mark+".next", mark)
@@ -234,7 +237,7 @@ func (s *store) prove(id string) error {
 
 // serve notes that the pod was up to date once, for the next agent.
 func (s *store) serve() error {
-	if _, err := writeFile(s.servedFile(), config.Source{}); err != nil {
+	if _, err := s.writeFile(s.servedFile(), config.Source{}); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
 	return nil
@@ -269,13 +272,17 @@ func (s *store) prune(keep string) error {
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
 // writeFile returns the checksum of the content when that is on the disk, where a crash of the machine leaves it. The mark may get lost.
-func writeFile(path string, source config.Source) (uint32, error) {
+func (s *store) writeFile(path string, source config.Source) (uint32, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return 0, err
 	}
+	if s.buffer == nil {
+		s.buffer = bufio.NewWriterSize(nil, 1<<16)
+	}
 	sum := crc32.New(castagnoli)
-	err = source.Write(io.MultiWriter(file, sum))
+	s.buffer.Reset(io.MultiWriter(file, sum))
+	err = errors.Join(source.Write(s.buffer), s.buffer.Flush())
 	if err == nil && filepath.Base(path) != provenName {
 		err = file.Sync()
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"io"
 	"iter"
 	"slices"
@@ -34,11 +33,12 @@ func (m RouteMap) Entries() []MapEntry {
 
 // writeTo writes the content of the file. An error is that of the writer.
 func (m RouteMap) writeTo(to io.Writer) error {
-	w := bufio.NewWriterSize(to, 1<<16) // which keeps the first error
 	for _, b := range m.blocks {
-		_, _ = w.Write(b.lines)
+		if _, err := to.Write(b.lines); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return nil
 }
 
 // edited returns the map without some of its entries and with others. It sorts both lists.
