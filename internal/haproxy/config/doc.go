@@ -36,8 +36,8 @@
 // HIT is part of a line of the access log: ROUTE","rule":"RULE","listener":"LISTENER","backend":"TARGET. TARGET is a backend section, or
 // no-backend (there is none, or one that cannot be used), or answer (the program answers). If there is more to know, HIT begins with "+", and
 // ends in "|f/NAME", for a program, or has "%|w/WEIGHTS|t/TARGETS" in place of TARGET, for a split. LIST is "?FILE:NAME|HITS", see
-// conditions.go; HITs in lists begin with "+", too, and their LISTENER is "-". When the search is over, txn.hit is a HIT that tells all. If
-// there was no route, that of it is "-".
+// conditions.go; HITs in lists begin with "+", too, and their LISTENER is "-". When the search is over, txn.hit is a HIT that tells all, with ROUTE
+// "-" if there was no route. Where no listener takes the request it is not set, and the log has its default.
 //
 // The package is pure: the same Input, in whatever order its parts are, gives the same bytes.
 package config
