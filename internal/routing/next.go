@@ -141,7 +141,7 @@ func sameRoute(a, b *appv1.Route) bool {
 
 func sameRule(a, b *appv1.RouteRule) bool {
 	return eachSame(a.Matches, b.Matches, sameMatch) && eachSame(a.BackendRefs, b.BackendRefs, sameRef) && eachSame(a.Filters, b.Filters, same) &&
-		same(a.Timeouts, b.Timeouts) && same(a.Retry, b.Retry) && same(a.SessionPersistence, b.SessionPersistence) && same(a.MaxRequestBytes, b.MaxRequestBytes)
+		same(a.Timeouts, b.Timeouts) && same(a.Retry, b.Retry) && same(a.SessionPersistence, b.SessionPersistence) && sameNumber(a.MaxRequestBytes, b.MaxRequestBytes)
 }
 
 func sameMatch(a, b *appv1.RouteMatch) bool {
@@ -149,7 +149,11 @@ func sameMatch(a, b *appv1.RouteMatch) bool {
 }
 
 func sameRef(a, b *appv1.BackendRef) bool {
-	return a.Name == b.Name && a.Port == b.Port && same(a.Weight, b.Weight) && eachSame(a.Filters, b.Filters, same)
+	return a.Name == b.Name && a.Port == b.Port && sameNumber(a.Weight, b.Weight) && eachSame(a.Filters, b.Filters, same)
+}
+
+func sameNumber[T int32 | int64](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
 }
 
 func eachSame[T any](a, b []T, same func(a, b *T) bool) bool {
