@@ -135,6 +135,7 @@ func (r *rig) eventually(what string, check func() error) {
 // spec is that of a Gateway whose routes send /SERVICE to each of the services, and everything else to the first.
 func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	spec := appv1.GatewaySpec{Listeners: []appv1.Listener{{Name: "http", Port: r.port, Protocol: appv1.ProtocolHTTP}}}
+	weight := int32(1) // the API server's default
 	for i, service := range services {
 		path := "/" + service
 		if i == 0 {
@@ -142,7 +143,7 @@ func (r *rig) spec(services ...string) appv1.GatewaySpec {
 		}
 		spec.Routes = append(spec.Routes, appv1.Route{Name: appv1.Name(service), Rules: []appv1.RouteRule{{
 			Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: path}}},
-			BackendRefs: []appv1.BackendRef{{Name: service, Port: 80}},
+			BackendRefs: []appv1.BackendRef{{Name: service, Port: 80, Weight: &weight}},
 		}}})
 	}
 	return spec
