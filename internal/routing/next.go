@@ -96,11 +96,7 @@ func (c *compiler) compileRoutes(routes []appv1.Route) {
 			touch(&before[place])
 		}
 		touch(route)
-		result := compileRoute(route)
-		if c.onlyProblems {
-			result.entries = nil
-		}
-		c.results = append(c.results, result)
+		c.results = append(c.results, compileRoute(route))
 	}
 	for ; next < len(before); next++ {
 		touch(&before[next])

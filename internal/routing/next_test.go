@@ -3,6 +3,7 @@ package routing_test
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -51,6 +52,64 @@ func TestNext(t *testing.T) {
 		if !slices.Equal(hosts(&again.Table), hosts(&compiled.Table)) {
 			t.Fatalf("seed %d, edit %d: without an edit, other hosts", g.Seed, i)
 		}
+	}
+}
+
+// TestNextAfter: so it is after edits that a random one seldom is.
+func TestNextAfter(t *testing.T) {
+	t.Parallel()
+	const text = `
+listeners: [{name: http, port: 80, protocol: HTTP}]
+routes:
+- {name: first, hostnames: [first.com], rules: [{backendRefs: [{name: one, port: 80}]}]}
+- {name: second, hostnames: [second.com], rules: [{backendRefs: [{name: one, port: 80}, {name: two, port: 80}]}]}
+- {name: last, hostnames: [last.com], rules: [{backendRefs: [{name: three, port: 80}]}]}
+`
+	for name, edit := range map[string]func(spec *appv1.GatewaySpec){
+		"the first route is gone":   func(spec *appv1.GatewaySpec) { spec.Routes = spec.Routes[1:] },
+		"the last route is gone":    func(spec *appv1.GatewaySpec) { spec.Routes = spec.Routes[:2] },
+		"all are":                   func(spec *appv1.GatewaySpec) { spec.Routes = nil },
+		"another backend":           func(spec *appv1.GatewaySpec) { spec.Routes[2].Rules[0].BackendRefs[0].Name = "four" },
+		"another port of a backend": func(spec *appv1.GatewaySpec) { spec.Routes[1].Rules[0].BackendRefs[1].Port = 81 },
+		"one backend less": func(spec *appv1.GatewaySpec) {
+			spec.Routes[1].Rules[0].BackendRefs = spec.Routes[0].Rules[0].BackendRefs
+		},
+		"one name less": func(spec *appv1.GatewaySpec) { spec.Routes[2].Hostnames = spec.Routes[0].Hostnames },
+	} {
+		spec := parseSpec(t, text)
+		edit(spec)
+		got := routing.Compiled{}.Next(parseSpec(t, text)).Next(spec)
+		table, problems := routing.Compile(spec)
+		if !reflect.DeepEqual(got.Table, table) || !reflect.DeepEqual(got.Problems, problems) || !slices.Equal(got.Backends, table.Backends()) {
+			t.Errorf("%s: got %+v and the backends %v, want %+v and %v", name, got.Table, got.Backends, table, table.Backends())
+		}
+	}
+}
+
+// TestProblemsOfATableTooLarge: what is wrong with a spec that asks for a table of half a million entries is told without it.
+func TestProblemsOfATableTooLarge(t *testing.T) {
+	spec := &appv1.GatewaySpec{}
+	for i := range 16 {
+		spec.Listeners = append(spec.Listeners, appv1.Listener{Name: appv1.Name(fmt.Sprint("l", i)), Port: int32(8000 + i), Protocol: appv1.ProtocolHTTP})
+		route := appv1.Route{Name: appv1.Name(fmt.Sprint("r", i))}
+		for j := range 16 {
+			route.Hostnames = append(route.Hostnames, appv1.Hostname(fmt.Sprintf("h%d.com", j)))
+		}
+		for j := range 8 {
+			rule := appv1.RouteRule{}
+			for k := range 16 {
+				rule.Matches = append(rule.Matches, appv1.RouteMatch{Path: appv1.PathMatch{Value: fmt.Sprintf("/%d/%d/%d", i, j, k)}})
+			}
+			route.Rules = append(route.Rules, rule)
+		}
+		spec.Routes = append(spec.Routes, route)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	problems := routing.Problems(spec)
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; len(problems) > 0 || allocated > 8<<20 {
+		t.Errorf("%d bytes for the problems %v", allocated, problems)
 	}
 }
 

@@ -24,7 +24,8 @@ func TestSameRoute(t *testing.T) {
 	}
 }
 
-// variants returns the zero value of a type and, for each field in it, one that has something there and nowhere else.
+// variants returns the zero value of a type and, for each field in it, one that has something there and nowhere else; of a slice, one with two
+// elements, too.
 func variants(of reflect.Type) []reflect.Value {
 	all := []reflect.Value{reflect.Zero(of)}
 	set := func(place func(value reflect.Value) reflect.Value, values []reflect.Value) {
@@ -44,6 +45,7 @@ func variants(of reflect.Type) []reflect.Value {
 		set(func(v reflect.Value) reflect.Value { v.Set(reflect.New(of.Elem())); return v.Elem() }, variants(of.Elem()))
 	case reflect.Slice:
 		set(func(v reflect.Value) reflect.Value { v.Set(reflect.MakeSlice(of, 1, 1)); return v.Index(0) }, variants(of.Elem()))
+		all = append(all, reflect.MakeSlice(of, 2, 2))
 	case reflect.String:
 		set(itself, []reflect.Value{reflect.ValueOf("x").Convert(of)})
 	case reflect.Bool:
