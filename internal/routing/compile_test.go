@@ -57,6 +57,13 @@ http :80 ""
   "" prefix / -> r/0
 `,
 		},
+		"a match without a path matches the path of its type that the API server would set": {
+			`{listeners: [{name: http, port: 80}], routes: [{name: r, rules: [{matches: [{method: GET}, {path: {type: Exact}}]}]}]}`, `
+http :80 ""
+  "" exact / -> r/0
+  "" prefix / GET -> r/0
+`,
+		},
 		"weights default to one, and those of zero are left out": {
 			`{listeners: [{name: http, port: 80}], routes: [{name: r, rules: [{backendRefs: [{name: a, port: 1}, {name: b, port: 2, weight: 0}, {name: c, port: 3, weight: 7}]}]}]}`, `
 http :80 ""
