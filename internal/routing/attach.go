@@ -32,25 +32,25 @@ func hostnamesOf(hostnames []appv1.Hostname) []appv1.Hostname {
 	return hostnames
 }
 
-// attachRoute adds a route to its listeners, if that is not as it was. What it was compiled to is replaced if there are other problems than
-// before.
-func (c *compiler) attachRoute(route *appv1.Route, result **compiledRoute) {
-	compiled := *result
+// attachRoute adds a route to its listeners, if that is not as it was, and returns what it was compiled to, with the problems that it has there.
+func (c *compiler) attachRoute(route *appv1.Route, compiled *compiledRoute) *compiledRoute {
 	c.problems = append(c.problems, compiled.problems...)
 	if c.touched != nil && !slices.ContainsFunc(hostnamesOf(route.Hostnames), func(hostname appv1.Hostname) bool { return c.touched[string(hostname)] }) {
 		c.problems = append(c.problems, compiled.unattached...)
-		return
+		return compiled
 	}
 	known := len(c.problems)
 	c.attach(attachment{
 		name: string(route.Name), listeners: route.Listeners, hostnames: route.Hostnames,
 		fits: c.isForRequests, want: "HTTP or HTTPS, without httpsRedirect", entries: compiled.entries, touched: c.touched,
 	})
-	if unattached := c.problems[known:]; !slices.Equal(unattached, compiled.unattached) {
-		changed := *compiled
-		changed.unattached = slices.Clone(unattached)
-		*result = &changed
+	unattached := c.problems[known:]
+	if slices.Equal(unattached, compiled.unattached) {
+		return compiled
 	}
+	changed := *compiled
+	changed.unattached = slices.Clone(unattached)
+	return &changed
 }
 
 // isForRequests says whether routes for requests may belong to a listener.

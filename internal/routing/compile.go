@@ -62,7 +62,7 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	})
 	c.compileRoutes(spec.Routes)
 	for i := range spec.Routes {
-		c.attachRoute(&spec.Routes[i], &c.results[i])
+		c.results[i] = c.attachRoute(&spec.Routes[i], c.results[i])
 	}
 	for i := range spec.TCPRoutes {
 		c.tcpRoute(&spec.TCPRoutes[i])

@@ -8,7 +8,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// ofSessions is a spec whose rules 2 and 5 no request reaches: sessions of rule 1 hide them.
+// ofSessions is a spec whose rules 2 and 5 no request reaches: rule 1 has their matches, whatever session a request has.
 const ofSessions = `
 listeners: [{name: http, port: 80}]
 routes:
