@@ -32,7 +32,7 @@ const globalSection = `global
     .if version_atleast(2.8)
     tune.memory.hot-size 2097152
     .endif
-    .if version_atleast(3.4)
+    .if version_atleast(3.4.5)
     tune.bufsize.small 4096
     .endif
     httpclient.ssl.verify none
@@ -269,11 +269,12 @@ const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg 
 // connection on instead of answering is sent to another one, unless it may not be sent twice: that server may have carried
 // it out.
 //
-// For that HAProxy keeps a copy of each request. Until 3.4 it copies the whole buffer of 16 KiB, however small the request is.
+// For that HAProxy keeps a copy of each request: of the whole buffer of 16 KiB, or in a small one. Those of 3.4.0 to 3.4.4 are not used: an answer
+// that is copied to one loses its end, and its client the connection.
 const routedHead = `
 defaults routed from common
     retry-on conn-failure empty-response
-    .if version_atleast(3.4)
+    .if version_atleast(3.4.5)
     option use-small-buffers l7-retries
     .endif
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
@@ -329,8 +330,8 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
     http-request redirect location "%[var(txn.location)]" code 308 if <redirect> { <status> -m str 308 }
 `)
 
-// programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy 3.2 waits for it as long
-// as for any client, and not as long as for the backend; 2.6 does not, and has no such action. Before the answer has begun that is as it should
+// programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy 2.8 and newer wait for it
+// as long as for any client, and not as long as for the backend; 2.6 does not, and neither has such an action. Before the answer has begun that is as it should
 // be, or else nothing would bound how long a client may take to send a request.
 var programRequest = fields(`    http-request disable-l7-retry if <once>
     http-request set-timeout server <timeout>,add(0) if <timed>
