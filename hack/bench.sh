@@ -77,7 +77,7 @@ machine() {
 }
 
 need_go
-need haproxy haproxy
+need_haproxy
 (($# == 0)) || steps=("$@")
 machine
 for name in "${steps[@]}"; do

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 need_go
-need haproxy haproxy
+need_haproxy
 failed=()
 while IFS=: read -r file target; do
     say "$target in $(dirname "$file")"

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 need_go
-need haproxy haproxy
+need_haproxy
 # The same sources make the same images, whatever commit they are said to be.
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 make --no-print-directory -s build >&2

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 need_go
-need haproxy haproxy
+need_haproxy
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 

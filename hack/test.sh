@@ -63,7 +63,7 @@ faults() {
 
 only=${1:-} has_node=true newer=""
 need_go
-need haproxy haproxy
+need_haproxy
 if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
     left_out+=("the end-to-end tests were left out: $reason")
     say "Note: ${left_out[*]}"
