@@ -49,6 +49,8 @@ type load struct {
 	protocol    protocol
 	port        int
 	connections int
+	// rate is how many requests are sent in a second, 0 for as many as are answered.
+	rate int
 	// next is the number of the next request.
 	next atomic.Int64
 }
@@ -62,8 +64,8 @@ type client struct {
 	close func() error
 }
 
-func newLoad(proto protocol, port, connections int, requests []request) *load {
-	l := &load{requests: requests, protocol: proto, port: port, connections: connections}
+func newLoad(proto protocol, port, connections, rate int, requests []request) *load {
+	l := &load{requests: requests, protocol: proto, port: port, connections: connections, rate: rate}
 	for _, r := range requests {
 		lines := append([]string{"GET " + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
 		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
@@ -169,13 +171,20 @@ func (l *load) clientHTTP2(conn net.Conn) (client, error) {
 
 // send sends n requests with all clients at once.
 func (l *load) send(clients []client, n int) error {
-	var left atomic.Int64
-	left.Store(int64(n))
+	var taken atomic.Int64
+	begin := time.Now()
 	failures := make([]error, len(clients))
 	var wait sync.WaitGroup
 	for i, client := range clients {
 		wait.Go(func() {
-			for failures[i] == nil && left.Add(-1) >= 0 {
+			for failures[i] == nil {
+				number := taken.Add(1)
+				if number > int64(n) {
+					return
+				}
+				if l.rate > 0 {
+					time.Sleep(time.Until(begin.Add(time.Duration(number) * time.Second / time.Duration(l.rate))))
+				}
 				failures[i] = client.send(l.next.Add(1))
 			}
 		})

@@ -18,9 +18,9 @@ import (
 
 // options are the command line's.
 type options struct {
-	rounds, requests, warmup, connections int
-	only                                  string
-	edits                                 []string
+	rounds, requests, warmup, connections, rate int
+	only                                        string
+	edits                                       []string
 }
 
 func main() {
@@ -29,6 +29,7 @@ func main() {
 	flag.IntVar(&o.requests, "requests", 1000, "how many requests are measured in a turn")
 	flag.IntVar(&o.warmup, "warmup", 200, "how many requests come before them")
 	flag.IntVar(&o.connections, "connections", 16, "how many connections the clients keep open to each proxy")
+	flag.IntVar(&o.rate, "rate", 0, "how many requests are sent in a second, 0 for as many as are answered")
 	flag.StringVar(&o.only, "only", "", "measure only subjects whose names match this `regular expression`")
 	flag.Func("edit", "measure Gateways also after this `sed` script went over haproxy.cfg (may be given several times)", func(script string) error {
 		o.edits = append(o.edits, script)
@@ -103,7 +104,7 @@ func startAll(site *site, o options) ([]*subject, error) {
 		if !only.MatchString(s.name) {
 			continue
 		}
-		if err := s.start(site, filepath.Join(site.dir, strconv.Itoa(len(started))), o.connections); err != nil {
+		if err := s.start(site, filepath.Join(site.dir, strconv.Itoa(len(started))), o); err != nil {
 			return nil, fmt.Errorf("failed to start %q: %w", s.name, err)
 		}
 		started = append(started, s)

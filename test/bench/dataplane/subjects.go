@@ -108,7 +108,7 @@ func gateways(edit string) []*subject {
 }
 
 // start starts the proxy, unless it runs.
-func (s *subject) start(site *site, dir string, connections int) error {
+func (s *subject) start(site *site, dir string, o options) error {
 	running, ok := site.running[s.proxy.name]
 	if !ok {
 		ports, err := site.twoPorts()
@@ -127,7 +127,7 @@ func (s *subject) start(site *site, dir string, connections int) error {
 	if s.protocol != plain {
 		port = running.ports[1]
 	}
-	s.load = newLoad(s.protocol, port, connections, s.requests)
+	s.load = newLoad(s.protocol, port, o.connections, o.rate, s.requests)
 	return nil
 }
 
