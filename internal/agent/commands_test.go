@@ -103,17 +103,25 @@ func newSlowEndpoint(t *testing.T) (e *endpoint, entered, release chan struct{})
 	return e, entered, release
 }
 
-// getSlow sends a request for /slow and returns where its outcome comes.
+// getSlow sends a request for /slow and returns where its outcome comes. Until the endpoints before it are gone, one of them may answer.
 func (r *rig) getSlow(entered chan struct{}) chan error {
+	r.t.Helper()
 	answered := make(chan error, 1)
-	go func() {
-		status, _, err := r.get("/slow")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("status %d", status)
+	r.eventually("the request is at the slow endpoint", func() error {
+		go func() {
+			status, _, err := r.get("/slow")
+			if err == nil && status != http.StatusOK {
+				err = fmt.Errorf("status %d", status)
+			}
+			answered <- err
+		}()
+		select {
+		case <-entered:
+			return nil
+		case err := <-answered:
+			return fmt.Errorf("it was answered by another (%w)", err)
 		}
-		answered <- err
-	}()
-	<-entered
+	})
 	return answered
 }
 
