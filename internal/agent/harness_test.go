@@ -245,8 +245,10 @@ func (r *rig) must(err error) {
 }
 
 // get returns the status and body of a request on a connection of its own.
-func (r *rig) get(path string) (int, string, error) {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+func (r *rig) get(path string) (int, string, error) { return r.getWithin(path, patience) }
+
+func (r *rig) getWithin(path string, limit time.Duration) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: limit}
 	response, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path))
 	if err != nil {
 		return 0, "", err

@@ -242,11 +242,11 @@ func TestReload(t *testing.T) {
 	}
 
 	p.WriteFiles(p.files("two", ""))
-	must(t, p.master.Reload(t.Context()))
+	p.reload(t, before.PID)
 	after, err := p.worker.Process(t.Context())
 	must(t, err)
 	if after.LoadID != "two" || after.PID == before.PID {
-		t.Errorf("right after a reload %+v answers", after)
+		t.Errorf("after a reload %+v answers", after)
 	}
 
 	p.WriteFiles(p.files("three", "    no-such-keyword\n"))
@@ -272,6 +272,15 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// reload returns when the worker of the PID takes no more connections: until then either may answer.
+func (p *proxy) reload(t *testing.T, old int) {
+	t.Helper()
+	must(t, p.master.Reload(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
+	defer cancel()
+	must(t, p.master.AwaitStopping(ctx, old))
+}
+
 // An idle worker ends at once, at times while its master asks it.
 func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
 	p := startProxy(t)
@@ -279,10 +288,7 @@ func TestTheEndOfAnIdleWorkerIsSeen(t *testing.T) {
 		before, err := p.worker.Process(t.Context())
 		must(t, err)
 		p.WriteFiles(p.files(fmt.Sprint(i), ""))
-		must(t, p.master.Reload(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), exchangeTimeout)
-		must(t, p.master.AwaitStopping(ctx, before.PID))
-		cancel()
+		p.reload(t, before.PID)
 	}
 }
 
