@@ -37,12 +37,15 @@ need_go() {
     go_since "$want" || fail "$(go env GOVERSION) is too old: install Go ${want#go} or newer from go.dev/dl"
 }
 
-go_since() { [[ $(printf '%s\n' "$1" "$(go env GOVERSION 2>/dev/null)" | sort -V | head -n 1) == "$1" ]]; }
+go_since() { since "$1" "$(go env GOVERSION 2>/dev/null)"; }
+
+# since OLDEST VERSION: the version is not an older one.
+since() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
 # need_haproxy: one that the rendered files are for. Distributions of before 2023 have older ones.
 need_haproxy() {
     need haproxy haproxy
     local version
     version=$(haproxy -v | sed -n 's/^HA-*Proxy version \([0-9.]*\).*/\1/p')
-    [[ $(printf '%s\n' 2.6 "$version" | sort -V | head -n 1) == 2.6 ]] || fail "HAProxy $version is too old: put 2.6 or newer on the PATH"
+    since 2.6 "$version" || fail "HAProxy $version is too old: put 2.6 or newer on the PATH"
 }
