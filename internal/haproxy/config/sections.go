@@ -331,8 +331,8 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
 `)
 
 // programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy 2.8 and newer wait for it
-// as long as for any client, and not as long as for the backend; 2.6 does not, and neither has such an action. Before the answer has begun that is as it should
-// be, or else nothing would bound how long a client may take to send a request.
+// as long as for any client, and not as long as for the backend; 2.6 does not. The action came with 2.9. Before the answer has begun that is as
+// it should be, or else nothing would bound how long a client may take to send a request.
 var programRequest = fields(`    http-request disable-l7-retry if <once>
     http-request set-timeout server <timeout>,add(0) if <timed>
     .if version_atleast(2.9)

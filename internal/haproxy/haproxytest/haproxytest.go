@@ -53,17 +53,6 @@ func NewPaths(t testing.TB) config.Paths {
 	return config.Paths{ConfigDir: filepath.Join(dir, "current"), RunDir: run}
 }
 
-// Version returns the version of the haproxy that Start starts, as in 2.6.12.
-func Version(t testing.TB) string {
-	t.Helper()
-	out, err := exec.Command("haproxy", "-v").Output()
-	if err != nil {
-		t.Fatalf("failed to ask haproxy for its version: %v", err)
-	}
-	fields := strings.FieldsFunc(string(out), func(r rune) bool { return r == ' ' || r == '-' })
-	return fields[2]
-}
-
 // Start writes the files, starts HAProxy on them and returns when both of its sockets answer. HAProxy is stopped with
 // the test. The files have to be rendered with the same paths; nil stands for those that are there already.
 func Start(t testing.TB, paths config.Paths, files map[string][]byte) *Instance {
