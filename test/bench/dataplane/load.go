@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/time/rate"
 )
 
 // protocol is how clients talk to a proxy.
@@ -49,8 +50,8 @@ type load struct {
 	protocol    protocol
 	port        int
 	connections int
-	// rate is how many requests are sent in a second, 0 for as many as are answered.
-	rate int
+	// pace is when requests may be sent.
+	pace *rate.Limiter
 	// next is the number of the next request.
 	next atomic.Int64
 }
@@ -64,8 +65,8 @@ type client struct {
 	close func() error
 }
 
-func newLoad(proto protocol, port, connections, rate int, requests []request) *load {
-	l := &load{requests: requests, protocol: proto, port: port, connections: connections, rate: rate}
+func newLoad(proto protocol, port int, o options, requests []request) *load {
+	l := &load{requests: requests, protocol: proto, port: port, connections: o.connections, pace: rate.NewLimiter(rate.Every(o.every), 1)}
 	for _, r := range requests {
 		lines := append([]string{"GET " + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
 		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
@@ -171,21 +172,16 @@ func (l *load) clientHTTP2(conn net.Conn) (client, error) {
 
 // send sends n requests with all clients at once.
 func (l *load) send(clients []client, n int) error {
-	var taken atomic.Int64
-	begin := time.Now()
+	var left atomic.Int64
+	left.Store(int64(n))
 	failures := make([]error, len(clients))
 	var wait sync.WaitGroup
 	for i, client := range clients {
 		wait.Go(func() {
-			for failures[i] == nil {
-				number := taken.Add(1)
-				if number > int64(n) {
-					return
+			for failures[i] == nil && left.Add(-1) >= 0 {
+				if failures[i] = l.pace.Wait(context.Background()); failures[i] == nil {
+					failures[i] = client.send(l.next.Add(1))
 				}
-				if l.rate > 0 {
-					time.Sleep(time.Until(begin.Add(time.Duration(number) * time.Second / time.Duration(l.rate))))
-				}
-				failures[i] = client.send(l.next.Add(1))
 			}
 		})
 	}

@@ -14,13 +14,15 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"time"
 )
 
 // options are the command line's.
 type options struct {
-	rounds, requests, warmup, connections, rate int
-	only                                        string
-	edits                                       []string
+	rounds, requests, warmup, connections int
+	every                                 time.Duration
+	only                                  string
+	edits                                 []string
 }
 
 func main() {
@@ -29,7 +31,7 @@ func main() {
 	flag.IntVar(&o.requests, "requests", 1000, "how many requests are measured in a turn")
 	flag.IntVar(&o.warmup, "warmup", 200, "how many requests come before them")
 	flag.IntVar(&o.connections, "connections", 16, "how many connections the clients keep open to each proxy")
-	flag.IntVar(&o.rate, "rate", 0, "how many requests are sent in a second, 0 for as many as are answered")
+	flag.DurationVar(&o.every, "every", 0, "send a request each `duration`, not as many as are answered")
 	flag.StringVar(&o.only, "only", "", "measure only subjects whose names match this `regular expression`")
 	flag.Func("edit", "measure Gateways also after this `sed` script went over haproxy.cfg (may be given several times)", func(script string) error {
 		o.edits = append(o.edits, script)

@@ -127,7 +127,7 @@ func (s *subject) start(site *site, dir string, o options) error {
 	if s.protocol != plain {
 		port = running.ports[1]
 	}
-	s.load = newLoad(s.protocol, port, o.connections, o.rate, s.requests)
+	s.load = newLoad(s.protocol, port, o, s.requests)
 	return nil
 }
 
