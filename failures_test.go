@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,20 +118,34 @@ func TestInternalErrorsThatLast(t *testing.T) {
 	}
 }
 
-// TestARefusedRole: the API server looks for the Role before it takes its RoleBinding. That it is not found says nothing about the namespace.
-func TestARefusedRole(t *testing.T) {
-	f := newFixture(t, newGateway(), newService("api", 8080))
+// TestRefusedPermissions: the API server looks for the Role before it takes its RoleBinding. That it is not found says nothing about
+// the namespace.
+func TestRefusedPermissions(t *testing.T) {
 	const name = "shop-gateway"
-	f.failOn("patch", "roles", apierrors.NewForbidden(rbacv1.Resource("roles"), name, errors.New("exceeded quota")))
-	f.failOn("patch", "rolebindings", apierrors.NewNotFound(rbacv1.Resource("roles"), name))
-	f.catchUp()
-	if _, err := f.sync(); err == nil {
-		t.Error("there is no error, so nothing would try again")
+	for resource, test := range map[string]struct {
+		refusal error
+		message string
+	}{
+		"roles": {
+			apierrors.NewForbidden(rbacv1.Resource("roles"), name, errors.New("exceeded quota")),
+			`failed to apply Role web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" is forbidden: exceeded quota`,
+		},
+		"rolebindings": {
+			apierrors.NewNotFound(rbacv1.Resource("roles"), name),
+			`failed to apply RoleBinding web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" not found`,
+		},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			f := newFixture(t, newGateway(), newService("api", 8080))
+			f.failOn("patch", resource, test.refusal)
+			f.catchUp()
+			if _, err := f.sync(); err == nil {
+				t.Error("there is no error, so nothing would try again")
+			}
+			f.expectCondition("Programmed=False ApplyFailed: " + test.message)
+			f.expectEvents("Warning ApplyFailed " + test.message)
+		})
 	}
-	message := `ApplyFailed: failed to apply Role web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" is forbidden: exceeded quota; ` +
-		`failed to apply RoleBinding web/shop-gateway: roles.rbac.authorization.k8s.io "shop-gateway" not found`
-	f.expectCondition("Programmed=False " + message)
-	f.expectEvents("Warning " + strings.Replace(message, ":", "", 1))
 }
 
 // TestAFailureWhoseTextChanges: a webhook's port, or the time, is new in each answer. To write that each time would change the Gateway,

@@ -74,9 +74,10 @@ type Result struct {
 	Deployment *k8sappsv1.Deployment
 }
 
-// Ensure makes every child of the Gateway as desired. What goes wrong with one does not keep the others from being made;
-// the errors are joined, and those for objects that belong to someone else are *NotOwnedErrors. The Deployment comes
-// last: its pods need the others.
+// Ensure makes every child of the Gateway as desired. What goes wrong with one does not keep the others from being made, but for
+// those that would use it: the RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment until all
+// three are. Whoever writes a Gateway chooses its name, and must not run pods as a ServiceAccount of someone else by that. The
+// errors are joined, and those for objects that belong to someone else are *NotOwnedErrors.
 func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
 	var result Result
 	var errs []error
@@ -89,18 +90,24 @@ func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error
 		}
 	}
 
-	_, written, err := s.serviceAccounts.ensure(ctx, gateway, resources.DesiredServiceAccount(gateway))
+	account, written, err := s.serviceAccounts.ensure(ctx, gateway, resources.DesiredServiceAccount(gateway))
 	note(s.serviceAccounts.name, written, err)
-	_, written, err = s.roles.ensure(ctx, gateway, resources.DesiredRole(gateway))
+	role, written, err := s.roles.ensure(ctx, gateway, resources.DesiredRole(gateway))
 	note(s.roles.name, written, err)
-	_, written, err = s.roleBindings.ensure(ctx, gateway, resources.DesiredRoleBinding(gateway))
-	note(s.roleBindings.name, written, err)
+	var binding *rbacv1.RoleBinding
+	if account != nil && role != nil {
+		binding, written, err = s.roleBindings.ensure(ctx, gateway, resources.DesiredRoleBinding(gateway))
+		note(s.roleBindings.name, written, err)
+	}
 	result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway, s.services.seen(gateway)))
 	note(s.services.name, written, err)
 	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
 	note(s.budgets.name, written, err)
+	if binding == nil {
+		result.Deployment = s.deployments.seen(gateway)
+		return result, errors.Join(errs...)
+	}
 	result.Deployment, written, err = s.deployments.ensure(ctx, gateway, resources.DesiredDeployment(gateway, s.options))
 	note(s.deployments.name, written, err)
-
 	return result, errors.Join(errs...)
 }

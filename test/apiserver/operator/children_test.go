@@ -352,17 +352,19 @@ func TestForeign(t *testing.T) {
 }
 
 // TestForeignThatComesBetween: objects of someone else that are made when the operator has already seen that there are none are
-// not touched either.
+// not touched either. There is a Gateway for each kind.
 func TestForeignThatComesBetween(t *testing.T) {
 	t.Parallel()
-	const namespace, name = "between", "late"
+	const namespace = "between"
 	proxy, kubeconfig := startProxy(t)
 	startOperator(t, namespace, "-kubeconfig="+kubeconfig)
+	late := func(kind string) string { return "late-" + strings.ToLower(kind) }
 	var made sync.Map // the versions of the objects by their kinds
 	proxy.Set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		for kind, resource := range childKinds {
-			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+resource.Resource+"/"+name+"-gateway") {
-				object, err := server.Dynamic.Resource(resource).Namespace(namespace).Create(r.Context(), foreign(t, name, kind), metav1.CreateOptions{})
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/"+resource.Resource+"/"+late(kind)+"-gateway") {
+				client := server.Dynamic.Resource(resource).Namespace(namespace)
+				object, err := client.Create(r.Context(), foreign(t, late(kind), kind), metav1.CreateOptions{})
 				if err == nil {
 					made.Store(kind, object.GetResourceVersion())
 				}
@@ -370,11 +372,13 @@ func TestForeignThatComesBetween(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
-	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ChildNotOwned", "does not belong to Gateway "+name)
 	for kind := range childKinds {
+		createGateway(t, namespace, late(kind), "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	}
+	for kind := range childKinds {
+		expectCondition(t, namespace, late(kind), "Programmed", metav1.ConditionFalse, "ChildNotOwned", "does not belong to Gateway "+late(kind))
 		before, _ := made.Load(kind)
-		if after := getChild(t, namespace, name, kind).GetResourceVersion(); before != after {
+		if after := getChild(t, namespace, late(kind), kind).GetResourceVersion(); before != after {
 			t.Errorf("%s: version %v became %s", kind, before, after)
 		}
 	}
@@ -392,6 +396,13 @@ func foreign(t *testing.T, gateway, kind string) *unstructured.Unstructured {
 		}[kind]))
 }
 
+// restOn names the children that wait for a child of some kind: they would use what is in its way.
+var restOn = map[string][]string{
+	"ServiceAccount": {"RoleBinding", "Deployment"},
+	"Role":           {"RoleBinding", "Deployment"},
+	"RoleBinding":    {"Deployment"},
+}
+
 func expectUntouched(t *testing.T, namespace, kind string) {
 	t.Helper()
 	name := "foreign-" + strings.ToLower(kind)
@@ -403,8 +414,14 @@ func expectUntouched(t *testing.T, namespace, kind string) {
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ChildNotOwned", kind+" "+namespace+"/"+name+"-gateway")
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "ChildNotOwned", kind)
-	for other := range childKinds {
-		getChild(t, namespace, name, other) // the others are made
+	for other, resource := range childKinds {
+		if !slices.Contains(restOn[kind], other) {
+			getChild(t, namespace, name, other)
+			continue
+		}
+		if _, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("getting the %s, which would use that %s: got the error %v, want that there is none", other, kind, err)
+		}
 	}
 	after, err := client.Get(t.Context(), before.GetName(), metav1.GetOptions{})
 	if err != nil {
@@ -418,6 +435,9 @@ func expectUntouched(t *testing.T, namespace, kind string) {
 		t.Fatal(err)
 	}
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
+	for other := range childKinds {
+		getChild(t, namespace, name, other)
+	}
 }
 
 // getChild waits for a child of the Gateway.
