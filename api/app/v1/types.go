@@ -53,6 +53,7 @@ type GatewayList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners), size(r.listeners)).sum() > 8192 || [self.listeners.map(l, l.name)].all(names, self.routes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".routes",message="every name in routes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpRoutes) || [self.listeners.map(l, l.name)].all(names, self.tcpRoutes.all(r, r.listeners.all(n, n in names)))",fieldPath=".tcpRoutes",message="every name in tcpRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsRoutes) || [self.listeners.map(l, l.name)].all(names, self.tlsRoutes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".tlsRoutes",message="every name in tlsRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
+// +kubebuilder:validation:XValidation:rule="!self.listeners.exists(l, has(l.proxyProtocol) && l.proxyProtocol) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="a listener has proxyProtocol: name the addresses of the load balancers that send the PROXY header"
 
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpec struct {
@@ -116,11 +117,12 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Backends []Backend `json:"backends,omitempty"`
 
-	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
-	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
-	// X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is
-	// another than that of its connection. Idle connections are kept for 620 s then, longer than load balancers keep them (over HTTP/1.1
-	// with HAProxy 2.6: 60 s); without trusted proxies, for 60 s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
+	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with
+	// proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and
+	// -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its
+	// connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
+	// they are kept for 60 s.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

@@ -38,8 +38,9 @@ type Listener struct {
 	// +optional
 	HTTPSRedirect bool `json:"httpsRedirect,omitempty"`
 
-	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection
-	// without is closed. Only for ports that nobody but a load balancer can reach.
+	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in
+	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
+	// such clients a listener of their own, on another port.
 	// +optional
 	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
 }

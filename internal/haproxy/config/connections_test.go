@@ -17,6 +17,7 @@ import (
 
 const connectionsWorld = `
 spec:
+  trustedProxies: [127.0.0.1/32]
   listeners:
     - {name: tcp, port: 5432, protocol: TCP}
     - {name: proxied, port: 5433, protocol: TCP, proxyProtocol: true}
@@ -121,6 +122,18 @@ func dial(t testing.TB, port int32) net.Conn {
 	return conn
 }
 
+// talkFrom talks over a connection from another of this machine's addresses. One that is refused is an error, too.
+func talkFrom(t testing.TB, address string, port int32, line string, count int) ([]string, error) {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	return talk(t, conn, line, count)
+}
+
 func TestTCP(t *testing.T) {
 	t.Parallel()
 	g, _ := startConnections(t)
@@ -148,6 +161,32 @@ func TestProxyProtocol(t *testing.T) {
 	}
 	if got, err := talk(t, dial(t, g.ports[5433]), "hello", 1); err == nil {
 		t.Errorf("a connection without a header is answered with %q", got)
+	}
+}
+
+// TestProxyProtocolOfStrangers: who is no trusted proxy cannot say who the client is. Such a connection is closed, with a header or
+// without one.
+func TestProxyProtocolOfStrangers(t *testing.T) {
+	t.Parallel()
+	g, _ := startConnections(t)
+	for _, first := range []string{"PROXY TCP4 192.0.2.1 192.0.2.2 1234 5433\r\nhello", "hello"} {
+		if got, err := talkFrom(t, "127.0.0.9", g.ports[5433], first, 1); err == nil {
+			t.Errorf("%q: a stranger is answered with %q", first, got)
+		}
+	}
+	if got, err := talkFrom(t, "127.0.0.9", g.ports[5432], "hello", 2); err != nil {
+		t.Errorf("at the listener without the PROXY protocol a stranger gets %q: %v", got, err)
+	}
+}
+
+// TestProxyProtocolWithoutTrustedProxies: the API server refuses such a Gateway; a listener of one takes no connection.
+func TestProxyProtocolWithoutTrustedProxies(t *testing.T) {
+	t.Parallel()
+	w := parseWorld(t, shopWorld)
+	w.Spec.Listeners[1].ProxyProtocol = true
+	g := startGateway(t, w)
+	if got, err := talkFrom(t, "127.0.0.1", g.ports[81], "PROXY TCP4 192.0.2.1 192.0.2.2 1234 81\r\n"+get("inner", "/"), 1); err == nil {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -224,18 +224,18 @@ func isWithin(body, existing string) bool {
 	for _, line := range have {
 		if len(want) > 0 && want[0] == line {
 			want = want[1:]
-		} else if strings.HasPrefix(line, trustRule) || strings.HasPrefix(line, helloRule) {
+		} else if strings.HasPrefix(line, trustedRanges) || line == helloRule {
 			return false
 		}
 	}
 	return len(want) == 0
 }
 
-// bindings returns the lines that bind a port.
+// bindings returns the lines that bind a port, and those that refuse connections.
 func bindings(body string) string {
 	var all strings.Builder
 	for line := range strings.Lines(body) {
-		if strings.HasPrefix(line, "    bind ") {
+		if strings.HasPrefix(line, "    bind ") || strings.HasPrefix(line, connectionRule) {
 			all.WriteString(line)
 		}
 	}

@@ -256,7 +256,7 @@ func TestForgedHeadersAreRemoved(t *testing.T) {
 // TestForwardedOfIPv6: the addresses are in brackets where RFC 7239 wants it.
 func TestForwardedOfIPv6(t *testing.T) {
 	t.Parallel()
-	for name, trusted := range map[string][]appv1.CIDR{"nobody is trusted": nil, "others are trusted": {"10.0.0.0/8"}} {
+	for name, trusted := range map[string][]appv1.CIDR{"the proxy is trusted": {"127.0.0.0/8"}, "others are trusted too": {"10.0.0.0/8", "127.0.0.1/32"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := parseWorld(t, shopWorld)

@@ -59,13 +59,8 @@ func writeSession(b *strings.Builder, in Input, secure bool) {
 		b.WriteString(clearSessionRules)
 	}
 	b.WriteString(sessionRules)
-	ranges := make([]string, len(in.Table.TrustedProxies))
-	for i, cidr := range in.Table.TrustedProxies {
-		ranges[i] = quote(cidr, inConfig)
-	}
-	// HAProxy takes 64 words in a line.
-	for chunk := range slices.Chunk(ranges, 32) {
-		fmt.Fprintf(b, "%s if { src %s }\n", trustRule, strings.Join(chunk, " "))
+	if len(in.Table.TrustedProxies) > 0 {
+		b.WriteString(trustRule)
 	}
 }
 

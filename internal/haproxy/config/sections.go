@@ -393,11 +393,12 @@ const connectionHead = `    log global
     tcp-request content set-var(txn.clean) str(/)
 `
 
-// Rules that cannot stay in the running skeleton once nothing wants them: they refuse connections, and believe clients.
-const (
-	helloRule = `    tcp-request content reject unless { req.ssl_hello_type 1 }`
-	trustRule = `    tcp-request session set-var(sess.trusted) bool(true)`
-)
+// helloRule cannot stay in the running skeleton once nothing wants it: it refuses connections.
+const helloRule = `    tcp-request content reject unless { req.ssl_hello_type 1 }`
+
+// trustRule believes what trusted proxies say about where a request comes from.
+const trustRule = `    tcp-request session set-var(sess.trusted) bool(true) if trusted
+`
 
 // helloRules wait for a TLS ClientHello and take the server name from it.
 const helloRules = `    tcp-request inspect-delay 5s

@@ -157,10 +157,8 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 	case "TCP", "TLS":
 		defaults = "connections"
 	}
-	if listener.ProxyProtocol {
-		options += " accept-proxy"
-	}
 	fmt.Fprintf(b, "\nfrontend %d from %s\n%s", port, defaults, bindLines(in.Bind, port, options))
+	writeAdmission(b, in.Table, &listener)
 	if isConnection(&listener) {
 		writeConnectionRules(b, in, listener.Protocol)
 	} else {

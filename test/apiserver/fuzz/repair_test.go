@@ -54,6 +54,9 @@ func (g *generator) repairListeners(spec object) {
 		if other, ok := byPort[port]; ok {
 			listener["protocol"], listener["proxyProtocol"] = other["protocol"], other["proxyProtocol"] == true
 		}
+		if trusted, _ := spec["trustedProxies"].([]any); len(trusted) == 0 {
+			delete(listener, "proxyProtocol")
+		}
 		byPort[port] = listener
 		g.repairProtocol(listener)
 		hostname, _ := listener["hostname"].(string)

@@ -41,6 +41,8 @@ var invalidTLS = []refusal{
 	{"a port with the PROXY protocol and without", "",
 		"spec: {listeners: [{name: a, port: 80, protocol: HTTP, hostname: a, proxyProtocol: true}, {name: b, port: 80, protocol: HTTP}]}",
 		[]string{"spec.listeners: Invalid value: two listeners of one port differ in proxyProtocol: set it in both or in none"}},
+	{"a PROXY protocol that is believed from anyone", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, proxyProtocol: true}]}",
+		[]string{"spec.trustedProxies: Invalid value: a listener has proxyProtocol: name the addresses of the load balancers"}},
 	{"two TCP listeners on one port", "", "spec: {listeners: [{name: a, port: 80, protocol: TCP}, {name: b, port: 80, protocol: TCP}]}",
 		[]string{"spec.listeners: Invalid value: two listeners have the same port and hostname"}},
 
