@@ -877,7 +877,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is another than that of its connection. Idle connections are kept for 620 s then, longer than load balancers keep them (over HTTP/1.1 with HAProxy 2.6: 60 s); without trusted proxies, for 60 s.",
+							Description: "The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60 s.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1307,7 +1307,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"proxyProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection without is closed. Only for ports that nobody but a load balancer can reach.",
+							Description: "Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give such clients a listener of their own, on another port.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

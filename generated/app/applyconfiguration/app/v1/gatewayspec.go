@@ -39,11 +39,12 @@ type GatewaySpecApplyConfiguration struct {
 	// How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no
 	// effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
-	// The CIDR ranges of the proxies in front of this Gateway that are trusted to say who the client is. The headers Forwarded and
-	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. Backends get Forwarded and
-	// X-Forwarded-For, -Host, -Port and -Proto in any case; X-Forwarded-Port is 443 or 80 where one of them says only that the scheme is
-	// another than that of its connection. Idle connections are kept for 620 s then, longer than load balancers keep them (over HTTP/1.1
-	// with HAProxy 2.6: 60 s); without trusted proxies, for 60 s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
+	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with
+	// proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and
+	// -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its
+	// connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
+	// they are kept for 60 s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come

@@ -30,8 +30,9 @@ type ListenerApplyConfiguration struct {
 	// Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
 	// if there is one. The listener then has no routes.
 	HTTPSRedirect *bool `json:"httpsRedirect,omitempty"`
-	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. A connection
-	// without is closed. Only for ports that nobody but a load balancer can reach.
+	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in
+	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
+	// such clients a listener of their own, on another port.
 	ProxyProtocol *bool `json:"proxyProtocol,omitempty"`
 }
 
