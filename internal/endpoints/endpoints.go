@@ -4,6 +4,7 @@ package endpoints
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -32,7 +33,7 @@ func States(backends []routing.Backend, seen Namespace) map[routing.Backend]conf
 		}
 		state := config.BackendState{Exists: true, Servers: serversOf(service, seen.Slices(backend.Service), port.Name)}
 		if port.AppProtocol != nil {
-			state.AppProtocol = *port.AppProtocol
+			state.AppProtocol = strings.ToLower(*port.AppProtocol)
 		}
 		states[backend] = state
 	}

@@ -62,6 +62,10 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c") }), nil,
 			config.BackendState{Exists: true, AppProtocol: "kubernetes.io/h2c"},
 		},
+		"the protocol of the port, in upper case": {
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("HTTPS") }), nil,
+			config.BackendState{Exists: true, AppProtocol: "https"},
+		},
 		"a Service without endpoints": {newService("api"), nil, config.BackendState{Exists: true}},
 		"endpoints of several slices, each once, in order": {
 			newService("api"),

@@ -167,10 +167,10 @@ func checkRef(namespace string, ref reference, service *corev1.Service, tls map[
 	return "", ""
 }
 
-// ProtocolProblem says what is wrong with an appProtocol for requests, "" if nothing is. Connections have none: what goes
-// through them is not looked at.
+// ProtocolProblem says what is wrong with an appProtocol for requests, "" if nothing is. Case does not matter. A connection may have any
+// appProtocol: the proxies do not look into it.
 func ProtocolProblem(appProtocol string, tls bool) string {
-	switch appProtocol {
+	switch strings.ToLower(appProtocol) {
 	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
 		return ""
 	case "https", "kubernetes.io/wss":

@@ -65,6 +65,7 @@ func TestAppProtocol(t *testing.T) {
 		"TLS is verified where spec.backends says how": {
 			newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("https"), resolved,
 		},
+		"TLS in upper case":      {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("HTTPS"), resolved},
 		"WebSocket over TLS too": {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("kubernetes.io/wss"), resolved},
 		"TLS nobody said how to verify": {
 			newGateway(toAPI), speaking("https"),
@@ -85,7 +86,7 @@ func TestAppProtocol(t *testing.T) {
 		},
 		"connections may speak anything": {newGateway(withConnections(appv1.ProtocolTCP, "api", 443)), speaking("postgresql"), resolved},
 	}
-	for _, protocol := range []string{"", "http", "kubernetes.io/h2c", "kubernetes.io/ws"} {
+	for _, protocol := range []string{"", "http", "HTTP", "kubernetes.io/h2c", "kubernetes.io/ws"} {
 		tests["without TLS: "+protocol] = conditionTest{newGateway(toAPI), speaking(protocol), resolved}
 	}
 	expectCondition(t, tests)

@@ -31,7 +31,7 @@ type BackendState struct {
 	// Exists says whether the Service and its port exist (and the Service is not of type ExternalName). Requests for one
 	// that does not are answered with 500.
 	Exists bool
-	// AppProtocol is the appProtocol of the Service's port.
+	// AppProtocol is the appProtocol of the Service's port, in lower case.
 	AppProtocol string
 	// Servers are the endpoints that take traffic, in any order. None: requests are answered with 503.
 	Servers []Server
