@@ -5,7 +5,7 @@ SHELL := /usr/bin/env bash
 # The images to build and deploy. HAPROXY_IMG is what the proxy pods run.
 IMG ?= gateway:dev
 ECHO_IMG ?= gateway-echo:dev
-HAPROXY_IMG ?= haproxy:3.2
+HAPROXY_IMG ?= haproxy:3.4
 
 # Whose go.work has this module in it, to work on a program of theirs too, still builds it by its own go.mod: tools are found by theirs.
 export GOWORK := off
@@ -130,7 +130,7 @@ uninstall: ## Remove the CRD, and with it every Gateway
 .PHONY: deploy
 deploy: install ## Install the CRD and run the operator in the cluster (IMG=, HAPROXY_IMG=)
 	$(KUBECTL) apply --server-side -f artifacts/rbac
-	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.2|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
+	sed -e 's|gateway:dev|$(IMG)|' -e 's|haproxy:3.4|$(HAPROXY_IMG)|' artifacts/operator/*.yaml | $(KUBECTL) apply --server-side -f -
 	$(KUBECTL) -n gateway-system rollout status deployment/gateway-operator --timeout=120s
 
 .PHONY: undeploy

@@ -108,7 +108,7 @@ func (o *options) define(flags *flag.FlagSet) {
 	flags.Float64Var(&o.kubeAPIQPS, "kube-api-qps", -1, "most `requests` per second to the API server. "+
 		"0 or less: no limit here, the API server's own priority and fairness decides")
 	flags.StringVar(&o.images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent and /gateway-keys, for the proxy pods")
-	flags.StringVar(&o.images.HAProxyImage, "haproxy-image", "haproxy:3.2", "`image` with HAProxy 2.6 to 3.4, for the proxy pods")
+	flags.StringVar(&o.images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
 	flags.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work in. If empty: all of them")
 	flags.IntVar(&o.workers, "workers", 4, "`number` of Gateways to work on at the same time")
 	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "how often to look at every Gateway though nothing changed. 0: never")

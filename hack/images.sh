@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Builds the images without docker and loads them into the one-node cluster: the operator and what it starts beside HAProxy, the echo backend of the
-# example, and HAProxy from this machine's package. Their tags come from their content, so that deploying them rolls out what
-# has changed and nothing else. Each image has lists of what its programs are made of, in /usr/share/sbom. Prints the names, for
-# eval. With the argument "build", the images are only made, in bin/.
+# Builds the images without docker: the operator and what it starts beside HAProxy, the echo backend of the example, and HAProxy as
+# hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags come from their content, so
+# that deploying them rolls out what has changed and nothing else.
+#
+# With the argument "release", the first two are only made, in bin/, as a release has them: with lists of what their programs are made
+# of (SBOM) in /usr/share/sbom.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
 
 need_go
-need_haproxy
 # The same sources make the same images, whatever commit they are said to be.
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
 make --no-print-directory -s build >&2
@@ -23,22 +24,44 @@ tag() {
     echo "$name:dev-$(cat "$@" | sha256sum | cut -c1-12)"
 }
 
-haproxy=$(command -v haproxy)
-mapfile -t libraries < <(ldd "$haproxy" | awk '$3 ~ /^\// {print $3} $1 ~ /^\// {print $1}')
-rm -rf bin/sbom
-hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/echo "$haproxy" "${libraries[@]}" >&2
+# image NAME ENTRYPOINT FILE...: makes bin/NAME.tar of programs in bin/, and prints the image's name.
+image() {
+    local name=$1 entrypoint=$2 program img files=()
+    shift 2
+    for program in "$@"; do
+        files+=("bin/$program:/$program")
+        [[ $release != release ]] || files+=("bin/sbom/$program.cdx.json:/usr/share/sbom/$program.cdx.json")
+    done
+    img=$(tag "$name" "${files[@]%%:*}")
+    bin/image -o "bin/$name.tar" -t "$img" -user 65532 -entrypoint "/$entrypoint" "${files[@]}"
+    echo "$img"
+}
 
-# list NAME: the argument that puts a list into an image.
-list() { echo "bin/sbom/$1.cdx.json:/usr/share/sbom/$1.cdx.json"; }
+# haproxy_image makes bin/haproxy.tar and prints the image's name.
+haproxy_image() {
+    local dir haproxy loader img files=()
+    dir=$(hack/haproxy.sh)
+    haproxy=$dir/haproxy
+    local options=(-user 99 -stop-signal SIGUSR1 -entrypoint haproxy)
+    if [[ -d $dir/../root ]]; then
+        # From the cache: each library is where the loader looks for it, and the loader is where the program has it.
+        haproxy=$dir/../root/usr/sbin/haproxy
+        loader=$(find "$dir/../root/usr/lib" -name 'ld-linux-*.so.*')
+        mapfile -t files < <("$loader" --library-path "$(dirname "$loader")" --list "$haproxy" |
+            awk -v dir="/usr/lib/$(basename "$(dirname "$loader")")/" '$2 == "=>" {print $3 ":" ($1 ~ /^\// ? $1 : dir $1)}')
+    else
+        options+=(-libs)
+    fi
+    img=$(tag gateway-haproxy "$haproxy" "${files[@]%%:*}")
+    bin/image -o bin/haproxy.tar -t "$img" "${options[@]}" "$haproxy:/usr/local/sbin/haproxy" "${files[@]}"
+    echo "$img"
+}
 
-img=$(tag gateway bin/gateway{,-agent,-keys} bin/sbom/gateway{,-agent,-keys}.cdx.json)
-echo_img=$(tag gateway-echo bin/echo bin/sbom/echo.cdx.json)
-haproxy_img=$(tag gateway-haproxy "$haproxy" bin/sbom/debian.cdx.json)
-bin/image -o bin/gateway.tar -t "$img" -user 65532 -entrypoint /gateway \
-    bin/gateway:/gateway bin/gateway-agent:/gateway-agent bin/gateway-keys:/gateway-keys \
-    "$(list gateway)" "$(list gateway-agent)" "$(list gateway-keys)"
-bin/image -o bin/echo.tar -t "$echo_img" -user 65532 -entrypoint /echo bin/echo:/echo "$(list echo)"
-bin/image -o bin/haproxy.tar -t "$haproxy_img" -libs -user 99 -stop-signal SIGUSR1 -entrypoint haproxy \
-    "$haproxy:/usr/local/sbin/haproxy" "$(list debian)"
-[[ ${1:-} == build ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/echo.tar bin/haproxy.tar >&2
+release=${1:-}
+[[ $release != release ]] || hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/echo >&2
+img=$(image gateway gateway gateway gateway-agent gateway-keys)
+echo_img=$(image gateway-echo echo echo)
+[[ $release != release ]] || exit 0
+haproxy_img=$(haproxy_image)
+hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
 echo "export IMG=$img ECHO_IMG=$echo_img HAPROXY_IMG=$haproxy_img"

@@ -42,10 +42,9 @@ go_since() { since "$1" "$(go env GOVERSION 2>/dev/null)"; }
 # since OLDEST VERSION: the version is not an older one.
 since() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
-# need_haproxy: one that the rendered files are for. Distributions of before 2023 have older ones.
+# need_haproxy puts the HAProxy that the rendered files are for on the PATH.
 need_haproxy() {
-    need haproxy haproxy
-    local version
-    version=$(haproxy -v | sed -n 's/^HA-*Proxy version \([0-9.]*\).*/\1/p')
-    since 2.6 "$version" || fail "HAProxy $version is too old: put 2.6 or newer on the PATH"
+    local dir
+    dir=$(hack/haproxy.sh) || exit
+    export PATH=$dir:$PATH
 }

@@ -7,7 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 need_go
-need_haproxy
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -15,7 +14,7 @@ trap 'rm -rf "$dir"' EXIT
 build() {
     mkdir -p "$1"
     git ls-files -z --cached --others --exclude-standard | xargs -0 tar -c --ignore-failed-read 2>/dev/null | tar -x -C "$1"
-    (cd "$1" && GOCACHE=$2 hack/images.sh build >/dev/null && cd bin && sha256sum -- *.tar)
+    (cd "$1" && GOCACHE=$2 hack/images.sh release >/dev/null && cd bin && sha256sum -- *.tar)
 }
 
 cache=$(go env GOCACHE)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes what programs are made of, in CycloneDX: hack/sbom.sh DIR PROGRAM... makes DIR/PROGRAM.cdx.json of each Go program,
-# and DIR/debian.cdx.json of the Debian packages that the other files are from. The same programs give the same files.
+# Writes what Go programs are made of, in CycloneDX: hack/sbom.sh DIR PROGRAM... makes DIR/PROGRAM.cdx.json of each. The same programs
+# give the same files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -8,17 +8,9 @@ dir=$1
 shift
 mkdir -p "$dir"
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
-go build -C hack/sbom -trimpath -o ../../bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod ./debian
-packaged=()
+go build -C hack/sbom -trimpath -o ../../bin/ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 for program in "$@"; do
-    if [[ $(go version "$program" 2>/dev/null) == *": go1."* ]]; then
-        # The time would be the one thing that differs.
-        bin/cyclonedx-gomod bin -json -std -noserial -output - "$program" 2>/dev/null |
-            sed '/^    "timestamp":/d' >"$dir/$(basename "$program").cdx.json"
-    else
-        packaged+=("$program")
-    fi
+    # The time would be the one thing that differs.
+    bin/cyclonedx-gomod bin -json -std -noserial -output - "$program" 2>/dev/null |
+        sed '/^    "timestamp":/d' >"$dir/$(basename "$program").cdx.json"
 done
-if ((${#packaged[@]})); then
-    bin/debian "${packaged[@]}" >"$dir/debian.cdx.json"
-fi

@@ -13,7 +13,7 @@ import (
 )
 
 // checkPorts returns an error if HAProxy could not bind a port that one table has and the other, which it runs, has not. It
-// is not left to HAProxy to find out: 2.6 takes no connections at all for the 2 s in which it tries.
+// is not left to HAProxy to find out, whose refused reload would cost more and say less.
 func checkPorts(ctx context.Context, bind config.Bind, running, wanted routing.Table) error {
 	bound := map[int32]bool{}
 	for i := range running.Listeners {

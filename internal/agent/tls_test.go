@@ -283,7 +283,7 @@ func TestAnAgentThatRestartsKeepsGoodCertificates(t *testing.T) {
 		}
 		return nil
 	})
-	// HAProxy 3.2.26 resets connections in the load after a refused one. That is this one; what counts is the one of the next agent.
+	// What counts is the load of the next agent.
 	r.addMore(spec)
 	r.stop()
 	stop := r.keepsShowing("good.example.com")

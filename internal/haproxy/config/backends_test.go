@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -131,14 +130,9 @@ func TestLongTimeouts(t *testing.T) {
 }
 
 // TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if nothing is said for longer than
-// clients may be silent otherwise. That is a minute, which is cut short here. HAProxy 2.8 ends it, and no rule can tell it otherwise.
+// clients may be silent otherwise. That is a minute, which is cut short here.
 func TestOpenRequestsLast(t *testing.T) {
 	t.Parallel()
-	version, err := exec.Command("haproxy", "-v").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := !strings.HasPrefix(string(version), "HAProxy version 2.8.")
 	talkative := func(w http.ResponseWriter, _ *http.Request) {
 		control := http.NewResponseController(w)
 		for _, word := range []string{"one\n", "two\n"} {
@@ -169,8 +163,8 @@ func TestOpenRequestsLast(t *testing.T) {
 	for !lasted && lines.Scan() {
 		lasted = lines.Text() == "two"
 	}
-	if lasted != want {
-		t.Errorf("the answer lasted: %t (%v), want %t; by %s", lasted, lines.Err(), want, version)
+	if !lasted {
+		t.Errorf("the answer ended early: %v", lines.Err())
 	}
 }
 

@@ -162,7 +162,7 @@ func ServerAddress(s Server) string {
 }
 
 // ServerID returns the number of a server in its backend section, unless another one has it there. By it HAProxy spreads requests:
-// it is the same in every proxy, and stays when others come and go. HAProxy 2.6 gives a server that is added at run time its
+// it is the same in every proxy, and stays when others come and go. Without it, HAProxy would give a server that is added at run time its
 // number too late, so that all of those would take the same place, and only one be seen there.
 func ServerID(s Server) uint32 {
 	h := fnv.New32a()

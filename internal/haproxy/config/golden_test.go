@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkSectionNames: from 3.3 on, HAProxy refuses a frontend and a backend of the same name.
+// checkSectionNames: HAProxy refuses a frontend and a backend of the same name.
 func checkSectionNames(t *testing.T, content string) {
 	t.Helper()
 	seen := map[string]bool{}

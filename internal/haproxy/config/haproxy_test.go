@@ -203,12 +203,12 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		t.Run(name, func(t *testing.T) {
 			got := newClient(t, g.ports[test.port]).send(test.request)
 			if got.Status == http.StatusRequestURITooLong {
-				got.Status = 400 // HAProxy 3.2 says it like that
+				got.Status = 400 // HAProxy says it like that
 			}
 			if got.Status != test.status || got.Header.Get("Backend") != test.backend || !strings.Contains(got.Body, test.body) {
 				t.Errorf("got %d from %q, want %d from %q with %q; body:\n%s", got.Status, got.Header.Get("Backend"), test.status, test.backend, test.body, got.Body)
 			}
-			// HAProxy 2.6 answers what its parser refuses with a page of its own, whatever the configuration says.
+			// HAProxy answers what its parser refuses with a page of its own, whatever the configuration says.
 			parser := got.Status == 400 && got.Header.Get("Content-Type") == "text/html"
 			if got.Status >= 400 && !parser && got.Header.Get("Content-Type") != "text/plain" {
 				t.Errorf("an error is not plain text: %v", got.Header)

@@ -183,7 +183,7 @@ func TestUpgradeToHTTP2(t *testing.T) {
 	g := startBackends(t, "", "", "", serve(t, seen, nil))
 	for _, upgrade := range []string{"h2c", "H2C", "other, h2c"} {
 		got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: " + upgrade + "\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n")
-		// HAProxy 3.0 removes it from a list by itself.
+		// HAProxy removes it from a list by itself.
 		if got.Status != 200 || got.Body != "upgrade= settings=" && got.Body != "upgrade=other settings=" {
 			t.Errorf("%s: got %d %q", upgrade, got.Status, got.Body)
 		}

@@ -2,12 +2,12 @@ package config
 
 import "strings"
 
-// The parts of haproxy.cfg that are the same for every Gateway, with what HAProxy 2.6 was seen to do.
+// The parts of haproxy.cfg that are the same for every Gateway.
 
 // globalSection wants the worker's socket, and how long connections may keep an old worker from ending.
 //
 // mworker-max-reloads has to be out of reach: HAProxy counts refused reloads against the worker that keeps running, too, and ends it,
-// requests and all, with the next one that succeeds. From 3.3 on it is 50 if nothing is said. hard-stop-after bounds old workers.
+// requests and all, with the next one that succeeds. The default is 50. hard-stop-after bounds old workers.
 //
 // Nothing is beside a certificate that HAProxy is to load. HAProxy's own HTTP client, which nothing here uses, would load the
 // authorities of the system at every start, which takes as long as everything else together.
@@ -29,12 +29,8 @@ const globalSection = `global
     mworker-max-reloads 2147483647
     fd-hard-limit 100000
     tune.pattern.cache-size 0
-    .if version_atleast(2.8)
     tune.memory.hot-size 2097152
-    .endif
-    .if version_atleast(3.4.5)
     tune.bufsize.small 4096
-    .endif
     httpclient.ssl.verify none
     ssl-load-extra-files none
     ssl-default-bind-options ssl-min-ver TLSv1.2
@@ -107,13 +103,11 @@ const (
 )
 
 // patientTimeout keeps idle connections for longer than trusted proxies do, so that none sends a request on one that is just being closed, and
-// answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s by default. HAProxy 2.6 closes HTTP/1.1
-// connections after the client timeout even so.
+// answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s by default.
 const patientTimeout = "    timeout http-keep-alive 620s\n"
 
 // sessionRules keep what is the same for all requests of a connection: HAProxy would make a text of the client's address anew for each
-// use of it. The converter of texts, which changes nothing here, makes it one. They are in the section of each port: HAProxy 2.6 passes
-// by those of a defaults section. sess.forwarded is what Forwarded begins with, which ends in the host (RFC 7239).
+// use of it. The converter of texts, which changes nothing here, makes it one. They are in the section of each port. sess.forwarded is what Forwarded begins with, which ends in the host (RFC 7239).
 const sessionRules = `    tcp-request session set-var(sess.client) src,lower
     tcp-request session set-var-fmt(sess.forwarded) "for=%[var(sess.client)];proto=%[var(sess.scheme)];host=\"" unless { var(sess.client) -m sub : }
     tcp-request session set-var-fmt(sess.forwarded) "for=\"[%[var(sess.client)]]\";proto=%[var(sess.scheme)];host=\"" if { var(sess.client) -m sub : }
@@ -145,20 +139,19 @@ const (
 // else happens to it; txn.given and txn.sent are what it has. A host that passed its check needs that no more.
 //
 // req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
-// which HAProxy 2.6 lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
-// pass for a path. HAProxy 2.6 accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
-// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy 2.6 finds none in "GET example.com/a"
+// which HAProxy lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
+// pass for a path. HAProxy accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
+// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET example.com/a"
 // either, of which backends may see one.
 //
 // An odd path grows to up to five times its length on the way.
 //
-// HAProxy 2.6 takes any version of HTTP, and NUL in a header.
+// The version of HTTP and NUL in a header are checked whatever HAProxy's own parser refuses.
 //
-// HTTP/1.0 knows no chunks. HAProxy 2.6 reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
+// HTTP/1.0 knows no chunks. HAProxy reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
 // next request.
 //
-// The method is in no variable: HAProxy 2.6 forgets the name of one that it has no number for, PATCH among them, when it keeps it there, and
-// takes it for OPTIONS from then on.
+// The method is in no variable: kept there, HAProxy would forget the name of one that it has no number for, PATCH among them.
 var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content set-var(txn.host) req.fhdr(host,1)
     tcp-request content accept if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }
@@ -202,7 +195,7 @@ const (
 const isOdd = "{ var(txn.odd) -m found }"
 
 // routingRequest refuses what routingChecks did not come to the end of, before anything is made of it: HAProxy answers 500 where a header
-// finds no room. It refuses CONNECT, for which HAProxy 2.6 takes an absolute URI, too: what follows the backend's answer would go past
+// finds no room. It refuses CONNECT, for which HAProxy takes an absolute URI, too: what follows the backend's answer would go past
 // all rules.
 const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
     http-request deny deny_status 400 if ` + isOdd + ` !{ var(txn.clean) -m found }
@@ -269,14 +262,11 @@ const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg 
 // connection on instead of answering is sent to another one, unless it may not be sent twice: that server may have carried
 // it out.
 //
-// For that HAProxy keeps a copy of each request: of the whole buffer of 16 KiB, or in a small one. Those of 3.4.0 to 3.4.4 are not used: an answer
-// that is copied to one loses its end, and its client the connection.
+// For that HAProxy keeps a copy of each request: of the whole buffer of 16 KiB, or in a small one.
 const routedHead = `
 defaults routed from common
     retry-on conn-failure empty-response
-    .if version_atleast(3.4.5)
     option use-small-buffers l7-retries
-    .endif
     http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
 `
 
@@ -330,14 +320,12 @@ var programRedirect = fields(`    http-request set-var(txn.scheme) <scheme> if <
     http-request redirect location "%[var(txn.location)]" code 308 if <redirect> { <status> -m str 308 }
 `)
 
-// programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy 2.8 and newer wait for it
-// as long as for any client, and not as long as for the backend; 2.6 does not. The action came with 2.9. Before the answer has begun that is as
+// programRequest changes what a backend gets. While a client has not ended its request, as in gRPC both ways, HAProxy waits for it
+// as long as for any client, and not as long as for the backend. Before the answer has begun that is as
 // it should be, or else nothing would bound how long a client may take to send a request.
 var programRequest = fields(`    http-request disable-l7-retry if <once>
     http-request set-timeout server <timeout>,add(0) if <timed>
-    .if version_atleast(2.9)
     http-response set-timeout client <timeout>,add(0) if <timed> { <timeout>,add(0) -m int gt 60000 }
-    .endif
     http-request set-header Host "%[<host>]" if <rehosted>
     http-request set-path "%[var(txn.newpath)]" if <rerouted>
 `)

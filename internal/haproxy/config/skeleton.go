@@ -104,7 +104,7 @@ func writeConnections(b *strings.Builder, in Input) {
 }
 
 // writeConnectionRules writes the rules by which connections of a port find their backend section. They are in the section
-// of the port: HAProxy 2.6 passes by rules of a defaults section that it had to wait for data for.
+// of the port.
 func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
 	b.WriteString(connectionHead)
 	if protocol == "TLS" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// HAProxy 2.6 cannot add a backend section at run time. So the skeleton has some to spare, which take the place of sections that are
+// No backend section is added at run time. So the skeleton has some to spare, which take the place of sections that are
 // wanted later. The map in SparesFile says which does so for which: its entries are "SECTION SPARE".
 //
 // Until the next reload, entries are only added. A spare that was left free for another Service might still get a request, by a retry,

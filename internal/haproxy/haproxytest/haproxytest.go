@@ -217,16 +217,32 @@ func writeDir(t testing.TB, dir string, files map[string][]byte) {
 	}
 }
 
+// binary returns the path of the HAProxy on the PATH, which has to be of the one version that is rendered for.
 func binary(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
-		path = "/usr/sbin/haproxy"
+		t.Fatalf("this test needs HAProxy 3.4: PATH=$(hack/haproxy.sh):$PATH: %v", err)
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("this test needs HAProxy 2.6 or newer (apt-get install haproxy): %v", err)
+	if version := versionOf(path); !strings.HasPrefix(version, "HAProxy version 3.4.") {
+		t.Fatalf("this test needs HAProxy 3.4, and %s is %q: PATH=$(hack/haproxy.sh):$PATH", path, version)
 	}
 	return path
+}
+
+var versions sync.Map // by path
+
+func versionOf(path string) string {
+	if version, ok := versions.Load(path); ok {
+		return version.(string)
+	}
+	output, err := exec.Command(path, "-v").Output()
+	if err != nil {
+		return err.Error()
+	}
+	version, _, _ := strings.Cut(string(output), "\n")
+	versions.Store(path, version)
+	return version
 }
 
 // Connections returns how many connections a socket, a path, has that were not accepted yet, or not closed.

@@ -5,16 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"syscall"
 	"time"
 )
 
 const (
 	// startTimeout bounds the start of a master: its worker may answer before it does.
 	startTimeout = 5 * time.Second
-	// reloadTimeout bounds a reload: 2.6 takes 35 ms for a small configuration, 2 s for 10,000 backends.
+	// reloadTimeout bounds a reload: HAProxy takes tens of milliseconds for a small configuration, seconds for 10,000 backends.
 	reloadTimeout = 30 * time.Second
 	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again, and a worker that does not
 	// stop yet.
@@ -26,16 +24,11 @@ const (
 
 // RejectedError says that HAProxy did not accept a configuration. The workers it had go on with the one before.
 type RejectedError struct {
-	// Log is what HAProxy said about it; empty for HAProxy 2.6, which says it on its standard error only.
+	// Log is what HAProxy said about it.
 	Log string
 }
 
-func (e *RejectedError) Error() string {
-	if e.Log == "" {
-		return "HAProxy rejected the configuration; its log says why"
-	}
-	return "HAProxy rejected the configuration: " + e.Log
-}
+func (e *RejectedError) Error() string { return "HAProxy rejected the configuration: " + e.Log }
 
 // Master is the command line of HAProxy's master process.
 type Master struct {
@@ -50,47 +43,31 @@ func NewMaster(socket string) *Master { return &Master{socket: socket} }
 // Reload makes HAProxy load its configuration files anew and returns when the master has either started a worker with it
 // or refused it, with a *RejectedError. That the new worker answers is for the caller to see, by its load id.
 //
-// HAProxy 2.6 starts the master program anew in the middle of the command, so the connection ends without an answer, and
-// until the configuration is read the socket refuses connections. Then "show proc" counts the failures since the last
-// success. From 2.7 on the master loads first and answers "Success=1" or "Success=0", a line of two dashes, and its
-// messages. A request that arrives while the master starts anew, as an agent that is no more may have asked it to, is lost
-// with its connection, which looks like a reload. So it is made of a master that has just answered. From 3.1 on one that arrives
-// a moment later is answered with a failure, which says nothing about the configuration.
+// The master answers "Success=1" or "Success=0", a line of two dashes, and its messages (management guide, section 9.4). A
+// request that arrives while the master starts anew for a reload that an earlier agent asked for is lost with its connection, or
+// refused. So the master has to have answered just before.
 func (m *Master) Reload(ctx context.Context) error {
-	before, err := m.awaitFailures(ctx, startTimeout)
-	if err != nil {
+	if err := m.awaitAnswer(ctx); err != nil {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
 	}
 	reply, err := m.request(ctx)
-	if err != nil && !isHangUp(err) {
+	if err != nil {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
 	}
 	switch status, log, _ := strings.Cut(reply, "\n"); status {
-	case "", "Success=1":
+	case "Success=1":
+		return nil
 	case "Success=0":
 		return &RejectedError{Log: strings.TrimSpace(strings.TrimPrefix(log, "--\n"))}
-	default:
-		return fmt.Errorf("failed to ask HAProxy's master for a reload: it answered %q", firstLine(reply))
 	}
-	failures, err := m.awaitFailures(ctx, reloadTimeout)
-	if err != nil {
-		return fmt.Errorf("failed to learn the outcome of a reload from HAProxy's master: %w", err)
-	}
-	switch failures {
-	case "0":
-		return nil
-	case before:
-		return errors.New("failed to ask HAProxy's master for a reload: it was starting anew and did not take the request")
-	}
-	return &RejectedError{}
+	return fmt.Errorf("failed to ask HAProxy's master for a reload: it answered %q", firstLine(reply))
 }
 
 // AwaitStopping returns when the worker of the PID stops, or is gone, or ctx ends, which is an error. A worker that stops takes no new
-// connections, and its answer to a request on one that it has says that it is the last. From 3.1 on, HAProxy's master sends the signal
-// for that when the newer worker is ready, before that (in 2.6) the newer one does; in both, the old one may be slower to take the signal
-// than the newer one to answer.
+// connections, and its answer to a request on one that it has says that it is the last. HAProxy's master sends the signal
+// for that when the newer worker is ready; the old one may be slower to take the signal than the newer one to answer.
 //
-// The master of 3.2 and 3.4 at times never answers what is asked of a worker that ends just then, or has just ended: so it was after 3 to 5
+// The master at times never answers what is asked of a worker that ends just then, or has just ended: so it was after 3 to 5
 // of 100 reloads of an idle worker. Which workers there are it always says. One that hangs is asked three times at most: the master takes
 // ten connections, and keeps each until the worker has answered.
 func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
@@ -142,7 +119,7 @@ func (m *Master) IsDraining(ctx context.Context) bool {
 	return len(workers)+len(workerLines(reply, oldWorkers)) > 0
 }
 
-// request asks for a reload, again while another goes on, and returns the answer, which from 2.7 on comes after the load.
+// request asks for a reload, again while another goes on, and returns the answer, which comes after the load.
 func (m *Master) request(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
@@ -161,35 +138,24 @@ func (m *Master) request(ctx context.Context) (string, error) {
 	}
 }
 
-// isHangUp says whether the other side closed the connection while we were still sending or reading.
-func isHangUp(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ENOTCONN)
-}
-
-// awaitFailures asks until the master answers how many loads in a row have failed.
-func (m *Master) awaitFailures(ctx context.Context, timeout time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// awaitAnswer asks until the master answers.
+func (m *Master) awaitAnswer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(reloadPoll)
 	defer tick.Stop()
 	for {
-		reply, err := exchange(ctx, m.socket, "show proc\n")
+		_, err := exchange(ctx, m.socket, "show proc\n")
 		if err == nil {
-			return parseFailures(reply)
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("%w; last: %w", ctx.Err(), err)
+			return fmt.Errorf("%w; last: %w", ctx.Err(), err)
 		case <-tick.C:
 		}
 	}
 }
-
-// The first lines of the answer to "show proc", here after two failed reloads:
-//
-//	#<PID>          <type>          <reloads>       <uptime>        <version>
-//	12991           master          9 [failed: 2]   0d00h00m51s     2.6.12-1+deb12u4
-var failuresPattern = regexp.MustCompile(`(?m)^\d+\s+master\s+\d+ \[failed: (\d+)\]`)
 
 // OldWorkers returns how many workers go on until their connections have ended, though a newer one has taken over.
 func (m *Master) OldWorkers(ctx context.Context) (int, error) {
@@ -211,14 +177,6 @@ func workerLines(reply, part string) []string {
 	_, lines, _ := strings.Cut(reply, part)
 	lines, _, _ = strings.Cut(lines, "#")
 	return strings.FieldsFunc(lines, func(r rune) bool { return r == '\n' })
-}
-
-func parseFailures(reply string) (string, error) {
-	match := failuresPattern.FindStringSubmatch(reply)
-	if match == nil {
-		return "", fmt.Errorf("unexpected answer to show proc: %q", firstLine(reply))
-	}
-	return match[1], nil
 }
 
 // firstLine is the part of an answer that an error message shows.

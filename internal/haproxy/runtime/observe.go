@@ -122,9 +122,7 @@ func (m *Master) ObserveOldWorkers(ctx context.Context, now time.Time) ([]proxyc
 
 // parseOldWorker reads a line like
 //
-//	12991           worker          1               0d00h00m51s     2.6.12-1+deb12u4
-//
-// In versions of HAProxy that say "[was: 1]" after "worker", there are more words in between.
+//	12991           worker          1               0d00h00m51s     3.4.7-1
 func parseOldWorker(line string, now time.Time) (proxyconfig.OldWorker, bool) {
 	words := strings.Fields(line)
 	if len(words) < 5 {

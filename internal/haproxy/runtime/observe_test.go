@@ -27,13 +27,12 @@ func TestRowsThatAreNotUnderstood(t *testing.T) {
 	}
 }
 
-func TestOldWorkersOfSeveralVersions(t *testing.T) {
+func TestOldWorkerLines(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	for line, want := range map[string]bool{
-		"12991           worker          1               0d00h00m51s     2.6.12-1+deb12u4":      true,
-		"12991           worker          [was: 1]        1               0d00h00m51s     2.4.1": true,
-		"12991           worker          1               soon            2.6":                   false,
-		"x               worker          1               0d00h00m51s     2.6":                   false,
+		"12991           worker          1               0d00h00m51s     3.4.7-1": true,
+		"12991           worker          1               soon            3.4":     false,
+		"x               worker          1               0d00h00m51s     3.4":     false,
 		"12991": false,
 	} {
 		worker, ok := parseOldWorker(line, now)

@@ -17,7 +17,7 @@ const (
 	// maxReply bounds what is read of an answer, so that a confused peer cannot fill the memory.
 	maxReply = 1 << 20
 	// maxCommand is how long a command may be, payload included. HAProxy has to hold it in one buffer (tune.bufsize, 16384
-	// by default) and does not say so when it cannot: 2.6 hangs at exactly that size and closes without an answer above.
+	// by default) and does not say so when it cannot.
 	maxCommand = 15 << 10
 )
 

@@ -13,7 +13,7 @@ import (
 // ErrServerBusy says that a server takes no new requests but still has connections, so that it cannot be deleted yet.
 var ErrServerBusy = errors.New("server still has connections")
 
-// HAProxy's answers to commands on servers, as 2.6 words them.
+// HAProxy's answers to commands on servers.
 const (
 	serverAdded   = "New server registered."
 	serverExists  = "Already exists a server with the same name in backend."
@@ -120,7 +120,7 @@ func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) erro
 	return nil
 }
 
-// isThere says whether "add server" was refused because the server exists. HAProxy 2.6 looks at the number first, and names who
+// isThere says whether "add server" was refused because the server exists. HAProxy looks at the number first, and names who
 // has it.
 func isThere(reply string, server config.Server) bool {
 	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+config.ServerName(server)+"'")

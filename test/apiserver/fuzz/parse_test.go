@@ -37,7 +37,6 @@ var (
 		"http-error":          {"status"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
 		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers"},
-		".if":                 {"version_atleast"},
 	}
 )
 

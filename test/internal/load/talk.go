@@ -168,7 +168,7 @@ func (s stream) say(message string) (string, error) {
 }
 
 // orderly: the other side said so by GOAWAY, RST_STREAM or a status, or ended the stream without one. Where HAProxy closes other
-// connections, 2.6 does the latter and 3.2 resets the stream. What the library says of a connection that broke without a GOAWAY, or of
+// connections, it resets the stream. What the library says of a connection that broke without a GOAWAY, or of
 // a stream that this side gave up, has the same code, so only its text tells.
 func (stream) orderly(err error) bool {
 	if errors.Is(err, io.EOF) {

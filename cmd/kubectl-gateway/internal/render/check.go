@@ -95,5 +95,5 @@ func findHAProxy() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("failed to check: there is no haproxy on the PATH: install HAProxy 2.6 or newer")
+	return "", errors.New("failed to check: there is no haproxy on the PATH: install HAProxy 3.4")
 }

@@ -177,7 +177,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	service, serviceErr := c.kube.CoreV1().Services(name.Namespace).Apply(ctx, resources.DesiredService(gateway, nil), options)
 	_, budgetErr := c.kube.PolicyV1().PodDisruptionBudgets(name.Namespace).Apply(ctx, resources.DesiredPodDisruptionBudget(gateway), options)
 	deployment, deploymentErr := c.kube.AppsV1().Deployments(name.Namespace).Apply(ctx, resources.DesiredDeployment(gateway,
-		resources.Options{AgentImage: "gateway:dev", HAProxyImage: "haproxy:3.2"}), options)
+		resources.Options{AgentImage: "gateway:dev", HAProxyImage: "haproxy:3.4"}), options)
 	if err := errors.Join(accountErr, roleErr, bindingErr, serviceErr, budgetErr, deploymentErr); err != nil {
 		return err
 	}
