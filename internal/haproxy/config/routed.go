@@ -30,18 +30,37 @@ func writeTLSChecks(b *strings.Builder, in Input) {
 	if !verifiesClients(in, 0) {
 		b.WriteString("    http-request allow if { var(sess.connected),strcmp(txn.listener) eq 0 } { var(sess.version),strcmp(txn.version) eq 0 } !{ var(txn.program) -m found }\n")
 	}
-	unknown := "{ ssl_fc } " + miss("connected")
-	l.set("connected", "var(sess.name),"+l.lookup("str"), "{ ssl_fc }")
-	l.set("connected", "var(sess.wildcard),"+l.lookup("str"), unknown)
-	l.set("connected", "var(sess.any),"+l.lookup("str"), unknown)
-	const answer = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if { ssl_fc } `
-	b.WriteString(answer + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
+	l.writeMisdirected("")
 	if verifiesClients(in, 0) {
-		b.WriteString(answer + "{ str(m/),concat(,txn.listener)," + l.lookup("str") + " -m found } !{ ssl_c_used }\n")
+		b.WriteString(misdirected + "{ str(m/),concat(,txn.listener)," + l.lookup("str") + " -m found } !{ ssl_c_used }\n")
 		b.WriteString(clientCertificateRules)
 	} else {
 		b.WriteString("    http-request set-var(sess.connected) var(txn.connected) if { ssl_fc }\n    http-request set-var(sess.version) var(txn.version) if { ssl_fc }\n")
 	}
+}
+
+const misdirected = `    http-request return status 421 content-type text/plain hdr cache-control no-store string "this connection was made for another host\n" if { ssl_fc } `
+
+// writeMisdirected finds the listener that a connection was made for, and answers requests for another one.
+func (l lookups) writeMisdirected(condition string) {
+	unknown := "{ ssl_fc } " + miss("connected")
+	l.set("connected", "var(sess.name),"+l.lookup("str"), "{ ssl_fc }")
+	l.set("connected", "var(sess.wildcard),"+l.lookup("str"), unknown)
+	l.set("connected", "var(sess.any),"+l.lookup("str"), unknown)
+	l.b.WriteString(misdirected + condition + "!{ var(txn.connected),strcmp(txn.listener) eq 0 }\n")
+}
+
+// writeAnswerSections writes the backends of requests that get none. A hostname that no listener has is not another listener's.
+func writeAnswerSections(b *strings.Builder, in Input) {
+	l := lookups{b: b, directive: "http-request", mapPath: in.Paths.MapPath()}
+	for _, section := range answerSections {
+		fmt.Fprintf(b, "\nbackend %s from common\n", section.name)
+		if hasTLS(in.Table) {
+			l.writeMisdirected(has("listener") + " ")
+		}
+		b.WriteString(section.answer)
+	}
+	b.WriteString("\nbackend " + targetAnswer + " from routed\n")
 }
 
 // writeHSTS tells browsers to use HTTPS only (RFC 6797), on every answer of a listener that wants it.

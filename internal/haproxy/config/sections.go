@@ -409,16 +409,13 @@ var frontendEnd = `    use_backend %%[var(txn.hit),field(-1,` + mark + `),map_st
     default_backend no-route
 `
 
-// answerSections are the backends of requests that get none. Their names are no Service's, which have a "_", and no port's.
-const answerSections = `
-backend no-route from common
-    http-request return status 404 content-type text/plain hdr cache-control no-store string "no route matches the request\n"
-
-backend no-backend from common
-    http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n"
-
-backend answer from routed
-`
+// answerSections answer requests that get no backend. Their names are no Service's, which have a "_", and no port's.
+var answerSections = []struct{ name, answer string }{
+	{"no-route", `    http-request return status 404 content-type text/plain hdr cache-control no-store string "no route matches the request\n"
+`},
+	{targetNone, `    http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n"
+`},
+}
 
 // metricsSection wants the lines that bind it.
 const metricsSection = `

@@ -131,7 +131,7 @@ func writeRouted(b *strings.Builder, in Input) {
 	writeResponses(b, in.Table)
 	b.WriteString(programRequest)
 	writeHeaderChanges(b, in.Table)
-	b.WriteString(answerSections)
+	writeAnswerSections(b, in)
 }
 
 func hasTLS(table routing.Table) bool {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -221,5 +222,55 @@ func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
 		expect("b.example.com", "/", 200)
 		expect("b.example.com", "/", 200)
 		expect("b.example.com", "/gone", 301)
+	}
+}
+
+// TestMisdirectedRequestsWithoutRoute: a request over a connection for another listener is answered with 421, also where its hostname has
+// no route or its route no backend. A hostname of no listener is answered with 404.
+func TestMisdirectedRequestsWithoutRoute(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority(t)
+	g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners:
+    - {name: any, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: any}]}}
+    - {name: second, port: 443, protocol: HTTPS, hostname: second.example, tls: {certificateRefs: [{name: second}]}}
+    - {name: alone, port: 444, protocol: HTTPS, hostname: second.example, tls: {certificateRefs: [{name: second}]}}
+  routes:
+    - {name: known, hostnames: [second.example], rules: [{backendRefs: [{name: one, port: 80}]}]}
+    - {name: missing, hostnames: [missing.example], rules: [{backendRefs: [{name: missing, port: 80}]}]}
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+certificates:
+  any: [{secret: any, names: [any.example]}]
+  second: [{secret: second, names: [second.example]}]
+  alone: [{secret: second, names: [second.example]}]
+`), func(in *config.Input) {
+		in.Paths.CertificateDir = t.TempDir()
+		for _, name := range []string{"any", "second"} {
+			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".example"}))
+		}
+	})
+	for _, test := range []struct {
+		port       int32
+		name, host string
+		want       int
+	}{
+		{443, "second.example", "second.example", 200},
+		{443, "second.example", "unknown.example", 421},
+		{443, "second.example", "Unknown.example:443", 421},
+		{443, "second.example", "missing.example", 421},
+		{443, "any.example", "unknown.example", 404},
+		{443, "any.example", "missing.example", 500},
+		{443, "any.example", "second.example", 421},
+		{444, "second.example", "unknown.example", 404},
+	} {
+		for _, protocol := range []string{"h2", "http/1.1"} {
+			client := httpsClient(t, g.ports[test.port], &tls.Config{ServerName: test.name, RootCAs: ca.Pool(), NextProtos: []string{protocol}})
+			client.Transport.(*http.Transport).ForceAttemptHTTP2 = protocol == "h2"
+			got, err := fetch(client, "https://"+test.name, test.host)
+			if err != nil || got.Status != test.want || (got.Proto == "HTTP/2.0") != (protocol == "h2") {
+				t.Errorf("%s: a connection for %s and a request for %s: got %d by %s (%v), want %d", protocol, test.name, test.host, got.Status, got.Proto, err, test.want)
+			}
+		}
 	}
 }
