@@ -35,7 +35,7 @@ func newGateway(mods ...func(*appv1.Gateway)) *appv1.Gateway {
 			Routes: []appv1.Route{{Name: "shop", Rules: []appv1.RouteRule{{
 				BackendRefs: []appv1.BackendRef{{Name: "api", Port: 8080, Weight: new(int32(1))}},
 			}}}},
-			Service: appv1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Annotations: map[string]string{"pool": "blue"}},
+			Service: appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Annotations: map[string]string{"pool": "blue"}},
 		},
 	}
 	for _, mod := range mods {
@@ -43,6 +43,9 @@ func newGateway(mods ...func(*appv1.Gateway)) *appv1.Gateway {
 	}
 	return gateway
 }
+
+// balanced gives a Gateway a load balancer.
+func balanced(gateway *appv1.Gateway) { gateway.Spec.Service.Type = corev1.ServiceTypeLoadBalancer }
 
 // newService returns the Service web/NAME with a TCP port.
 func newService(name string, port int32) *corev1.Service {
@@ -125,7 +128,7 @@ func TestFirstSyncOfAGeneration(t *testing.T) {
 }
 
 func TestSpecReachesTheService(t *testing.T) {
-	f := newFixture(t, newGateway(func(gateway *appv1.Gateway) {
+	f := newFixture(t, newGateway(balanced, func(gateway *appv1.Gateway) {
 		gateway.Spec.Listeners = append(gateway.Spec.Listeners, appv1.Listener{Name: "alt", Port: 8080, Protocol: appv1.ProtocolHTTP})
 	}), newService("api", 8080))
 	f.settle()
@@ -204,7 +207,7 @@ func TestOutdatedWrites(t *testing.T) {
 		"gateways": func(f *fixture) *clienttesting.Fake { return &f.gateways.Fake },
 	} {
 		t.Run(resource, func(t *testing.T) {
-			f := newFixture(t, newGateway(), newService("api", 8080))
+			f := newFixture(t, newGateway(balanced), newService("api", 8080))
 			f.settle()
 			service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
 			must(t, err)

@@ -75,8 +75,12 @@ func TestUnderway(t *testing.T) {
 			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonPending
 		}, both, true},
 		"one was refused before": {func(gateway *appv1.Gateway) {
-			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonLoadFailed
+			c := find(gateway.Status.Conditions, appv1.ConditionProgrammed)
+			c.Status, c.Reason = metav1.ConditionFalse, ReasonLoadFailed
 		}, both, false},
+		"there was no address before": {func(gateway *appv1.Gateway) {
+			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonAddressNotAssigned
+		}, both, true},
 		"it is new":                   {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
 		"somebody removed the others": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = gateway.Status.Conditions[2:] }, both, false},
 	}
@@ -112,8 +116,12 @@ func TestWarnings(t *testing.T) {
 		want     []string
 	}{
 		"on the way to being programmed, nothing is wrong": {newGateway(), Observed{}, nil},
-		"a missing Service is":                             {missing, Observed{}, []string{"BackendNotFound"}},
-		"but it is told once":                              {told, Observed{}, nil},
+		"nor until the load balancer has an address": {
+			newGateway(reporting("a", 7, "")),
+			Observed{Service: newService(corev1.ServiceTypeLoadBalancer), Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, nil,
+		},
+		"a missing Service is": {missing, Observed{}, []string{"BackendNotFound"}},
+		"but it is told once":  {told, Observed{}, nil},
 		"until it is another problem": {
 			told, Observed{Backends: map[string]*corev1.Service{"api": newService(corev1.ServiceTypeClusterIP)}}, []string{"PortNotFound"},
 		},
@@ -152,7 +160,7 @@ func TestAddresses(t *testing.T) {
 		want    string
 	}{
 		"no Service":                {nil, "[]"},
-		"a load balancer to come":   {balanced(), "[{IPAddress 10.96.0.7}]"},
+		"a load balancer to come":   {balanced(), "[]"},
 		"a load balancer's address": {balanced(corev1.LoadBalancerIngress{IP: "192.0.2.1"}), "[{IPAddress 192.0.2.1}]"},
 		"a load balancer's name":    {balanced(corev1.LoadBalancerIngress{Hostname: "lb.example.com"}), "[{Hostname lb.example.com}]"},
 		"no load balancer any more": {leftOver, "[{IPAddress 10.96.0.7}]"},

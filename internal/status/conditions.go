@@ -1,6 +1,9 @@
 package status
 
 import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -47,6 +50,8 @@ const (
 const (
 	// ReasonProgrammed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
 	ReasonProgrammed = "Programmed"
+	// ReasonAddressNotAssigned: the same, and status.addresses is empty, as the Service's load balancer has no address yet.
+	ReasonAddressNotAssigned = "AddressNotAssigned"
 	// ReasonPending: a proxy that receives traffic does not run this generation yet.
 	ReasonPending = "Pending"
 	// ReasonNoReadyProxies: no proxy receives traffic.
@@ -102,6 +107,14 @@ func unresolvedRefs(reason, message string) condition {
 
 func programmed(message string) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
+}
+
+// programmedBut is programmed, of a Gateway whose load balancer is still to come. The proxies do what the spec says all the same.
+func programmedBut(message string, service *corev1.Service) condition {
+	c := programmed(fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
+		"Service, or set another spec.service.type", message, service.Name))
+	c.reason = ReasonAddressNotAssigned
+	return c
 }
 
 func pending(message string) condition {

@@ -96,6 +96,8 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observe
 	message := fmt.Sprintf("%d of %d ready proxies run generation %d", current, ready, gateway.Generation)
 	behind := lagging(gateway, proxies)
 	switch {
+	case current == ready && behind == "" && isBalanced(observed.Service) && len(addresses(observed.Service)) == 0:
+		return programmedBut(message, observed.Service)
 	case current == ready && behind == "":
 		return programmed(message)
 	case current == ready:

@@ -89,7 +89,8 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 // proxies have yet to load it. Until it is written, the status is true: it tells of the generation before.
 func Underway(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	told := find(gateway.Status.Conditions, appv1.ConditionProgrammed)
-	if told == nil || told.ObservedGeneration >= gateway.Generation || told.Reason != ReasonProgrammed && told.Reason != ReasonPending ||
+	if told == nil || told.ObservedGeneration >= gateway.Generation ||
+		told.Status != metav1.ConditionTrue && told.Reason != ReasonPending ||
 		find(computed.Conditions, appv1.ConditionProgrammed).Reason != ReasonPending {
 		return false
 	}
@@ -146,13 +147,17 @@ func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *a
 	return applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status)
 }
 
-// addresses are those of the Service's load balancer, or else its cluster IPs.
+// isBalanced says whether a Service has a load balancer, or is to get one.
+func isBalanced(service *corev1.Service) bool {
+	return service != nil && service.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// addresses are those of the Service's load balancer, none until it has some, or else the cluster IPs of a Service without one.
+// DNS tools publish them.
 func addresses(service *corev1.Service) []appv1.GatewayAddress {
-	if service == nil {
-		return nil
-	}
 	var found []appv1.GatewayAddress
-	if service.Spec.Type == corev1.ServiceTypeLoadBalancer {
+	switch {
+	case isBalanced(service):
 		for _, ingress := range service.Status.LoadBalancer.Ingress {
 			if ingress.IP != "" {
 				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ingress.IP})
@@ -161,8 +166,7 @@ func addresses(service *corev1.Service) []appv1.GatewayAddress {
 				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeHostname, Value: ingress.Hostname})
 			}
 		}
-	}
-	if len(found) == 0 {
+	case service != nil:
 		for _, ip := range service.Spec.ClusterIPs {
 			if ip != corev1.ClusterIPNone {
 				found = append(found, appv1.GatewayAddress{Type: appv1.AddressTypeIPAddress, Value: ip})

@@ -224,6 +224,8 @@ func TestResolvedRefs(t *testing.T) {
 }
 
 func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
+	pending := newService(corev1.ServiceTypeLoadBalancer)
+	pending.Name, pending.Spec.ClusterIPs = "shop-gateway", []string{"10.96.0.7"}
 	expectCondition(t, map[string]conditionTest{
 		"no endpoint at all": {
 			gateway: newGateway(),
@@ -333,6 +335,17 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 		"an endpoint that is no pod receives traffic too": {
 			gateway:  newGateway(),
 			observed: slicesOf(discoveryv1.Endpoint{Addresses: []string{"10.9.9.9"}}),
+			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
+		},
+		"the load balancer has no address yet": {
+			gateway:  newGateway(reporting("a", 7, "")),
+			observed: Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}},
+			want: "Programmed=True AddressNotAssigned: 1 of 1 ready proxies run generation 7; the load balancer of Service shop-gateway " +
+				"has no address yet: if it stays so, look at the events of the Service, or set another spec.service.type",
+		},
+		"what keeps proxies from running it comes before that": {
+			gateway:  newGateway(reporting("a", 6, "")),
+			observed: Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}},
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"a child that cannot be made comes first": {

@@ -29,7 +29,8 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Where traffic can be sent: the addresses of the load balancer, or, as long as there are none, the cluster IPs of the Service.
+	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
+	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,4 +49,39 @@ func TestLoadBalancerClass(t *testing.T) {
 	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "LoadBalancer", "loadBalancerClass": "public"}}}`)
 	expectEvent(t, namespace, name, corev1.EventTypeNormal, "Synced", "generation 3: applied Service")
 	expectContains(t, getChild(t, namespace, name, "Service"), "{spec: {type: LoadBalancer, loadBalancerClass: public}}")
+}
+
+// TestAddresses: until a load balancer has an address, the status has none. The cluster IP is no address for DNS.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "addresses", "balanced"
+	startOperator(t, namespace)
+	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
+	putEndpoints(t, namespace, name, "pod-a")
+	report(t, namespace, name, "pod-a", 1, "")
+	expectAddresses := func(reason, text string, want ...string) {
+		t.Helper()
+		gateway := expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, reason, text)
+		var got []string
+		for _, address := range gateway.Status.Addresses {
+			got = append(got, address.Value)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the addresses are %q, want %q", reason, got, want)
+		}
+	}
+	expectAddresses("AddressNotAssigned", "the load balancer of Service balanced-gateway has no address yet")
+	_, err := server.Kube.CoreV1().Services(namespace).Patch(t.Context(), name+"-gateway", types.MergePatchType,
+		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectAddresses("Programmed", "1 of 1", "192.0.2.1")
+	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "ClusterIP"}}}`)
+	report(t, namespace, name, "pod-a", 2, "")
+	service, err := server.Kube.CoreV1().Services(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectAddresses("Programmed", "generation 2", service.Spec.ClusterIPs...)
 }

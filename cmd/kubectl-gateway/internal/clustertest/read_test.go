@@ -25,7 +25,11 @@ spec:
 	problem := "0 of 2 ready proxies run generation 1; pod bad-gateway-1: generation 1: " + strings.Repeat("x", 100)
 	for name, problem := range map[string]string{"good": "", "bad": problem} {
 		live := get(t, namespace, name)
-		if err := setStatus(t.Context(), live, programmed(live, problem)); err != nil {
+		status := programmed(live, problem)
+		if name == "bad" {
+			status.Addresses = nil
+		}
+		if err := setStatus(t.Context(), live, status); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +39,7 @@ spec:
 		want    []string
 		wantNot string
 	}{
-		{in("list"), []string{"NAME", "good   HTTP:80     0        10.0.0.80   2/3     True", "False", "generation 1: xxxx"}, problem},
+		{in("list"), []string{"NAME", "good   HTTP:80     0        10.0.0.80   2/3     True", "bad    HTTP:80     0        <pending>   2/2     False", "generation 1: xxxx"}, problem},
 		{in("list", "-o", "wide"), []string{"good-gateway-1=1,good-gateway-2=1   gateway:1,haproxy:3", problem}, "NAMESPACE"},
 		{[]string{"list", "-A"}, []string{"NAMESPACE", "list "}, problem},
 		{in("list", "-l", "site=other"), []string{"bad "}, "good"},

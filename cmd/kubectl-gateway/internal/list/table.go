@@ -1,12 +1,14 @@
 package list
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,8 +97,11 @@ func row(gateway *appv1.Gateway, images string, wide bool, now time.Time) []any 
 		wanted = *spec.Replicas
 	}
 	address := "<none>"
-	if len(status.Addresses) > 0 {
+	switch {
+	case len(status.Addresses) > 0:
 		address = status.Addresses[0].Value
+	case cmp.Or(spec.Service.Type, corev1.ServiceTypeLoadBalancer) == corev1.ServiceTypeLoadBalancer:
+		address = "<pending>" // as kubectl says it of a Service
 	}
 	problem := Problem(gateway)
 	if !wide && len(problem) > maxProblem {
