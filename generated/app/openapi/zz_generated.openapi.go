@@ -961,7 +961,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Where traffic can be sent: the addresses of the load balancer, or, as long as there are none, the cluster IPs of the Service.",
+							Description: "Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -19,7 +19,8 @@ type GatewayStatusApplyConfiguration struct {
 	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration,
 	// which for up to a second after an edit is the one before.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Where traffic can be sent: the addresses of the load balancer, or, as long as there are none, the cluster IPs of the Service.
+	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
+	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
 	// How many proxy pods exist.
 	Replicas *int32 `json:"replicas,omitempty"`
