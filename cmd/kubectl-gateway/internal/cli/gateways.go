@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/certificates"
 	"gateway/internal/routing"
 )
@@ -84,7 +85,8 @@ func tellApart(sites []*Site) (names, how string) {
 	return strings.Join(short, ", "), how
 }
 
-// FromFiles returns all Gateways of the files, or, with -n, those of that namespace. It asks no cluster.
+// FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace. It asks no
+// cluster. The error names all that the API server would refuse.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	documents, err := files.Read(o.In)
 	if err != nil {
@@ -97,16 +99,15 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	}
 	var sites []*Site
 	var elsewhere []string
+	var errs []error
 	for _, document := range documents {
 		if document.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
 			continue
 		}
-		gateway := &appv1.Gateway{}
-		if err := convert(document, gateway); err != nil {
-			return nil, err
-		}
-		if gateway.Namespace == "" {
-			gateway.Namespace = namespace
+		gateway, err := admit(document, namespace)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		site := newSite(gateway)
 		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen {
@@ -119,6 +120,8 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		sites = append(sites, site)
 	}
 	switch {
+	case len(errs) > 0:
+		return nil, errors.Join(errs...)
 	case len(sites) == 0 && len(elsewhere) > 0:
 		paths, others := strings.Join(files.Paths, ", "), strings.Join(elsewhere, ", ")
 		return nil, fmt.Errorf("there is no Gateway of namespace %s in %s, but %s", namespace, paths, others)
@@ -126,6 +129,17 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, fmt.Errorf("there is no Gateway (%s) in %s", appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
+}
+
+// admit returns the Gateway of a document, with its defaults. A Gateway that the API server refuses is an error.
+func admit(document Document, namespace string) (*appv1.Gateway, error) {
+	document.Object = document.Object.DeepCopy()
+	document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+	if err := admission.Admit(document.Object); err != nil {
+		return nil, fmt.Errorf("%s: %s: the API server refuses it: %w", document.Source, document, err)
+	}
+	gateway := &appv1.Gateway{}
+	return gateway, convert(document, gateway)
 }
 
 // convert makes a typed object of a document. Unknown fields are errors.

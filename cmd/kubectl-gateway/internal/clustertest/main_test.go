@@ -60,6 +60,7 @@ func runOnServer(m *testing.M) (code int, err error) {
 	// The cache of the kinds that there are is kubectl's, in the home directory.
 	err = errors.Join(err, os.Setenv("KUBECONFIG", kubeconfig), os.Setenv("KUBECACHEDIR", filepath.Join(dir, "cache")))
 	config.QPS = -1
+	clients.Config = config
 	var errs [2]error
 	clients.Gateways, errs[0] = clientset.NewForConfig(config)
 	clients.Core, errs[1] = kubernetes.NewForConfig(config)

@@ -1,6 +1,8 @@
 package command_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,7 +35,7 @@ spec:
             - {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: "1"}], remove: [X-B]}}
             - {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-C, value: "2"}]}}
             - {type: URLRewrite, urlRewrite: {hostname: inner.test, path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}
-          timeouts: {request: 3s}
+          timeouts: {backendRequest: 3s}
           retry: {attempts: 2, codes: [502]}
           maxRequestBytes: 10
           sessionPersistence: {}
@@ -177,9 +179,40 @@ spec:
 	}
 }
 
-// TestRefused lets HAProxy refuse a port that the CRD does not admit.
+// TestNotAdmitted has Gateways that the API server refuses: no command takes them, and HAProxy is not asked.
+func TestNotAdmitted(t *testing.T) {
+	t.Setenv("PATH", "")
+	for _, test := range []struct{ from, to, want string }{
+		{"port: 80,", "port: 0,", "spec.listeners[0].port: Invalid value: 0: spec.listeners[0].port in body should be greater than or equal to 1"},
+		{", tls: {certificateRefs: [{name: s}]}}", "}", "spec.listeners[3].tls: Invalid value: tls is required for protocol HTTPS, and not allowed for any other"},
+		{"weight: 0", "weight: -90", "spec.routes[0].rules[4].backendRefs[1].weight: Invalid value: -90: "},
+		{"backendRequest: 3s", "backendRequest: 1d", `spec.routes[0].rules[3].timeouts.backendRequest: Invalid value: "1d": `},
+		{"name: b, port: 443", "name: a, port: 443", `spec.listeners[3]: Duplicate value: {"name":"a"}`},
+		{"port: 80, protocol: HTTP, hostname: \"*.b.test\"", "port: 80, protocol: HTTP", "two listeners have the same port and hostname: "},
+		{"type: DirectResponse", "type: CORS", "spec.routes[0].rules[1].filters[0]: Invalid value: cors is required for type CORS, "},
+		{"value: /old", "value: /a/../b", `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": `},
+		{"listeners: [db]", "listeners: [dbs]", "must be the name of a listener in spec.listeners: correct the name or add the listener"},
+		{"statusCode: 418", "statusCode: ok", "must be of type integer"},
+		{"method: POST", "methods: POST", `unknown field "spec.routes[0].rules[3].matches[0].methods"`},
+		{"name: all", "name: a.b", "metadata.name"},
+	} {
+		if strings.Count(everything, test.from) == 0 {
+			t.Errorf("there is no %q to replace", test.from)
+		}
+		file := strings.ReplaceAll(everything, test.from, test.to)
+		for _, args := range []string{"render", "render --check", "explain http://a.test/"} {
+			result := clitest.Run(t, file, append(strings.Fields(args), "-f", "-", "-n", "x")...)
+			result.Want(t, 1, "error: standard input:1: Gateway x/", "the API server refuses it: ", test.want)
+		}
+	}
+}
+
+// TestRefused has a HAProxy that refuses everything.
 func TestRefused(t *testing.T) {
-	t.Parallel()
-	file := strings.Replace(everything, "port: 80,", "port: 0,", 2)
-	clitest.Run(t, file, "render", "-f", "-", "--check").Want(t, 3, "default/all: HAProxy refuses it: ", "'bind' : invalid port '0'")
+	haproxy := clitest.WriteFile(t, "haproxy", "#!/bin/sh\necho '[ALERT]    (1) : config : parsing [haproxy.cfg:1]: no'\nexit 1\n")
+	if err := os.Chmod(haproxy, 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(haproxy))
+	clitest.Run(t, everything, "render", "-f", "-", "--check").Want(t, 3, "default/all: HAProxy refuses it: ", "parsing [haproxy.cfg:1]: no")
 }

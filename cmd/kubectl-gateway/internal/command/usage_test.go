@@ -63,9 +63,9 @@ func TestUsage(t *testing.T) {
 		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
 		{
 			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
-			`standard input:1: Gateway a: unknown field "spec.replica", unknown field "spec.routs"`,
+			`standard input:1: Gateway default/a: the API server refuses it: unknown field "spec.replica", unknown field "spec.routs"`,
 		},
-		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, "cannot unmarshal string into Go struct field GatewaySpec.spec.replicas of type int32"},
+		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, `spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer`},
 		{"an unknown file", fmt.Sprintf(minimal, "a"), []string{"render", "-f", "-", "--only", "x"}, 2, "there is no file x, but ["},
 		{"no cluster", "", []string{"render", "a"}, 1, "no cluster is configured"},
 		{"no kubeconfig", "", []string{"list", "--kubeconfig", "/nonexistent"}, 1, "failed to read how to reach the cluster: stat /nonexistent: no such file"},

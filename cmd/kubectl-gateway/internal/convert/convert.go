@@ -9,10 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/routing"
 	"gateway/internal/status"
@@ -100,6 +102,13 @@ func Convert(in Input) (*Result, error) {
 		_, problems := routing.Compile(&gateway.Spec)
 		for _, problem := range problems {
 			r.note(name+" Gateway", "%s", problem.Message)
+		}
+		object, err := toObject(gateway)
+		if err != nil {
+			return nil, err
+		}
+		if err := admission.Admit(&unstructured.Unstructured{Object: object}); err != nil {
+			r.note(name+" Gateway", "the API server refuses it, so correct it first: %v", err)
 		}
 	}
 	slices.SortStableFunc(r.all, func(a, b Note) int { return strings.Compare(a.Object, b.Object) })

@@ -15,12 +15,10 @@ import (
 func encode(gateways []*appv1.Gateway, format string) ([]byte, error) {
 	objects := []map[string]any{}
 	for _, gateway := range gateways {
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(gateway)
+		object, err := toObject(gateway)
 		if err != nil {
-			return nil, fmt.Errorf("failed to write Gateway %s: %w", objectName(gateway), err)
+			return nil, err
 		}
-		delete(object, "status")
-		dropEmpty(object)
 		objects = append(objects, object)
 	}
 	if format == "json" {
@@ -60,4 +58,15 @@ func dropEmpty(value any) {
 			dropEmpty(item)
 		}
 	}
+}
+
+// toObject returns a Gateway as it is written.
+func toObject(gateway *appv1.Gateway) (map[string]any, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(gateway)
+	if err != nil {
+		return nil, fmt.Errorf("failed to write Gateway %s: %w", objectName(gateway), err)
+	}
+	delete(object, "status")
+	dropEmpty(object)
+	return object, nil
 }

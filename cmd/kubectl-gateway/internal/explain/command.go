@@ -17,7 +17,8 @@ import (
 const long = `Say what becomes of a request: which listener, route, rule and match take it, why the more specific ones do not, which
 filters act, where it goes with which probability, and which endpoints are ready.
 
-With -f it needs no cluster; Services that the file does not have are taken to exist. The matcher is the one that HAProxy is
+With -f it needs no cluster; Services that the file does not have are taken to exist, and a Gateway that the API server would refuse
+is refused. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
 is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error that is no DirectResponse.`
 

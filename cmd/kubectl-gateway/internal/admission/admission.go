@@ -1,0 +1,127 @@
+// Package admission decides without a cluster whether an API server admits a Gateway. It has the CRD in it, and runs the API
+// server's own code for custom resources on it.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/artifacts"
+)
+
+// crd is what the CRD says of Gateways.
+type crd struct {
+	structural *structuralschema.Structural
+	schema     schemavalidation.SchemaValidator
+	// rules compiles the CEL rules, which takes longer than all else.
+	rules func() *cel.Validator
+}
+
+// gateways reads the CRD when it is first needed.
+var gateways = sync.OnceValues(readCRD)
+
+func readCRD() (*crd, error) {
+	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		content, err := artifacts.CRDs.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(content, &definition); err != nil {
+			return nil, fmt.Errorf("failed to read %s: %w", file, err)
+		}
+		if definition.Spec.Group != appv1.GroupName || definition.Spec.Names.Kind != "Gateway" {
+			continue
+		}
+		for _, version := range definition.Spec.Versions {
+			if version.Name == appv1.SchemeGroupVersion.Version {
+				return compile(version.Schema.OpenAPIV3Schema)
+			}
+		}
+	}
+	return nil, fmt.Errorf("there is no CustomResourceDefinition of Gateways (%s)", appv1.SchemeGroupVersion)
+}
+
+func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, props, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(props)
+	if err != nil {
+		return nil, err
+	}
+	schema, _, err := schemavalidation.NewSchemaValidator(props)
+	if err != nil {
+		return nil, err
+	}
+	rules := sync.OnceValue(func() *cel.Validator { return cel.NewValidator(structural, true, celconfig.PerCallLimit) })
+	return &crd{structural: structural, schema: schema, rules: rules}, nil
+}
+
+// Admit sets the defaults of a Gateway, as the API server does when the Gateway is created, and returns why that refuses it.
+// Unknown fields are refused, as kubectl has it. The status is not looked at.
+func Admit(gateway *unstructured.Unstructured) error {
+	c, err := gateways()
+	if err != nil {
+		return fmt.Errorf("failed to read the CRD: %w", err)
+	}
+	status, hasStatus := gateway.Object["status"]
+	delete(gateway.Object, "status")
+	unknown := pruning.PruneWithOptions(gateway.Object, c.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.PruneNonNullableNullsWithoutDefaults(gateway.Object, c.structural)
+	defaulting.Default(gateway.Object, c.structural)
+	errs := c.validate(gateway)
+	if hasStatus {
+		gateway.Object["status"] = status
+	}
+	var problems []string
+	for _, path := range unknown {
+		problems = append(problems, fmt.Sprintf("unknown field %q", path))
+	}
+	for _, err := range errs {
+		problems = append(problems, err.Error())
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(problems, ", "))
+}
+
+// validate checks in the order of the API server. CEL rules are left out if the object has not the shape that they are for.
+func (c *crd) validate(gateway *unstructured.Unstructured) field.ErrorList {
+	errs := validation.ValidateObjectMetaAccessor(gateway, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, schemavalidation.ValidateCustomResource(nil, gateway.Object, c.schema)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, gateway.Object)...)
+	blocking := []field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}
+	if slices.ContainsFunc(errs, func(err *field.Error) bool { return slices.Contains(blocking, err.Type) }) {
+		return errs
+	}
+	broken, _ := c.rules().Validate(context.Background(), nil, c.structural, gateway.Object, nil, celconfig.RuntimeCELCostBudget)
+	return append(errs, broken...)
+}

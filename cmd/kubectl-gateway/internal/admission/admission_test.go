@@ -1,0 +1,49 @@
+package admission
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// TestAdmit is about what the API server does beside refusing: package clustertest compares what both refuse.
+func TestAdmit(t *testing.T) {
+	gateway := parse(t, `{apiVersion: app.example.com/v1, kind: Gateway, metadata: {name: a, namespace: b, creationTimestamp: null, uid: c},
+		spec: {replicas: null, listeners: [{name: http, port: 80, protocol: HTTP}],
+		routes: [{name: r, rules: [{matches: [{}], backendRefs: [{name: s, port: 80}]}]}]}, status: {whatever: 1}}`)
+	if err := Admit(gateway); err != nil {
+		t.Fatal(err)
+	}
+	rule, _, _ := unstructured.NestedSlice(gateway.Object, "spec", "routes")
+	want := parse(t, `{name: r, rules: [{matches: [{path: {type: PathPrefix, value: /}}], backendRefs: [{name: s, port: 80, weight: 1}]}]}`).Object
+	if !reflect.DeepEqual(rule[0], want) {
+		t.Errorf("got %v, want %v", rule[0], want)
+	}
+	if replicas, _, _ := unstructured.NestedInt64(gateway.Object, "spec", "replicas"); replicas != 2 {
+		t.Errorf("replicas: %v, want the default", replicas)
+	}
+	if status, _, _ := unstructured.NestedInt64(gateway.Object, "status", "whatever"); status != 1 {
+		t.Errorf("the status is gone: %v", gateway.Object)
+	}
+	gateway.Object["spec"].(map[string]any)["listeners"] = []any{}
+	if err := Admit(gateway); err == nil || !strings.Contains(err.Error(), "spec.listeners") {
+		t.Errorf("no listener: %v", err)
+	}
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal(content, &object.Object); err != nil { // which has integers, as files have
+		t.Fatal(err)
+	}
+	return object
+}
