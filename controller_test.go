@@ -202,6 +202,7 @@ func TestDriftIsRepaired(t *testing.T) {
 
 // TestOutdatedWrites: what was computed from an object that has changed meanwhile is refused, and done again without a word.
 func TestOutdatedWrites(t *testing.T) {
+	uids := map[string]string{"services": `"uid":"service-uid"`, "gateways": `"uid":"shop-uid"`}
 	for resource, clients := range map[string]func(f *fixture) *clienttesting.Fake{
 		"services": func(f *fixture) *clienttesting.Fake { return &f.kube.Fake },
 		"gateways": func(f *fixture) *clienttesting.Fake { return &f.gateways.Fake },
@@ -211,14 +212,19 @@ func TestOutdatedWrites(t *testing.T) {
 			f.settle()
 			service, err := f.kube.CoreV1().Services("web").Get(ctx, "shop-gateway", metav1.GetOptions{})
 			must(t, err)
+			service.UID = "service-uid"
 			service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 			_, err = f.kube.CoreV1().Services("web").Update(ctx, service, metav1.UpdateOptions{})
 			must(t, err)
 			f.settle()
 			conflicts := 0
 			clients(f).PrependReactor("patch", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if !strings.Contains(string(action.(clienttesting.PatchAction).GetPatch()), `"resourceVersion":"`) {
+				patch := string(action.(clienttesting.PatchAction).GetPatch())
+				if !strings.Contains(patch, `"resourceVersion":"`) {
 					t.Error("the write does not say what it was computed from")
+				}
+				if !strings.Contains(patch, uids[resource]) {
+					t.Errorf("without %s, the write would create what was deleted: %s", uids[resource], patch)
 				}
 				conflicts++
 				return conflicts == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: resource}, "shop", errors.New("it was modified"))

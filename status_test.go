@@ -159,6 +159,17 @@ func TestEditTakesOneStatus(t *testing.T) {
 	f.expectCondition(`ResolvedRefs=False BackendNotFound: route "shop": Service web/none does not exist: create it or change the route`)
 }
 
+// TestAnEditThatWritesChildren: what was written is told at once, also of an edit that the proxies have yet to load.
+func TestAnEditThatWritesChildren(t *testing.T) {
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
+	f.settle()
+	f.report("a", 1, "")
+	f.mustSync()
+	f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Listeners[0].Port++ })
+	f.expectWrites(f.mustSync(), "patch services shop-gateway", "patch gateways/status shop")
+	f.expectEvents("Normal Synced generation 2: applied Service")
+}
+
 // TestDeletedGatewayIsForgotten: nothing is remembered of a Gateway that goes before its proxies have loaded an edit.
 func TestDeletedGatewayIsForgotten(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))

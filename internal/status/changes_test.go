@@ -197,6 +197,9 @@ func TestGoneProxies(t *testing.T) {
 		"one has no endpoint yet":                      {pods(2), []discoveryv1.Endpoint{ready("a")}, nil},
 		"one is not ready":                             {pods(2), []discoveryv1.Endpoint{ready("a"), notReady("b")}, nil},
 		"one is on its way out":                        {pods(1), []discoveryv1.Endpoint{ready("a"), leaving("b")}, nil},
+		"one has no endpoint, and another is on its way out": {
+			pods(1), []discoveryv1.Endpoint{ready("a"), leaving("c")}, []string{"b"},
+		},
 		"one has two endpoints, of both address families": {
 			pods(1), []discoveryv1.Endpoint{ready("a"), ready("a")}, []string{"b"},
 		},
