@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -162,6 +163,36 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 			}
 		})
 	}
+}
+
+// TestEditsFillLines: a line is as long as a command may be, its end included, and no longer.
+func TestEditsFillLines(t *testing.T) {
+	short := config.MapEdit{Key: "a", Old: "v", New: "v"}
+	const first, second = len("set map /m a v;"), len("set map /m b \n")
+	for name, test := range map[string]struct {
+		edits []config.MapEdit
+		want  []int // the lengths of the lines, none if there is an error
+	}{
+		"two fill a line":        {[]config.MapEdit{short, editOf(maxCommand - first - second)}, []int{maxCommand}},
+		"two are one byte over":  {[]config.MapEdit{short, editOf(maxCommand - first - second + 1)}, []int{first, maxCommand - first + 1}},
+		"one fills a line":       {[]config.MapEdit{editOf(maxCommand - second)}, []int{maxCommand}},
+		"one is a byte over":     {[]config.MapEdit{editOf(maxCommand - second + 1)}, nil},
+		"the second is too long": {[]config.MapEdit{short, editOf(maxCommand)}, nil},
+	} {
+		lines, err := changeEntries("/m", test.edits)
+		var got []int
+		for _, line := range lines {
+			got = append(got, len(line))
+		}
+		if !slices.Equal(got, test.want) || (err != nil) != (test.want == nil) {
+			t.Errorf("%s: got lines of %d bytes and the error %v, want %d", name, got, err, test.want)
+		}
+	}
+}
+
+// editOf gives an entry a value of that many bytes.
+func editOf(size int) config.MapEdit {
+	return config.MapEdit{Key: "b", Old: "v", New: strings.Repeat("v", size)}
 }
 
 func TestMasterAnswers(t *testing.T) {
