@@ -19,12 +19,12 @@ KUBECTL ?= hack/kubectl.sh
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show a Gateway at work: on a one-node Kubernetes started here, or on $KUBECONFIG's cluster (IMG=, ECHO_IMG=)
+demo: ## Show a Gateway at work: on kind, a one-node Kubernetes started here, or DEMO_KUBECONFIG's cluster (IMG=, ECHO_IMG=)
 	hack/demo.sh
 
 .PHONY: test
-test: ## Run all tests: unit, real API server, and on the one-node Kubernetes or $KUBECONFIG's cluster (IMG=, ECHO_IMG=)
-	hack/test.sh
+test: ## Run the tests: lint, unit, real API server, and on the one-node Kubernetes or TEST_KUBECONFIG's cluster
+	hack/test.sh test
 
 .PHONY: help
 help: ## Show this list
@@ -71,15 +71,23 @@ docker-push: ## Push the images with docker (IMG=, ECHO_IMG=)
 
 ##@ Check
 
+.PHONY: check
+check: ## Run what to run all the time: vet and the unit tests, with real HAProxy
+	hack/test.sh check
+
+.PHONY: test-all
+test-all: ## Run everything: also all faults, race detector, random seeds, fuzzing, soak (SOAK=), images, vulnerabilities
+	hack/test.sh all
+
 .PHONY: fmt
 fmt: ## Format the Go code
 	gofmt -w $$(git ls-files '*.go' | grep -vE '^generated/|zz_generated')
 
 .PHONY: vet
 vet: ## Run go vet
-	go vet ./...
-	cd test && go vet ./...
-	cd cmd/kubectl-gateway && go vet ./...
+	go vet -tags=slow ./...
+	cd test && go vet -tags=slow ./...
+	cd cmd/kubectl-gateway && go vet -tags=slow ./...
 	cd examples/clients && go vet ./...
 
 .PHONY: lint
@@ -94,12 +102,12 @@ verify: ## Check that generated files are current
 	hack/verify-codegen.sh
 
 .PHONY: e2e
-e2e: ## Run only the end-to-end tests: features, load during every planned change, faults
+e2e: ## Run only the end-to-end tests, all of them: features, load during every planned change, faults
 	hack/test.sh e2e
 
 .PHONY: soak
 soak: ## Let a Gateway change for 30 minutes (SOAK=) and see whether anything grows
-	hack/soak.sh
+	hack/test.sh soak
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)

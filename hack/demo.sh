@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its split.
+# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its split. The cluster
+# is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a one-node Kubernetes that is started here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
-forget_own_cluster
 
 example=artifacts/examples/shop.yaml
 host=shop.example.com
+kind_name=gateway-demo
 
 main() {
+    need curl curl
+    need make make
     prepare_cluster
     deploy
     reach_gateway
@@ -19,26 +22,44 @@ main() {
     how_to_go_on
 }
 
-# prepare_cluster sets KUBECONFIG and, on the one-node cluster, builds and loads the images.
+# prepare_cluster sets KUBECONFIG and $cluster: given, kind or node. In the latter two it builds and loads the images.
 prepare_cluster() {
-    need curl curl
-    own_cluster=
-    if [[ -n ${KUBECONFIG:-} ]]; then
-        say "Using the cluster of KUBECONFIG=$KUBECONFIG"
-        hack/kubectl.sh version >/dev/null || fail "the cluster of KUBECONFIG=$KUBECONFIG does not answer"
+    cluster=given
+    if [[ -n ${DEMO_KUBECONFIG:-} ]]; then
+        use_cluster DEMO_KUBECONFIG
         return
     fi
-    own_cluster=yes
     need_go
-    need make make
-    say "Starting a one-node Kubernetes (the first time, this compiles it: 5 to 10 minutes on two cores)"
-    hack/cluster/cluster.sh up || fail "no node can run here, see above. To use a cluster you have: export KUBECONFIG=FILE, push the images there (make docker-build docker-push IMG=... ECHO_IMG=...) and run make demo IMG=... ECHO_IMG=..."
-    KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig)
-    export KUBECONFIG
+    if command -v kind >/dev/null && docker info >/dev/null 2>&1; then
+        cluster=kind
+        use_kind
+    else
+        cluster=node
+        say "Starting a one-node Kubernetes"
+        use_cluster DEMO_KUBECONFIG || fail "no node can run here, see above. To use a cluster that you have, push the images there (make docker-build docker-push IMG=... ECHO_IMG=...) and run make demo DEMO_KUBECONFIG=FILE IMG=... ECHO_IMG=..."
+    fi
     say "Building the images"
     local images
-    images=$(hack/images.sh)
+    if [[ $cluster == kind ]]; then
+        images=$(hack/images.sh build)
+        for image in gateway gateway-echo haproxy; do kind load image-archive "bin/$image.tar" --name "$kind_name"; done
+    else
+        images=$(hack/images.sh)
+    fi
     eval "$images"
+}
+
+# use_kind makes a cluster of kind, unless it is there, with a kubeconfig of its own.
+use_kind() {
+    say "Starting a cluster of kind, $kind_name (the first time, this downloads its image)"
+    KUBECONFIG=$(cached kind-kubeconfig)
+    export KUBECONFIG
+    mkdir -p "$(dirname "$KUBECONFIG")"
+    if kind get clusters 2>/dev/null | grep -qx "$kind_name"; then
+        kind export kubeconfig --name "$kind_name"
+    else
+        kind create cluster --name "$kind_name"
+    fi
 }
 
 kubectl() { hack/kubectl.sh "$@"; }
@@ -60,7 +81,7 @@ deploy() {
 
 # reach_gateway sets $address: the Gateway's own where the node is this machine, else a forwarded port.
 reach_gateway() {
-    if [[ -n $own_cluster ]]; then
+    if [[ $cluster == node ]]; then
         address=$(kubectl -n shop get gateways.app.example.com shop -o 'jsonpath={.status.addresses[0].value}')
         return
     fi
@@ -152,22 +173,19 @@ seconds_since() { awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $1}"; }
 
 how_to_go_on() {
     say "Done. To play on:"
-    if [[ -n $own_cluster ]]; then
-        echo "  export KUBECONFIG=$KUBECONFIG"
-    else
-        echo "  hack/kubectl.sh -n shop port-forward service/shop-gateway ${address##*:}:80 &"
-    fi
+    echo "  export KUBECONFIG=$KUBECONFIG"
+    [[ $cluster == node ]] || echo "  hack/kubectl.sh -n shop port-forward service/shop-gateway ${address##*:}:80 &"
     cat <<TEXT
   hack/kubectl.sh -n shop edit gateways.app.example.com shop
   hack/kubectl.sh -n shop logs deployment/shop-gateway -c haproxy -f
   curl -H 'Host: $host' http://$address/
 To remove everything:
 TEXT
-    if [[ -n $own_cluster ]]; then
-        echo "  hack/cluster/cluster.sh down"
-    else
-        echo "  hack/kubectl.sh delete -f $example && make undeploy uninstall"
-    fi
+    case $cluster in
+    node) echo "  hack/cluster/cluster.sh down" ;;
+    kind) echo "  kind delete cluster --name $kind_name" ;;
+    given) echo "  hack/kubectl.sh delete -f $example && make undeploy uninstall" ;;
+    esac
 }
 
 main "$@"

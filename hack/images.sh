@@ -3,8 +3,8 @@
 # hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags come from their content, so
 # that deploying them rolls out what has changed and nothing else.
 #
-# With the argument "release", the first two are only made, in bin/, as a release has them: with lists of what their programs are made
-# of (SBOM) in /usr/share/sbom.
+# With the argument "build", they are only made, in bin/. With "release", the first two are made as a release has them: with lists of
+# what their programs are made of (SBOM) in /usr/share/sbom.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -43,10 +43,10 @@ haproxy_image() {
     dir=$(hack/haproxy.sh)
     haproxy=$dir/haproxy
     local options=(-user 99 -stop-signal SIGUSR1 -entrypoint haproxy)
-    if [[ -d $dir/../root ]]; then
+    if [[ $dir == "$(cached)"* ]]; then
         # From the cache: each library is where the loader looks for it, and the loader is where the program has it.
-        haproxy=$dir/../root/usr/sbin/haproxy
-        loader=$(find "$dir/../root/usr/lib" -name 'ld-linux-*.so.*')
+        haproxy=$dir/../usr/sbin/haproxy
+        loader=$(find "$dir/../usr/lib" -name 'ld-linux-*.so.*')
         mapfile -t files < <("$loader" --library-path "$(dirname "$loader")" --list "$haproxy" |
             awk -v dir="/usr/lib/$(basename "$(dirname "$loader")")/" '$2 == "=>" {print $3 ":" ($1 ~ /^\// ? $1 : dir $1)}')
     else
@@ -63,5 +63,5 @@ img=$(image gateway gateway gateway gateway-agent gateway-keys)
 echo_img=$(image gateway-echo echo echo)
 [[ $release != release ]] || exit 0
 haproxy_img=$(haproxy_image)
-hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
+[[ $release == build ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
 echo "export IMG=$img ECHO_IMG=$echo_img HAPROXY_IMG=$haproxy_img"

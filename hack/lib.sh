@@ -10,11 +10,23 @@ fail() {
     exit 1
 }
 
-# forget_own_cluster unsets a KUBECONFIG that is the one-node cluster's, as users of it export it: else that would be taken for a
-# cluster that is up and has the images. "cluster.sh kubeconfig" has no answer while none is up, so its variable is read.
-forget_own_cluster() {
-    # shellcheck source=hack/cluster/cluster.sh
-    [[ ${KUBECONFIG:-} != "$(source hack/cluster/cluster.sh && echo "$kubeconfig")" ]] || unset KUBECONFIG
+# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change: the one that the variable names, unless it has
+# Gateways, or else the one-node cluster, which it starts. The user's own KUBECONFIG does not count.
+use_cluster() {
+    local file=${!1:-} gateways
+    unset KUBECONFIG
+    if [[ -z $file ]]; then
+        hack/cluster/cluster.sh up || return
+        KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return
+        export KUBECONFIG
+        return
+    fi
+    export KUBECONFIG=$file
+    say "Using the cluster of $1=$file, context $(hack/kubectl.sh config current-context)"
+    gateways=$(hack/kubectl.sh get crd gateways.app.example.com --ignore-not-found -o name) || fail "the cluster of $1 does not answer"
+    [[ -n $gateways ]] || return 0
+    gateways=$(hack/kubectl.sh get gateways.app.example.com --all-namespaces --no-headers) || return
+    [[ -z $gateways ]] || fail "the cluster of $1 has Gateways, which this would disturb:"$'\n'"$gateways"
 }
 
 # need COMMAND PACKAGE: installs the Debian package if the command is missing.
@@ -26,21 +38,74 @@ need() {
     DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$2" >/dev/null
 }
 
-# need_go: a Go that can build the project. Distributions' Go since 1.21 fetches the version go.mod asks for by itself.
-need_go() {
-    export PATH=$PATH:/usr/local/go/bin
-    need go golang-go
-    local want
-    want=go$(awk '$1 == "go" {print $2}' go.mod)
-    go_since "$want" && return
-    export GOTOOLCHAIN=auto
-    go_since "$want" || fail "$(go env GOVERSION) is too old: install Go ${want#go} or newer from go.dev/dl"
+# cached NAME: a directory in the cache, which need not exist.
+cached() { echo "${XDG_CACHE_HOME:-${HOME:?}/.cache}/gateway/$1"; }
+
+# debian_archive: the Debian archive that this machine has its own packages from.
+# shellcheck disable=SC2016 # the variable is apt's
+debian_archive() {
+    apt-get indextargets 'Created-By: Packages' 'Origin: Debian' 'Component: main' --format '$(REPO_URI)' 2>/dev/null | sed -n 1p
 }
 
-go_since() { since "$1" "$(go env GOVERSION 2>/dev/null)"; }
+# fetch_debian DIR PACKAGE[=VERSION] SUITE...: unpacks a package, with all that it depends on, into DIR. It comes from the first of the
+# suites that has it. Nothing is installed. False if no suite has it, or this machine knows no Debian archive.
+fetch_debian() {
+    local dir=$1 package=$2 archive work keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    shift 2
+    archive=$(debian_archive) || true
+    if [[ -z $archive && $EUID == 0 ]]; then
+        apt-get -o DPkg::Lock::Timeout=300 -qq update >&2 || true
+        archive=$(debian_archive) || true
+    fi
+    [[ -n $archive && -r $keyring ]] || return
+    say "Fetching ${package%%=*} from Debian's archive" >&2
+    work=$(mktemp -d)
+    mkdir -p "$work"/{lists,cache/archives}/partial "$work/root"
+    touch "$work/status"
+    # apt, as on a machine on which nothing is installed. The machine's own locks are not for it.
+    local apt=(apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root -o Debug::NoLocking=true
+        -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$work/lists"
+        -o Dir::Cache="$work/cache" -o Dir::State::Status="$work/status")
+    local suite deb ok=1
+    for suite in "$@"; do
+        echo "deb [signed-by=$keyring] $archive ${suite/experimental/sid} main" >"$work/sources.list"
+        # What experimental has depends on what sid has.
+        [[ $suite != experimental ]] || echo "deb [signed-by=$keyring] $archive $suite main" >>"$work/sources.list"
+        "${apt[@]}" update >&2 || continue
+        "${apt[@]}" install -y --download-only --no-install-recommends "$package" >/dev/null 2>&1 || continue
+        for deb in "$work"/cache/archives/*.deb; do dpkg-deb -x "$deb" "$work/root"; done
+        rm -rf "$dir"
+        mkdir -p "$(dirname "$dir")"
+        mv "$work/root" "$dir"
+        ok=0
+        break
+    done
+    rm -rf "$work"
+    return $ok
+}
+
+# need_go puts a Go that can build the project on the PATH. Go 1.21 and newer fetch the version that go.mod asks for by themselves. Where
+# there is none, Debian's next one comes into the cache.
+need_go() {
+    local want dir oldest=go1.21 cache
+    want=go$(awk '$1 == "go" {print $2}' go.mod)
+    cache=$(cached go)
+    for dir in "" /usr/local/go/bin "$HOME"/sdk/go*/bin /usr/lib/go-*/bin "$cache"/usr/lib/go/bin fetch; do
+        if [[ $dir == fetch ]]; then
+            fetch_debian "$cache" golang-go forky sid || break
+            dir=$cache/usr/lib/go/bin
+        fi
+        [[ -z $dir || -x $dir/go ]] || continue
+        PATH=${dir:+$dir:}$PATH since "$oldest" "$(PATH=${dir:+$dir:}$PATH go env GOVERSION 2>/dev/null)" || continue
+        export PATH=${dir:+$dir:}$PATH
+        since "$want" "$(go env GOVERSION)" || export GOTOOLCHAIN=auto
+        since "$want" "$(go env GOVERSION 2>/dev/null)" && return
+    done
+    fail "no Go was found that can build this: install Go ${want#go} or newer from go.dev/dl"
+}
 
 # since OLDEST VERSION: the version is not an older one.
-since() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
+since() { [[ -n $2 && $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
 
 # need_haproxy puts the HAProxy that the rendered files are for on the PATH.
 need_haproxy() {

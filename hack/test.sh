@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
-# Runs all tests, or with the argument e2e the end-to-end tests only. Where no node can run, the end-to-end tests are left out and the last lines say so; with CI=true that fails.
+# hack/test.sh TIER: runs tests, and ends with a summary. The tiers are
+#
+#   check  what a developer runs all the time: vet and unit tests, with real HAProxy
+#   test   also lint, generated files, the built programs on a real API server, and the end-to-end tests on a node; CI runs this
+#   all    also what takes long or depends on chance: race detector, random seeds, faults, fuzzing, soak, images, vulnerabilities
+#   e2e    only the end-to-end tests, all of them
+#   soak   only the soak, for 30 minutes or as long as SOAK says
+#
+# The node is the one-node cluster, or that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=). Where no node can run, the
+# end-to-end tests are left out and the last lines say so; with CI=true that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
 source hack/lib.sh
-forget_own_cluster
 
 suites=0 failed=0 results=() left_out=()
 output=$(mktemp)
@@ -25,74 +33,83 @@ suite() {
     suites=$((suites + 1))
 }
 
-# end_to_end needs a node: KUBECONFIG's cluster with the images and the operator deployed, or the one-node cluster. Most of the
-# time these tests wait, so more run at once than there are cores. With the argument newer, proxies have the HAProxy of the default image.
-end_to_end() {
-    if [[ -z ${KUBECONFIG:-} ]]; then
-        hack/cluster/cluster.sh up || return 1
-        local images newer=""
-        images=$(hack/images.sh) || return 1
-        [[ ${1:-} != newer ]] || newer=$(hack/haproxy-image.sh) || return 1
-        eval "$images"
-        eval "$newer"
-        KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return 1
-        export KUBECONFIG
-    fi
-    make --no-print-directory -s deploy || return 1
-    (cd test && go test -v -count=1 -parallel=3 -timeout=25m ./e2e/...)
+# Go's cache of results does not know of HAProxy and the API server, so that each test runs anew: -count=1.
+unit() {
+    go test -count=1 -timeout=20m "${slow[@]}" "$@" ./... && (cd hack/cluster/image && go test ./...)
 }
 
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go list ./... | grep -vE '/(e2e|apiserver/faults|bench/.*)$' | xargs go test -count=1 -timeout=15m -skip='^TestSoak$')
+    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|bench/.*)$' | xargs go test -count=1 -timeout=30m "${slow[@]}") || return 1
+    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./...)
 }
 
-plugin() {
-    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
-    export KUBEBUILDER_ASSETS
-    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m ./...)
+# end_to_end needs a node. Most of the time these tests wait, so more run at once than there are cores.
+end_to_end() {
+    deploy || return 1
+    (cd test && go test -v -count=1 -parallel=4 -timeout=40m "${slow[@]}" ./e2e/...)
 }
 
-# faults runs alone: what it says about time should be about the programs, not about other tests.
-faults() {
-    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
-    export KUBEBUILDER_ASSETS
-    (cd test && go test -v -count=1 -timeout=15m ./apiserver/faults)
+soak() {
+    deploy || return 1
+    (cd test && go test -v -count=1 -timeout=0 -tags=slow -run=TestSoak ./soak)
 }
 
-only=${1:-} has_node=true newer=""
+# deploy brings the images and the operator to the node.
+deploy() {
+    use_cluster TEST_KUBECONFIG || return 1
+    if [[ -z ${TEST_KUBECONFIG:-} ]]; then
+        local images
+        images=$(hack/images.sh) || return 1
+        eval "$images"
+    fi
+    make --no-print-directory -s deploy
+}
+
+on_node() {
+    local reason
+    if [[ -n ${TEST_KUBECONFIG:-} ]] || reason=$(hack/cluster/cluster.sh check 2>&1); then
+        suite "$@"
+    else
+        left_out+=("$1: left out: $reason")
+        say "Note: ${left_out[-1]}"
+    fi
+}
+
+tier=${1:-}
+slow=()
+[[ $tier =~ ^(check|test)$ ]] || slow=(-tags=slow)
 need_go
 need_haproxy
-if [[ -z ${KUBECONFIG:-} ]] && ! reason=$(hack/cluster/cluster.sh check 2>&1); then
-    left_out+=("the end-to-end tests were left out: $reason")
-    say "Note: ${left_out[*]}"
-    has_node=false
-fi
-
-if [[ $only != e2e ]]; then
-    suite "Unit tests, with real HAProxy" go test ./...
-    if newer=$(hack/haproxy.sh); then
-        [[ $newer != $(dirname "$(command -v haproxy)") ]] || newer=""
-        [[ -z $newer ]] ||
-            suite "Those about HAProxy, with that of the default image" env PATH="$newer:$PATH" go test -count=1 ./internal/haproxy/... ./internal/agent
-    else
-        left_out+=("the tests with the HAProxy of the default image were left out: hack/haproxy.sh says why")
-    fi
-    suite "Tests of the built programs on a real API server" api_server
-    suite "The kubectl plugin" plugin
-    suite "Faults of the API server" faults
-fi
-if $has_node; then
-    suite "End-to-end tests on a node" end_to_end
-    [[ -z $newer || -n ${KUBECONFIG:-} ]] || suite "Those, with the HAProxy of the default image" end_to_end newer
-fi
+case $tier in
+check | test | all)
+    suite "Vet" make --no-print-directory -s vet
+    suite "Unit tests, with real HAProxy" unit
+    ;;&
+test | all)
+    suite "Lint" make --no-print-directory -s lint
+    suite "Commit messages" hack/verify-commits.sh
+    suite "Generated files" make --no-print-directory -s verify
+    suite "Built programs on a real API server" api_server
+    ;;&
+test | all | e2e)
+    on_node "End-to-end tests on a node" end_to_end
+    ;;&
+all)
+    suite "Unit tests, with the race detector" unit -race
+    suite "Fuzzing" hack/fuzz.sh
+    suite "Images, built twice" hack/reproducible.sh
+    suite "Known vulnerabilities" hack/vuln.sh
+    ;;&
+all | soak)
+    on_node "Soak" soak
+    ;;&
+check | test | all | e2e | soak) ;;
+*) fail "there is no tier \"$tier\": check, test, all, e2e or soak" ;;
+esac
 
 say "Summary"
-printf '  %s\n' "${results[@]}"
-if ((${#left_out[@]})); then
-    printf '  %s\n' "${left_out[@]}"
-    [[ ${CI:-} != true && $only != e2e ]] || exit 1
-fi
+printf '  %s\n' "${results[@]}" "${left_out[@]}"
 echo "$((suites - failed)) passed, $failed failed"
-((failed == 0))
+((failed == 0)) && [[ ${CI:-} != true || ${#left_out[@]} == 0 ]]

@@ -1,6 +1,9 @@
+//go:build slow
+
 package soak
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -37,10 +40,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestSoak(t *testing.T) {
-	if os.Getenv("SOAK") == "" {
-		t.Skip("runs as long as $SOAK says: use make soak")
-	}
-	duration, err := time.ParseDuration(os.Getenv("SOAK"))
+	duration, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "30m"))
 	must(t, err)
 	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	must(t, err)

@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 
 # Everything "up" calls that a bare Debian or Ubuntu may lack.
-node_programs=(etcd containerd ctr runc cni nft haproxy ip openssl)
+node_programs=(etcd containerd ctr runc cni nft ip openssl)
 
 # missing_programs PROGRAM... prints those that are not installed.
 missing_programs() {
@@ -126,7 +126,7 @@ compile_kube() {
 	done
 	local -a flags=(-trimpath -buildvcs=false -tags=grpcnotrace)
 
-	say "building Kubernetes $kube_version, once: 5 to 10 minutes on two cores"
+	say "building Kubernetes $kube_version, once: about $((10 / $(nproc) + 1)) minutes on $(nproc) cores"
 	cd "$here/kube"
 	go_here list -deps "${flags[@]}" -f '{{if .Stale}}{{.ImportPath}}{{end}}' . >"$kube_dir/stale" 2>"$log" &
 	watch_build $! "$log" "downloading the source: %d modules so far"
