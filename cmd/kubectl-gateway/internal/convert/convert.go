@@ -56,12 +56,12 @@ type objects struct {
 	services map[types.NamespacedName]*corev1.Service
 }
 
-// appProtocol returns that of a port of a Service in lower case, "" if it has none or the Service is not in the input.
+// appProtocol returns that of a port of a Service, "" if it has none or the Service is not in the input.
 func (o *objects) appProtocol(service types.NamespacedName, number int32) string {
 	if found := o.services[service]; found != nil {
 		for _, port := range found.Spec.Ports {
 			if port.Port == number && cmp.Or(port.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
-				return strings.ToLower(or(port.AppProtocol, ""))
+				return or(port.AppProtocol, "")
 			}
 		}
 	}

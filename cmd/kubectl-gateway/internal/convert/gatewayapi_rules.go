@@ -178,7 +178,7 @@ func (c *gatewayConverter) noteProtocol(at place, route *apiRoute, name string, 
 	service, tls := types.NamespacedName{Namespace: c.source.Namespace, Name: name}, c.policyFor(name, number) != nil
 	if problem := c.protocolProblem(service, number, tls); problem != "" {
 		at.note("%s", problem)
-	} else if route.kind == "GRPCRoute" && !tls && c.appProtocol(service, number) != "kubernetes.io/h2c" {
+	} else if route.kind == "GRPCRoute" && !tls && !strings.EqualFold(c.appProtocol(service, number), "kubernetes.io/h2c") {
 		at.note("port %d of Service %s needs appProtocol: kubernetes.io/h2c", number, name)
 	}
 }
