@@ -18,7 +18,7 @@ import (
 const (
 	dot       = `(\.|%2[Ee])`
 	character = `[-A-Za-z0-9_~!$&'()*+,;=:@]`
-	encoded   = `%([13-9A-Fa-f][0-9A-Fa-f]|0[1-9A-Fa-f]|2[0-9A-Da-d])`
+	encoded   = `%([1346-9A-Fa-f][0-9A-Fa-f]|0[1-9A-Fa-f]|2[0-9A-Da-d]|5[0-9ABD-Fabd-f])`
 	// segment is anything but "." and "..", encoded or not, and nothing.
 	segment = `((` + dot + `{0,2}(` + character + `|` + encoded + `)|` + dot + `{3})(` + character + `|` + encoded + `|` + dot + `)*)`
 )

@@ -16,8 +16,8 @@ const maxOddPath = 3200
 // client chose.
 //
 // False means that the request is answered with 400, because backends may disagree about what it asks for: a percent sign
-// without two hexadecimal digits, an encoded NUL, or a segment of one or two dots, also
-// between backslashes or with parameters; or because it is too long to tell.
+// without two hexadecimal digits, an encoded NUL, a backslash, encoded or not, or a segment of one or two dots, also with
+// parameters; or because it is too long to tell.
 func CanonicalPath(path string) (string, bool) {
 	odd := strings.Contains(path, "//") || strings.Contains(path, "/.")
 	for i := range len(path) {
@@ -35,7 +35,10 @@ func CanonicalPath(path string) (string, bool) {
 		canonical = strings.ReplaceAll(canonical, "//", "/")
 	}
 	// Some backends take a backslash for a slash, and what follows a semicolon for a parameter.
-	for segment := range strings.SplitSeq(strings.ReplaceAll(canonical, "%5C", "/"), "/") {
+	if strings.Contains(canonical, "%5C") {
+		return "", false
+	}
+	for segment := range strings.SplitSeq(canonical, "/") {
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return "", false
 		}

@@ -287,7 +287,7 @@ type CORSOrigin string
 
 // CORSMethod is a method, or "*" for every one.
 //
-// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;TRACE;PATCH;"*"
+// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;PATCH;"*"
 type CORSMethod string
 
 // CORSHeaderName is the name of a header, or "*" for every one.

@@ -108,8 +108,8 @@ type RouteMatch struct {
 
 // PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
 // percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend
-// gets the path as the client sent it. Requests with "." and ".." segments, encoded or not, and those whose path needs that
-// and has more than 3,200 bytes, are answered with 400.
+// gets the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered with 400. So
+// are those whose path has characters to decode and more than 3,200 bytes.
 type PathMatch struct {
 	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
 	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
@@ -119,8 +119,8 @@ type PathMatch struct {
 	// +kubebuilder:default=PathPrefix
 	Type PathMatchType `json:"type,omitempty"`
 
-	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F), a query, a
-	// fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
+	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or
+	// backslash (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MinLength=1
@@ -216,9 +216,9 @@ const (
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
 type HeaderName string
 
-// HTTPMethod is a request method.
+// HTTPMethod is a request method. TRACE and CONNECT are answered with 405.
 //
-// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;TRACE;PATCH
+// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;DELETE;OPTIONS;PATCH
 type HTTPMethod string
 
 // BackendRef is a port of a Service in the Gateway's namespace, with its share of the requests.
@@ -232,6 +232,7 @@ type BackendRef struct {
 
 	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or
 	// kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.
+	// Case does not matter.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -269,7 +270,7 @@ type RouteTimeouts struct {
 }
 
 // RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent
-// (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on
+// (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt on
 // another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetry struct {
 	// Answers that are tried again, if the request had at most 15 KiB.

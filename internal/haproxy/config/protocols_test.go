@@ -301,3 +301,35 @@ func TestManyHeaders(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestTrailers: what is removed as a header, or set by a filter, must not come as a trailer, which some backends add to the headers.
+func TestRequestTrailers(t *testing.T) {
+	t.Parallel()
+	seen := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%s %s %v %v", r.Proto, body, r.Trailer["Client-Cert"], err)
+	}
+	for appProtocol, mode := range map[string]func(*httptest.Server){"": nil, "kubernetes.io/h2c": cleartextHTTP2} {
+		g := startBackends(t, "", "", appProtocol, serve(t, seen, mode))
+		want := map[string]string{"": "HTTP/1.1", "kubernetes.io/h2c": "HTTP/2.0"}[appProtocol] + " a [] <nil>"
+		got := newClient(t, g.ports[80]).send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Client-Cert\r\n\r\n" +
+			"1\r\na\r\n0\r\nClient-Cert: forged\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n")
+		if got.Body != want {
+			t.Errorf("chunks with trailers: the backend got %q, want %q", got.Body, want)
+		}
+		request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), io.MultiReader(strings.NewReader("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Trailer = http.Header{"Client-Cert": {"forged"}}
+		response, err := http2Client(t).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if string(body) != want {
+			t.Errorf("HTTP/2 with trailers: the backend got %q, want %q", body, want)
+		}
+	}
+}

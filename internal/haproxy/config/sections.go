@@ -179,7 +179,7 @@ var routingChecks = `    tcp-request content set-var(txn.path) path
     tcp-request content accept if { var(txn.sent) -m sub %00 }
     tcp-request content accept if { var(txn.sent) -m len gt 3200 }
     tcp-request content set-var(txn.decoded) 'var(txn.sent),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'
-    tcp-request content accept if { var(txn.decoded) -m reg '(/|%5C)\.\.?(;[^/]*)?(/|%5C|$)' }
+    tcp-request content accept if { var(txn.decoded) -m reg '/\.\.?(;[^/]*)?(/|$)|%5C' }
     tcp-request content set-var(txn.clean) var(txn.decoded)
 `
 
@@ -197,7 +197,7 @@ const isOdd = "{ var(txn.odd) -m found }"
 // routingRequest refuses what routingChecks did not come to the end of, before anything is made of it: HAProxy answers 500 where a header
 // finds no room. It refuses CONNECT, for which HAProxy takes an absolute URI, too: what follows the backend's answer would go past
 // all rules.
-const routingRequest = `    http-request deny deny_status 405 if { method CONNECT }
+const routingRequest = `    http-request deny deny_status 405 if { method CONNECT TRACE }
     http-request deny deny_status 400 if ` + isOdd + ` !{ var(txn.clean) -m found }
 `
 
@@ -263,11 +263,14 @@ const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg 
 // it out.
 //
 // For that HAProxy keeps a copy of each request: of the whole buffer of 16 KiB, or in a small one.
+//
+// Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers only.
 const routedHead = `
 defaults routed from common
     retry-on conn-failure empty-response
     option use-small-buffers l7-retries
-    http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS TRACE }
+    option http-drop-request-trailers
+    http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }
 `
 
 // clientCertificateRules tell backends whose certificate a client has shown.

@@ -227,7 +227,7 @@ func (g *Generator) requestPath(spec appv1.GatewaySpec) string {
 	case 4:
 		return strings.TrimSuffix(path, "/") + g.path()
 	case 5:
-		return path + pick(g, []string{"//", "/.", "/../a", ";v=1", "%2F", "/a%00", "/%2e", "%2f%2E%2e", "%zz", "%", "/a%3Fb+c", "/" + strings.Repeat("a", 2000), "/" + strings.Repeat("%c3", 1000) + "/../a", "/" + strings.Repeat("%c3", 1100), "/..;a/b", `/a\..`, "/a%5c%2e"})
+		return path + pick(g, []string{"//", "/.", "/../a", ";v=1", "%2F", "/a%00", "/%2e", "%2f%2E%2e", "%zz", "%", "/a%3Fb+c", "/" + strings.Repeat("a", 2000), "/" + strings.Repeat("%c3", 1000) + "/../a", "/" + strings.Repeat("%c3", 1100), "/..;a/b", `/a\..`, "/a%5c%2e", `\a`, "%5Ca", "%255c"})
 	case 6:
 		return "/" + path
 	default:

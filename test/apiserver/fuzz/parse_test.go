@@ -36,7 +36,8 @@ var (
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
-		"option":              {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers"},
+		"option": {"dontlognull", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers",
+			"http-drop-request-trailers"},
 	}
 )
 

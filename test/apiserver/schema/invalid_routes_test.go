@@ -82,6 +82,8 @@ var badPaths = map[string]string{
 	"two dots in the middle":                       "/a/.../../b",
 	"an encoded slash":                             "/a%2Fb",
 	"an encoded slash, lower case":                 "/a%2fb",
+	"an encoded backslash":                         "/a%5Cb",
+	"an encoded backslash, lower case":             "/a%5cb",
 	"an encoded segment of one dot":                "/a/%2e/b",
 	"an encoded segment of one dot at the end":     "/%2E",
 	"an encoded segment of two dots":               "/%2e%2E/a",
@@ -96,7 +98,7 @@ var badPaths = map[string]string{
 }
 
 // goodPaths are not what they look like.
-var goodPaths = []string{"/...", "/a/.../b", "/.a/b", "/..a", "/a..", "/a../b", "/..;a", "/.well-known/", "/-", "/%252e", "/%25", "/a%5Cb", "/%2e%2E%2e", "/%2ea", "/a%2E", "/..%2e", "/%2e;", "/%01"}
+var goodPaths = []string{"/...", "/a/.../b", "/.a/b", "/..a", "/a..", "/a../b", "/..;a", "/.well-known/", "/-", "/%252e", "/%25", "/a%5Bb", "/a%255Cb", "/%2e%2E%2e", "/%2ea", "/a%2E", "/..%2e", "/%2e;", "/%01"}
 
 func TestPaths(t *testing.T) {
 	t.Parallel()

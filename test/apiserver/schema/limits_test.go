@@ -98,7 +98,7 @@ var valid = []struct{ why, name, spec string }{
 		"loadBalancing: {algorithm: Header, header: a}}", 1) + "]}"},
 	{"64 trusted proxies", "", http + ", trustedProxies: [0.0.0.0/0, '::/0', '2001:db8::/32', " + repeat(61, "10.%d.0.0/16", 1) + "]}"},
 	{"CORS at its limits", "", cors + "[" + repeat(64, "'https://*.h%d.example.com:65535'", 1) + "], allowCredentials: true, allowMethods: " +
-		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
+		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
 		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
 	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},

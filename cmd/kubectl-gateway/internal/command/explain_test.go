@@ -72,6 +72,7 @@ func TestExplain(t *testing.T) {
 		{[]string{"http://a.test/none"}, 3, []string{"answer    500: the rule has no backend\n"}},
 		{[]string{"http://a.test/../x"}, 3, []string{"answer    400: backends may disagree"}},
 		{[]string{"http://a.test/api", "-X", "CONNECT"}, 3, []string{"answer    405: "}},
+		{[]string{"http://a.test/api", "-X", "TRACE"}, 3, []string{"answer    405: "}},
 		{[]string{"http://a.test/api", "-H", "Host: a/b"}, 3, []string{`answer    400: the host "a/b" is malformed`}},
 		{[]string{"http://a.test/other", "--limit", "1"}, 3, []string{"answer    404: the request meets no rule of listener any\n", "not       6 more, see --limit\n"}},
 		{[]string{"http://a.test:81/"}, 3, []string{"answer    no connection: no listener has port 81, but 80, 443, 5432, 8443\n"}},

@@ -23,7 +23,7 @@ var (
 	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
 	expressions = regexp.MustCompile(`^[ -~]+$`)
 	// badSegments are those that a path to match may not have.
-	badSegments = regexp.MustCompile(`(?i)//|/(\.|%2e){1,2}(/|$)|%2f|%00`)
+	badSegments = regexp.MustCompile(`(?i)//|/(\.|%2e){1,2}(/|$)|%2f|%5c|%00`)
 	// framing are the headers that cannot be changed.
 	framing = regexp.MustCompile(`(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`)
 )
@@ -52,7 +52,7 @@ func isPreciseHostname(s string) bool { return isHostname(s) && !strings.HasPref
 func isChangeableHeader(s string) bool { return isHeaderName(s) && !framing.MatchString(s) }
 
 // methods are those that rules can match, and CORS can allow.
-var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"}
+var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
 // retryCodes are the statuses that a request can be tried again after.
 var retryCodes = []int{401, 403, 404, 408, 425, 500, 501, 502, 503, 504}

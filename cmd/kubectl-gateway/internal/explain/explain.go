@@ -150,8 +150,8 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 
 // checkHTTP says whether a request gets past what comes before the question whose it is.
 func (e *Explanation) checkHTTP(r request) bool {
-	if r.Method == http.MethodConnect {
-		e.refuse("405: CONNECT is not for gateways")
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+		e.refuse("405: the proxies take no %s", r.Method)
 	} else if _, ok := routing.CanonicalPath(r.Path); !ok {
 		e.refuse("400: backends may disagree about what the path %q asks for", r.Path)
 	}
