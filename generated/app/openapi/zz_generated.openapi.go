@@ -206,7 +206,7 @@ func schema_gateway_api_app_v1_BackendRef(ref common.ReferenceCallback) common.O
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.",
+							Description: "The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500. Case does not matter.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -1457,7 +1457,7 @@ func schema_gateway_api_app_v1_PathMatch(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets the path as the client sent it. Requests with \".\" and \"..\" segments, encoded or not, and those whose path needs that and has more than 3,200 bytes, are answered with 400.",
+				Description: "PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets the path as the client sent it. Requests with \".\" and \"..\" segments or with backslashes, encoded or not, are answered with 400. So are those whose path has characters to decode and more than 3,200 bytes.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
@@ -1469,7 +1469,7 @@ func schema_gateway_api_app_v1_PathMatch(ref common.ReferenceCallback) common.Op
 					},
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The path, starting with a slash. Not allowed: empty, \".\" and \"..\" segments, an encoded slash (%2F), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.",
+							Description: "The path, starting with a slash. Not allowed: empty, \".\" and \"..\" segments, an encoded slash (%2F) or backslash (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1983,7 +1983,7 @@ func schema_gateway_api_app_v1_RouteRetry(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on another endpoint, and one second before one on the same, if it could not be reached.",
+				Description: "RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt on another endpoint, and one second before one on the same, if it could not be reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"codes": {

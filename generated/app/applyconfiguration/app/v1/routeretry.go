@@ -12,7 +12,7 @@ import (
 // with apply.
 //
 // RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent
-// (POST, PATCH, CONNECT) are only tried again when they could not be sent. There is no pause before another attempt on
+// (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt on
 // another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetryApplyConfiguration struct {
 	// Answers that are tried again, if the request had at most 15 KiB.
