@@ -64,7 +64,8 @@ deploy() {
         images=$(hack/images.sh) || return 1
         eval "$images"
     fi
-    make --no-print-directory -s deploy
+    make --no-print-directory -s deploy || return 1
+    export TEST_KUBECONFIG=$KUBECONFIG
 }
 
 on_node() {

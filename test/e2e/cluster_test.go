@@ -46,13 +46,17 @@ func TestMain(m *testing.M) {
 }
 
 func connect() error {
-	path := os.Getenv("KUBECONFIG")
+	path := os.Getenv("TEST_KUBECONFIG")
 	if path == "" {
-		return fmt.Errorf("KUBECONFIG is not set: export KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig)")
+		return fmt.Errorf("TEST_KUBECONFIG is not set: export TEST_KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig)")
 	}
-	var err error
+	// For the programs that tests start.
+	err := os.Setenv("KUBECONFIG", path)
+	if err != nil {
+		return err
+	}
 	if restConfig, err = clientcmd.BuildConfigFromFlags("", path); err != nil {
-		return fmt.Errorf("failed to read KUBECONFIG %s: %w", path, err)
+		return fmt.Errorf("failed to read TEST_KUBECONFIG %s: %w", path, err)
 	}
 	restConfig.QPS = -1
 	if kube, err = kubernetes.NewForConfig(restConfig); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,24 +57,6 @@ func stopOperator(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// Of two operators one works; when that one is killed, the other takes over within 20 s, and the work goes on.
-func TestLeaderIsKilled(t *testing.T) {
-	namespace := newNamespace(t)
-	newBackend(t, namespace, "v1", 1)
-	waitReplicas(t, namespace, "v1", 1)
-	waitReplicas(t, operatorNamespace, "gateway-operator", 2)
-
-	leader := leaderPod(t)
-	begin := time.Now()
-	must(t, kube.CoreV1().Pods(operatorNamespace).Delete(t.Context(), leader, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
-	create(t, namespace, newGateway(route("web", rule("/", backend("v1", 1)))))
-	newClient(t, namespace).waitAnswer(t, host, "/", http.StatusOK, "v1")
-	if after := leaderPod(t); after == leader {
-		t.Errorf("%s still holds the lease", leader)
-	}
-	measure("leader's pod deleted, with grace period 0, to a new Gateway's first 200", time.Since(begin))
 }
 
 // leaderPod waits until a pod that exists holds the operator's Lease, and returns its name.

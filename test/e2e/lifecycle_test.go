@@ -19,16 +19,6 @@ func TestLifecycle(t *testing.T) {
 	lifecycle(t, func(*testing.T) {})
 }
 
-// The same with the operator's pods killed before every step: what one leaves undone, the next does.
-func TestLifecycleWhileTheOperatorIsKilled(t *testing.T) {
-	lifecycle(t, func(t *testing.T) {
-		t.Helper()
-		err := kube.CoreV1().Pods(operatorNamespace).DeleteCollection(t.Context(),
-			metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{LabelSelector: operatorSelector})
-		must(t, err)
-	})
-}
-
 func lifecycle(t *testing.T, beforeStep func(*testing.T)) {
 	t.Helper()
 	namespace := newNamespace(t)

@@ -42,7 +42,7 @@ func must(t *testing.T, err error) {
 func TestSoak(t *testing.T) {
 	duration, err := time.ParseDuration(cmp.Or(os.Getenv("SOAK"), "30m"))
 	must(t, err)
-	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	restConfig, err = clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG"))
 	must(t, err)
 	restConfig.QPS = -1
 	kube, err = kubernetes.NewForConfig(restConfig)
