@@ -10,6 +10,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/resources"
+	"gateway/internal/routing"
 )
 
 // Owner returns the name of the Gateway that controls an object, if one does. Objects of other API groups are called Gateway, too.
@@ -48,24 +49,8 @@ func BackendKeys(obj any) ([]string, error) {
 // BackendNames are the names of all Services in a Gateway's routes of every kind, sorted and unique.
 func BackendNames(gateway *appv1.Gateway) []string {
 	var names []string
-	for _, route := range gateway.Spec.Routes {
-		for _, rule := range route.Rules {
-			for _, backend := range rule.BackendRefs {
-				names = append(names, backend.Name)
-			}
-		}
-	}
-	var connections []appv1.ConnectionRule
-	for _, route := range gateway.Spec.TCPRoutes {
-		connections = append(connections, route.Rules...)
-	}
-	for _, route := range gateway.Spec.TLSRoutes {
-		connections = append(connections, route.Rules...)
-	}
-	for _, rule := range connections {
-		for _, backend := range rule.BackendRefs {
-			names = append(names, backend.Name)
-		}
+	for ref := range routing.References(&gateway.Spec) {
+		names = append(names, ref.Backend.Service)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -11,12 +11,14 @@ import (
 
 // Problem is something of a spec that has no effect, though it is valid.
 type Problem struct {
-	// Route is the name of the route concerned.
+	// Route is the name of the route concerned; "" if it is not about one.
 	Route string
 	// Listener is the name of the listener concerned; "" if the route names none and fits none, or if it is not about one.
 	Listener string
 	// InRule says that it is about what a rule says, not about where the route belongs.
 	InRule bool
+	// InBackends says that it is about spec.backends.
+	InBackends bool
 	// Message is a sentence for the author of the spec.
 	Message string
 }
@@ -70,6 +72,7 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	for i := range spec.TLSRoutes {
 		c.tlsRoute(&spec.TLSRoutes[i])
 	}
+	c.refuseUnnamed(spec)
 	for _, cidr := range spec.TrustedProxies {
 		c.table.TrustedProxies = append(c.table.TrustedProxies, string(cidr))
 	}

@@ -114,6 +114,8 @@ type CORS struct {
 
 // BackendPolicy says how to talk to a backend.
 type BackendPolicy struct {
+	// Refused says that nothing may be sent there: see refuseUnnamed.
+	Refused bool
 	// TLS says to speak TLS; nil: no.
 	TLS *BackendTLS
 	// ProxyProtocol is "V1", "V2" or "".

@@ -13,8 +13,9 @@ import (
 const (
 	// ReasonAccepted: every route in the spec is served.
 	ReasonAccepted = "Accepted"
-	// ReasonUnusedBackend: every route is served, but no route refers to the Service port of an entry in spec.backends, which may
-	// be there ahead of its route, or have a typo.
+	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of its route, or
+	// have a typo. The condition is True if every route is served. It is False if the entry has tls and may be meant for a Service port
+	// that a route refers to: nothing is sent there.
 	ReasonUnusedBackend = "UnusedBackend"
 	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
 	// served.

@@ -27,53 +27,24 @@ func checkAccepted(problems []routing.Problem, unused []string) condition {
 		messages = append(messages, problem.Message)
 	}
 	messages = append(messages, unused...)
-	reason := ReasonNoMatchingListenerHostname
-	if problems[0].InRule {
-		reason = ReasonUnsupportedValue
+	switch {
+	case problems[0].InBackends:
+		return notAccepted(ReasonUnusedBackend, list(messages))
+	case problems[0].InRule:
+		return notAccepted(ReasonUnsupportedValue, list(messages))
 	}
-	return notAccepted(reason, list(messages))
+	return notAccepted(ReasonNoMatchingListenerHostname, list(messages))
 }
 
-// reference is one route's use of a Service port.
-type reference struct {
-	// kind is what the route is, as messages name it.
-	kind    string
-	route   appv1.Name
-	service string
-	port    int32
-}
-
-const httpRoute = "route"
-
-// references returns what the routes name, each once and in order, also with weight zero: that is about to be used.
-func references(spec *appv1.GatewaySpec) []reference {
-	var all []reference
-	seen := map[reference]bool{}
-	add := func(ref reference) {
+// references returns what the routes name, each once and in order.
+func references(spec *appv1.GatewaySpec) []routing.Reference {
+	var all []routing.Reference
+	seen := map[routing.Reference]bool{}
+	for ref := range routing.References(spec) {
 		if !seen[ref] {
 			seen[ref] = true
 			all = append(all, ref)
 		}
-	}
-	connections := func(kind string, route appv1.Name, rules []appv1.ConnectionRule) {
-		for _, rule := range rules {
-			for _, backend := range rule.BackendRefs {
-				add(reference{kind, route, backend.Name, backend.Port})
-			}
-		}
-	}
-	for _, route := range spec.Routes {
-		for _, rule := range route.Rules {
-			for _, backend := range rule.BackendRefs {
-				add(reference{httpRoute, route.Name, backend.Name, backend.Port})
-			}
-		}
-	}
-	for _, route := range spec.TCPRoutes {
-		connections("TCP route", route.Name, route.Rules)
-	}
-	for _, route := range spec.TLSRoutes {
-		connections("TLS route", route.Name, route.Rules)
 	}
 	return all
 }
@@ -81,43 +52,27 @@ func references(spec *appv1.GatewaySpec) []reference {
 // UnusedBackends returns a sentence for each entry of spec.backends that no route refers to. The schema does not refuse it: an entry
 // may come before its route.
 func UnusedBackends(spec *appv1.GatewaySpec) []string {
-	return unusedBackends(spec.Backends, references(spec))
-}
-
-func unusedBackends(entries []appv1.Backend, refs []reference) []string {
-	if len(entries) == 0 {
-		return nil
-	}
-	unused := make(map[servicePort]bool, len(entries))
-	for i := range entries {
-		unused[servicePort{entries[i].Name, entries[i].Port}] = true
-	}
-	for _, ref := range refs {
-		delete(unused, servicePort{ref.service, ref.port})
-	}
 	var messages []string
-	for i := range entries {
-		if entry := &entries[i]; unused[servicePort{entry.Name, entry.Port}] {
-			messages = append(messages, fmt.Sprintf("spec.backends[%d] %q port %d has no effect, as no route refers to it: "+
-				"correct its name or port, or remove it", i, entry.Name, entry.Port))
-		}
+	for _, i := range routing.UnusedBackends(spec) {
+		messages = append(messages, fmt.Sprintf("no route refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",
+			i, spec.Backends[i].Name, spec.Backends[i].Port))
 	}
 	return messages
 }
 
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(gateway *appv1.Gateway, refs []reference, backends map[string]*corev1.Service, proxies endpoints) condition {
+func checkRefs(gateway *appv1.Gateway, refs []routing.Reference, backends map[string]*corev1.Service, proxies endpoints) condition {
 	var reason string
 	var messages []string
 	tls := backendsWithTLS(&gateway.Spec)
 	for _, ref := range refs {
-		found, message := checkRef(gateway.Namespace, ref, backends[ref.service], tls)
+		found, message := checkRef(gateway.Namespace, ref, backends[ref.Backend.Service], tls)
 		if found == "" {
 			continue
 		}
 		reason = cmp.Or(reason, found)
-		messages = append(messages, fmt.Sprintf("%s %q: %s", ref.kind, ref.route, message))
+		messages = append(messages, fmt.Sprintf("%s %q: %s", ref.Kind, ref.Route, message))
 	}
 	for _, problem := range reportedProblems(gateway, proxies) {
 		reason = cmp.Or(reason, reasonOf(problem))
@@ -129,17 +84,11 @@ func checkRefs(gateway *appv1.Gateway, refs []reference, backends map[string]*co
 	return unresolvedRefs(reason, list(messages))
 }
 
-// servicePort is a port of a Service.
-type servicePort struct {
-	service string
-	port    int32
-}
-
-func backendsWithTLS(spec *appv1.GatewaySpec) map[servicePort]bool {
-	tls := map[servicePort]bool{}
+func backendsWithTLS(spec *appv1.GatewaySpec) map[routing.Backend]bool {
+	tls := map[routing.Backend]bool{}
 	for _, backend := range spec.Backends {
 		if backend.TLS != nil {
-			tls[servicePort{backend.Name, backend.Port}] = true
+			tls[routing.Backend{Service: backend.Name, Port: backend.Port}] = true
 		}
 	}
 	return tls
@@ -147,21 +96,21 @@ func backendsWithTLS(spec *appv1.GatewaySpec) map[servicePort]bool {
 
 // checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none; tls says
 // which ports are spoken TLS to.
-func checkRef(namespace string, ref reference, service *corev1.Service, tls map[servicePort]bool) (reason, message string) {
-	name := namespace + "/" + ref.service
+func checkRef(namespace string, ref routing.Reference, service *corev1.Service, tls map[routing.Backend]bool) (reason, message string) {
+	name := namespace + "/" + ref.Backend.Service
 	if service == nil {
 		return ReasonBackendNotFound, fmt.Sprintf("Service %s does not exist: create it or change the route", name)
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s is of type ExternalName, which is refused: use a Service with endpoints", name)
 	}
-	port := findPort(service, ref.port)
+	port := findPort(service, ref.Backend.Port)
 	if port == nil {
-		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.port)
+		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.Backend.Port)
 	}
-	if ref.kind == httpRoute && port.AppProtocol != nil {
-		if problem := ProtocolProblem(*port.AppProtocol, tls[servicePort{ref.service, ref.port}]); problem != "" {
-			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.port, name, *port.AppProtocol, problem)
+	if ref.Kind == routing.HTTPRoute && port.AppProtocol != nil {
+		if problem := ProtocolProblem(*port.AppProtocol, tls[ref.Backend]); problem != "" {
+			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.Backend.Port, name, *port.AppProtocol, problem)
 		}
 	}
 	return "", ""

@@ -105,16 +105,21 @@ func TestUnusedBackends(t *testing.T) {
 		"the route's Service is not there": {newGateway(toAPI, withTLSBackend("api", 8443, "ca")), Observed{}, served},
 		"its port is another": {
 			newGateway(toAPI, withTLSBackend("api", 8443, "ca"), withTLSBackend("api", 8444, "ca")), Observed{},
-			unused + `spec.backends[1] "api" port 8444 has no effect, as no route refers to it: correct its name or port, or remove it`,
+			unused + `no route refers to spec.backends[1] "api" port 8444: correct its name or port, or remove it`,
 		},
 		"its name is another, and there is no route at all": {
 			newGateway(withTLSBackend("apy", 8443, "ca")), Observed{},
-			unused + `spec.backends[0] "apy" port 8443 has no effect, as no route refers to it: correct its name or port, or remove it`,
+			unused + `no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
+		},
+		"it may be meant for what a route refers to": {
+			newGateway(toAPI, withTLSBackend("apy", 8443, "ca")), Observed{Problems: []routing.Problem{{InBackends: true, Message: "nothing is sent there"}}},
+			`Accepted=False UnusedBackend: nothing is sent there; ` +
+				`no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
 		"what is wrong comes first, and gives the reason": {
 			newGateway(toAPI, withTLSBackend("api", 80)), Observed{Problems: []routing.Problem{{Message: "one"}}},
 			`Accepted=False NoMatchingListenerHostname: one; ` +
-				`spec.backends[0] "api" port 80 has no effect, as no route refers to it: correct its name or port, or remove it`,
+				`no route refers to spec.backends[0] "api" port 80: correct its name or port, or remove it`,
 		},
 	})
 }

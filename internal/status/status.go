@@ -62,7 +62,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	}
 	refs := references(&gateway.Spec)
 	for _, c := range []condition{
-		checkAccepted(observed.Problems, unusedBackends(gateway.Spec.Backends, refs)),
+		checkAccepted(observed.Problems, UnusedBackends(&gateway.Spec)),
 		checkRefs(gateway, refs, observed.Backends, proxies),
 		checkProgrammed(gateway, proxies, observed),
 	} {

@@ -108,8 +108,10 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	TLSRoutes []TLSRoute `json:"tlsRoutes,omitempty"`
 
-	// How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no
-	// effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.
+	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route
+	// refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port
+	// that has no entry and the same Service or the same port: requests are answered with 500, and Accepted is False. TLS that is passed
+	// through goes on.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

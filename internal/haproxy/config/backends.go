@@ -70,13 +70,14 @@ func keyOf(backend routing.Backend, rule *routing.Rule, connections bool) sectio
 	return key
 }
 
-// usable says whether requests or connections can be sent to a backend: its Service exists, its protocol is one that can be spoken, and
-// with TLS, there is something to verify it by. Nobody looks at what connections speak.
+// usable says whether requests or connections can be sent to a backend: its Service exists, no entry of spec.backends may have been meant
+// for it, its protocol is one that can be spoken, and with TLS, there is something to verify it by. Nobody looks at what connections speak.
 func usable(in Input, backend routing.Backend, connections bool) bool {
-	state, tls := in.Backends[backend], in.Table.Policies[backend].TLS
-	if !state.Exists {
+	state, policy := in.Backends[backend], in.Table.Policies[backend]
+	if !state.Exists || policy.Refused {
 		return false
 	}
+	tls := policy.TLS
 	if tls != nil {
 		for _, ca := range tls.CAs {
 			if len(in.Authorities[ca]) == 0 {

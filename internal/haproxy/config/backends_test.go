@@ -438,3 +438,34 @@ func TestUnusableBackends(t *testing.T) {
 		}
 	}
 }
+
+// TestATypoInTheEntryWithTLS: no request and no connection goes in plain text to a backend that may be meant.
+func TestATypoInTheEntryWithTLS(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	plain := serve(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }, nil)
+	for _, entry := range []string{"name: bb, port: 80", "name: b, port: 81"} {
+		g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}, {name: named, hostnames: [x], rules: [{backendRefs: [{name: b, port: 80}]}]}]
+  tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: b, port: 80}]}]}]
+  backends: [{`+entry+`, tls: {caCertificateRefs: [{name: ca}], hostname: good.internal}}]
+backends: [{service: b, port: 80}]
+authorities: {ca: PEM}
+`), func(in *config.Input) {
+			in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{plain}}
+		})
+		for _, host := range []string{"x", "y"} {
+			if got := newClient(t, g.ports[80]).send(get(host, "/")); got.Status != 500 {
+				t.Errorf("%s, host %s: got %d, want 500", entry, host, got.Status)
+			}
+		}
+		if got, err := talk(t, dial(t, g.ports[81]), "GET /tcp HTTP/1.0\n", 1); err == nil {
+			t.Errorf("%s: the connection is answered %q", entry, got)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("the backend was asked for %s", <-asked)
+	}
+}

@@ -84,7 +84,8 @@ routes: [{name: lost, hostnames: [example.org], rules: [{}]}]
 	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
 }
 
-// TestUnusedBackends: what a typo in spec.backends leaves without effect is told, and the Gateway is as good as without.
+// TestUnusedBackends: where the typo in spec.backends is in an entry with tls, the Gateway is not accepted as a whole, and the status says
+// what is closed. Any other entry without effect is told.
 func TestUnusedBackends(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "unused", "unused"
@@ -95,7 +96,10 @@ listeners: [{name: http, port: 80, protocol: HTTP}]
 routes: [{name: api, rules: [{backendRefs: [{name: api, port: 8443}]}]}]
 backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostname: api.internal}}]
 `)
-	const text = `spec.backends[0] "api" port 443 has no effect, as no route refers to it`
+	const text = `no route refers to spec.backends[0] "api" port 443`
+	expectCondition(t, namespace, name, "Accepted", metav1.ConditionFalse, "UnusedBackend", "nothing is sent to port 8443 of Service api: ")
+	expectEvent(t, namespace, name, corev1.EventTypeWarning, "UnusedBackend", text)
+	patchGateway(t, namespace, name, `{"spec": {"backends": [{"name": "api", "port": 443, "proxyProtocol": "V2"}]}}`)
 	expectCondition(t, namespace, name, "Accepted", metav1.ConditionTrue, "UnusedBackend", text)
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "UnusedBackend", text)
 	patchGateway(t, namespace, name, `{"spec": {"backends": [{"name": "api", "port": 8443, "proxyProtocol": "V2"}]}}`)

@@ -133,7 +133,7 @@ func TestExamplesPass(t *testing.T) {
 // TestUnusedBackendIsAWarning: an entry of spec.backends may come before its route, so it keeps no check from passing.
 func TestUnusedBackendIsAWarning(t *testing.T) {
 	t.Parallel()
-	const warning = `warning: default/a: spec.backends[0] "api" port 443 has no effect, as no route refers to it: correct its name or port, or remove it` + "\n"
+	const warning = `warning: default/a: no route refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
 	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
 	for args, want := range map[string]string{
 		"render":                   "#### haproxy.cfg\n",
@@ -147,6 +147,17 @@ func TestUnusedBackendIsAWarning(t *testing.T) {
 			t.Errorf("%s: it warns %q, want %q", args, result.Err, warning)
 		}
 	}
+}
+
+// TestUnusedBackendWithTLS: nothing is sent to what the entry may be meant for, and that keeps a check from passing.
+func TestUnusedBackendWithTLS(t *testing.T) {
+	t.Parallel()
+	file := fmt.Sprintf(minimal, "a") + `  routes: [{name: r, rules: [{backendRefs: [{name: api, port: 8443}]}]}]
+  backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostname: api.internal}}]
+`
+	clitest.Run(t, file, "render", "--check", "-f", "-", "-n", "default").Want(t, 3, "but a part has no effect")
+	clitest.Run(t, file, "explain", "http://a.test/", "-f", "-", "-n", "default").Want(t, 3,
+		"Service api port 8443, answered with 500: an entry of spec.backends that has tls and the same Service or port may be meant for it")
 }
 
 // TestWritesFiles renders into a directory.

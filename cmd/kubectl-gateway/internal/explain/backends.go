@@ -76,6 +76,8 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 	switch {
 	case !state.Exists:
 		return "500: there is no such Service, or it has no such port"
+	case table.Policies[backend].Refused:
+		return "500: an entry of spec.backends that has tls and the same Service or port may be meant for it"
 	case !isUsable(site, table, listener, backend, state):
 		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends", state.AppProtocol)
 	case site.Live && len(state.Servers) == 0:

@@ -1,0 +1,53 @@
+package routing_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gateway/internal/routing"
+)
+
+// TestRefusedBackends: where an entry with tls may have a typo, nothing is sent in plain text to what it may be meant for.
+func TestRefusedBackends(t *testing.T) {
+	const tls = "tls: {caCertificateRefs: [{name: ca}], hostname: a.internal}"
+	for name, test := range map[string]struct {
+		backends string
+		// want are the Service ports that are refused.
+		want string
+	}{
+		"the entry fits":                     {"{name: shop, port: 8443, " + tls + "}", ""},
+		"its name is wrong":                  {"{name: shpo, port: 8443, " + tls + "}", "shop:8443"},
+		"its port is wrong":                  {"{name: shop, port: 443, " + tls + "}", "shop:80 shop:8443"},
+		"it has nothing that is referred to": {"{name: cart, port: 443, " + tls + "}", ""},
+		"a TCP route may be meant":           {"{name: bd, port: 5432, " + tls + "}", "db:5432"},
+		"TLS is passed through":              {"{name: vualt, port: 8200, " + tls + "}", ""},
+		"it has no tls":                      {"{name: shpo, port: 8443, proxyProtocol: V2}", ""},
+		"what has an entry is not meant":     {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := parseSpec(t, `
+listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS}]
+routes: [{name: r, rules: [{backendRefs: [{name: shop, port: 80, weight: 0}, {name: shop, port: 8443}, {name: shop, port: 8443}]}]}]
+tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
+tlsRoutes: [{name: s, listeners: [tls], rules: [{backendRefs: [{name: vault, port: 8200}]}]}]
+backends: [`+test.backends+`]
+`)
+			table, problems := routing.Compile(spec)
+			var refused []string
+			for _, backend := range slices.SortedFunc(maps.Keys(table.Policies), routing.CompareBackends) {
+				if table.Policies[backend].Refused {
+					refused = append(refused, fmt.Sprintf("%s:%d", backend.Service, backend.Port))
+				}
+			}
+			if got := strings.Join(refused, " "); got != test.want {
+				t.Errorf("%q is refused, want %q", got, test.want)
+			}
+			if got := len(problems) == 1 && problems[0].InBackends; got != (test.want != "") {
+				t.Errorf("got the problems %+v", problems)
+			}
+		})
+	}
+}
