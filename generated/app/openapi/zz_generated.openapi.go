@@ -859,7 +859,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.",
+							Description: "How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port that has no entry and the same Service or the same port: requests are answered with 500, and Accepted is False. TLS that is passed through goes on.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -36,8 +36,10 @@ type GatewaySpecApplyConfiguration struct {
 	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
 	// client asks for. Names are unique.
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
-	// How to talk to the Services that routes name, where the defaults do not do. An entry for a port that no route refers to has no
-	// effect: the condition Accepted names it, and stays True, with the reason UnusedBackend.
+	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route
+	// refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port
+	// that has no entry and the same Service or the same port: requests are answered with 500, and Accepted is False. TLS that is passed
+	// through goes on.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
 	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
 	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with
