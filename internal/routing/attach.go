@@ -102,7 +102,10 @@ func (c *compiler) attachTo(listener *Listener, a attachment) bool {
 		if c.onlyProblems || a.touched != nil && !a.touched[string(hostname)] {
 			continue
 		}
-		for _, entry := range a.entries {
+		for i, entry := range a.entries {
+			if c.refused[refusal{string(hostname), &a.entries[i]}] {
+				entry = closed(entry)
+			}
 			entry.Hostname = string(hostname)
 			entries = append(entries, entry)
 		}

@@ -38,6 +38,9 @@ type compiler struct {
 	results []*compiledRoute
 	// touched are the hosts of listeners for requests that are made anew, as some route of theirs is another one. Nil stands for all.
 	touched map[string]bool
+	// maxSteps is how many steps a list of conditions may take at a hostname; refused are the entries that would take more.
+	maxSteps float64
+	refused  map[refusal]bool
 	// onlyProblems says that nobody wants the table.
 	onlyProblems bool
 }
@@ -63,6 +66,7 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
 	})
 	c.compileRoutes(spec.Routes)
+	c.refuseSteps(spec.Routes)
 	for i := range spec.Routes {
 		c.results[i] = c.attachRoute(&spec.Routes[i], c.results[i])
 	}
@@ -87,6 +91,15 @@ func (c *compiler) problem(route, listener, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Route: route, Listener: listener, Message: fmt.Sprintf(format, args...)})
 }
 
+func (c *compiler) ruleProblem(rule *Rule, format string, args ...any) {
+	c.problems = append(c.problems, ruleProblem(rule.Route, format, args...))
+}
+
+// ruleProblem returns a problem with what a rule says.
+func ruleProblem(route, format string, args ...any) Problem {
+	return Problem{Route: route, InRule: true, Message: fmt.Sprintf("route %q: "+format, append([]any{route}, args...)...)}
+}
+
 func (c *compiler) tcpRoute(route *appv1.TCPRoute) {
 	c.attach(attachment{
 		name: string(route.Name), listeners: route.Listeners, fits: func(l *Listener) bool { return l.Protocol == "TCP" },
@@ -101,12 +114,12 @@ func (c *compiler) tlsRoute(route *appv1.TLSRoute) {
 	})
 }
 
-// compileRoute returns an entry for every match of every rule of a route. A match that cannot be carried out is left out: nothing meets
-// it.
+// compileRoute returns an entry for every match of every rule of a route. For one that cannot be carried out there is an entry that answers all
+// requests that it may be for with an error.
 func compileRoute(route *appv1.Route) *compiledRoute {
 	compiled := &compiledRoute{}
 	problem := func(format string, args ...any) {
-		compiled.problems = append(compiled.problems, Problem{Route: string(route.Name), InRule: true, Message: fmt.Sprintf(format, args...)})
+		compiled.problems = append(compiled.problems, ruleProblem(string(route.Name), format, args...))
 	}
 	for i := range route.Rules {
 		rule := compileRule(string(route.Name), i, &route.Rules[i])
@@ -116,7 +129,7 @@ func compileRoute(route *appv1.Route) *compiledRoute {
 			size = max(size, filtersSize(session.rule))
 		}
 		if size > maxFilters {
-			problem("route %q: requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", rule.Route, i, size, maxFilters)
+			problem("requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", i, size, maxFilters)
 			rule, sessions = &Rule{Route: rule.Route, Index: rule.Index, MaxBody: -1}, nil
 		}
 		matches := route.Rules[i].Matches
@@ -125,34 +138,39 @@ func compileRoute(route *appv1.Route) *compiledRoute {
 		}
 		for j := range matches {
 			entry, err := compileMatch(&matches[j])
-			if err != nil {
-				problem("route %q: no request meets rules[%d].matches[%d]: %v", rule.Route, i, j, err)
-				continue
-			}
 			entry.Rule = rule
-			compiled.entries = append(compiled.entries, withSessions(entry, sessions)...)
+			switch {
+			case err == nil:
+				compiled.entries = append(compiled.entries, withSessions(entry, sessions)...)
+			case entry.Path == "":
+				problem("no request meets rules[%d].matches[%d]: %v", i, j, err)
+			default:
+				problem("requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
+				compiled.entries = append(compiled.entries, closed(entry))
+			}
 		}
+	}
+	for i := range compiled.entries {
+		compiled.steps += compiled.entries[i].leastSteps()
 	}
 	return compiled
 }
 
-// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it.
+// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the entry has no path then if no
+// request has it.
 func compileMatch(match *appv1.RouteMatch) (Entry, error) {
 	entry := Entry{PathType: Prefix, Path: match.Path.Value, Method: string(match.Method)}
 	if entry.Path == "" {
 		entry.Path = "/"
 	}
-	var err error
-	length := 0
+	var invalid error
+	size := regexSize{}
 	switch match.Path.Type {
 	case appv1.PathMatchRegularExpression:
 		entry.PathType = Regex
-		length, err = checkRegex("path", entry.Path)
+		size, invalid = checkRegex("path", entry.Path)
 	case appv1.PathMatchExact:
 		entry.PathType = Exact
-	}
-	if err != nil {
-		return Entry{}, err
 	}
 	if entry.PathType != Regex {
 		if canonical, ok := CanonicalPath(entry.Path); ok {
@@ -176,48 +194,52 @@ func compileMatch(match *appv1.RouteMatch) (Entry, error) {
 		}
 		entry.Query = append(entry.Query, condition)
 	}
-	return entry, checkConditions(&entry, length)
+	err := checkConditions(&entry, size)
+	return entry, cmp.Or(invalid, err)
 }
 
 // maxMatch is how long the expressions of a match may be together, in bytes: HAProxy has to hold them in one line.
 const maxMatch = 6000
 
-// checkConditions sorts the conditions of an entry and says what is wrong with them.
-func checkConditions(entry *Entry, length int) error {
-	seen := map[string]bool{}
-	for _, header := range entry.Headers {
-		if seen[header.Name] {
-			return fmt.Errorf("header %q is there twice", header.Name)
-		}
-		seen[header.Name] = true
-	}
+// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and says what is wrong with them.
+func checkConditions(entry *Entry, size regexSize) error {
 	for _, kind := range []struct {
 		name       string
 		conditions []Condition
 	}{{"header", entry.Headers}, {"query parameter", entry.Query}} {
 		slices.SortFunc(kind.conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
-		for _, condition := range kind.conditions {
-			n := len(QuoteRegex(condition.Value))
+		for i, condition := range kind.conditions {
+			if i > 0 && condition.Name == kind.conditions[i-1].Name {
+				return fmt.Errorf("%s %q is there twice", kind.name, condition.Name)
+			}
+			one := regexSize{length: len(QuoteRegex(condition.Value))}
 			if condition.Regex {
 				var err error
-				if n, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
+				if one, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
 					return err
 				}
 			}
-			length += n + len(QuoteRegex(condition.Name))
+			size.length += one.length + len(QuoteRegex(condition.Name))
+			size.steps += one.steps
 		}
 	}
-	if length > maxMatch {
-		return fmt.Errorf("its conditions are too long: %d bytes where %d are allowed, when every sign is written out", length, maxMatch)
+	entry.steps = size.steps
+	if size.length > maxMatch {
+		return fmt.Errorf("its conditions are too long: %d bytes where %d are allowed, when every sign is written out", size.length, maxMatch)
 	}
 	return nil
 }
 
-// checkRegex returns how long the translation of an expression is.
-func checkRegex(field, expression string) (int, error) {
-	translated, err := TranslateRegex(expression)
+// regexSize is how long the translations of expressions are, and how many steps they take for values of minValue bytes.
+type regexSize struct {
+	length int
+	steps  float64
+}
+
+func checkRegex(field, expression string) (regexSize, error) {
+	translated, steps, err := translateRegex(expression)
 	if err != nil {
-		return 0, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
+		return regexSize{}, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
 	}
-	return len(translated), nil
+	return regexSize{len(translated), steps}, nil
 }

@@ -234,15 +234,15 @@ func TestCompileProblems(t *testing.T) {
 		"matches that cannot be carried out": {
 			`routes: [{name: r, listeners: [exact], rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {headers: [{name: A, value: b}, {name: a, value: b}]}, {queryParams: [{name: q, type: RegularExpression, value: "a**"}]}, {path: {value: /a%}}]}]}]`,
 			[]routing.Problem{
-				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[0]: the regular expression of path is not valid: missing closing ): "("`},
-				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[1]: header "a" is there twice`},
-				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[2]: the regular expression of query parameter "q" is not valid: invalid nested repetition operator: "**"`},
+				{Route: "r", InRule: true, Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: the regular expression of path is not valid: missing closing ): "("`},
+				{Route: "r", InRule: true, Message: `route "r": requests that may be for rules[0].matches[1] are answered with 500: header "a" is there twice`},
+				{Route: "r", InRule: true, Message: `route "r": requests that may be for rules[0].matches[2] are answered with 500: the regular expression of query parameter "q" is not valid: invalid nested repetition operator: "**"`},
 				{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[3]: requests with the path "/a%" are answered with 400`},
 			},
 		},
 		"conditions that are too long together": {
 			`routes: [{name: r, listeners: [exact], rules: [{matches: [{headers: [{name: A, value: "` + strings.Repeat("#", 1000) + `"}, {name: b, value: "` + strings.Repeat("#", 500) + `"}]}]}]}]`,
-			[]routing.Problem{{Route: "r", InRule: true, Message: `route "r": no request meets rules[0].matches[0]: its conditions are too long: 6002 bytes where 6000 are allowed, when every sign is written out`}},
+			[]routing.Problem{{Route: "r", InRule: true, Message: `route "r": requests that may be for rules[0].matches[0] are answered with 500: its conditions are too long: 6002 bytes where 6000 are allowed, when every sign is written out`}},
 		},
 		"a listener that does not exist": {
 			`routes: [{name: r, listeners: [gone], rules: [{}]}]`,
@@ -262,14 +262,31 @@ func TestCompileProblems(t *testing.T) {
 	}
 }
 
-// TestMatchesThatCannotBeCarriedOut are left out, and the others are not.
+// TestMatchesThatCannotBeCarriedOut: all requests that such a match may be for get an error, and no other rule.
 func TestMatchesThatCannotBeCarriedOut(t *testing.T) {
-	table, _ := routing.Compile(parseSpec(t, `
+	for match, want := range map[string]string{
+		`path: {type: RegularExpression, value: "("}`:                                                     `regex .*`,
+		`path: {type: RegularExpression, value: "^/a.b/(c*)*"}`:                                           `regex /a.*`,
+		`path: {type: RegularExpression, value: "/a\\.b(c*)*"}`:                                           `regex /a\.b.*`,
+		`path: {type: RegularExpression, value: "(?i)/a(c*)*"}`:                                           `regex .*`,
+		`path: {type: RegularExpression, value: "/a|(c*)*"}`:                                              `regex .*`,
+		`path: {value: /b}, method: GET, headers: [{name: A, value: b}, {name: a, value: b}]`:             `prefix /b/ GET header a=.*`,
+		`path: {value: /b}, headers: [{name: a, value: b}, {name: b, type: RegularExpression, value: (}]`: `prefix /b/ header a=.* header b=.*`,
+		`queryParams: [{name: q, type: RegularExpression, value: "a**"}]`:                                 `prefix / query q=.*`,
+	} {
+		table, problems := routing.Compile(parseSpec(t, `
 listeners: [{name: http, port: 80}]
-routes: [{name: r, rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {path: {value: /a}}]}]}]
+routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}], matches: [{`+match+`}, {path: {type: Exact, value: /x}}]}]}]
 `))
-	if got, want := format(table), "http :80 \"\"\n  \"\" prefix /a/ -> r/0\n"; got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		got := format(table)
+		if len(problems) != 1 || !strings.Contains(got, `"" `+want) || !strings.Contains(got, `"" exact /x -> r/0`) {
+			t.Errorf("%s: got %v and\n%s\nwant\n%s", match, problems, got, want)
+		}
+		for entry := range table.Listeners[0].Entries() {
+			if entry.PathType != routing.Exact && len(entry.Rule.Targets) > 0 {
+				t.Errorf("%s: its requests get to a backend", match)
+			}
+		}
 	}
 }
 

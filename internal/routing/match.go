@@ -28,10 +28,13 @@ type Match struct {
 	// Entry is what the request matches, Rule is what happens to it.
 	Entry *Entry
 	Rule  *Rule
+	// TooLong says that the request is answered with 400: it has a value that is too long to be compared with regular expressions, or a query
+	// that is too long to be taken apart.
+	TooLong bool
 }
 
 // Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is not
-// one that CanonicalPath accepts, with 400.
+// one that CanonicalPath accepts or something is TooLong, with 400.
 //
 // It is the definition of routing, kept plain for that: linear in the size of the table, so nothing that is in a hurry
 // calls it.
@@ -46,15 +49,64 @@ func (t Table) Match(r Request) (Match, bool) {
 		if listener.Port != r.Port || !hostMatches(listener.Hostname, r.Host) {
 			continue
 		}
-		for entry := range listener.Entries() {
-			if entry.matches(r) {
-				return Match{Listener: listener.Name, Entry: entry, Rule: entry.Rule}, true
+		for _, host := range listener.Hosts {
+			for _, pathType := range []PathType{Exact, Regex, Prefix} {
+				list := host.list(pathType, r)
+				if isTooLong(list, r) {
+					return Match{Listener: listener.Name, TooLong: true}, false
+				}
+				for _, entry := range list {
+					if entry.matches(r) {
+						return Match{Listener: listener.Name, Entry: entry, Rule: entry.Rule}, true
+					}
+				}
 			}
 		}
 		// The routes of less specific listeners are not for this host.
 		return Match{}, false
 	}
 	return Match{}, false
+}
+
+// list returns the entries that a request is compared with together: up to the first that has no conditions, those of its path; or all with
+// regular expressions for it.
+func (h *Host) list(pathType PathType, r Request) []*Entry {
+	var list []*Entry
+	for i := range h.Entries {
+		entry := &h.Entries[i]
+		if entry.PathType != pathType || !hostMatches(h.Name, r.Host) || pathType != Regex && !entry.pathMatches(r.Path) {
+			continue
+		}
+		list = append(list, entry)
+		if !entry.Conditional() {
+			break
+		}
+	}
+	return list
+}
+
+// maxQuery is how long a query may be where there are conditions on it, in bytes.
+const maxQuery = 3200
+
+// isTooLong says whether a request has something that is too long to be compared with a list.
+func isTooLong(list []*Entry, r Request) bool {
+	longest := LongestValue(list)
+	for _, entry := range list {
+		if entry.PathType == Regex && len(r.Path) > longest || len(entry.Query) > 0 && len(r.Query) > maxQuery {
+			return true
+		}
+		for _, header := range entry.Headers {
+			if header.Regex && len(strings.Join(r.Header[header.Name], ",")) > longest {
+				return true
+			}
+		}
+		for _, param := range entry.Query {
+			if value, _ := queryParam(r.Query, param.Name); param.Regex && len(value) > longest {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (e *Entry) matches(r Request) bool {

@@ -21,6 +21,8 @@ type Compiled struct {
 	results []*compiledRoute
 	// redirects are the names of listeners that redirect everything.
 	redirects map[string]bool
+	// maxSteps is how many steps a list of conditions may take at a hostname.
+	maxSteps float64
 }
 
 // compiledRoute is what a route was compiled to. It never changes.
@@ -28,6 +30,8 @@ type compiledRoute struct {
 	// entries have no hostname.
 	entries  []Entry
 	problems []Problem
+	// steps bound what it takes to compare a request with the entries.
+	steps float64
 	// unattached are the problems with its listeners.
 	unattached []Problem
 }
@@ -53,7 +57,8 @@ func Problems(spec *appv1.GatewaySpec) []Problem {
 func (c Compiled) Next(spec *appv1.GatewaySpec) Compiled {
 	compiler := newCompiler(spec, c)
 	compiler.compile(spec)
-	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: spec.Routes, results: compiler.results, redirects: compiler.redirects}
+	next := Compiled{Table: compiler.table, Problems: compiler.problems, Backends: c.Backends, routes: spec.Routes, results: compiler.results, redirects: compiler.redirects,
+		maxSteps: compiler.maxSteps}
 	if !slices.EqualFunc(next.Table.Listeners, c.Table.Listeners, sameBackends) {
 		next.Backends = next.Table.Backends()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
@@ -18,29 +19,40 @@ const MaxRegex = 4096
 // RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from what it was
 // parsed to.
 func TranslateRegex(expression string) (string, error) {
+	translated, _, err := translateRegex(expression)
+	return translated, err
+}
+
+// translateRegex also returns how many steps the expression takes for a value of minValue bytes.
+func translateRegex(expression string) (string, float64, error) {
 	if ignoresCase.MatchString(expression) && namesUnicode.MatchString(expression) {
-		return "", errors.New(`with (?i), there can be no character above \xFF, which no byte is`)
+		return "", 0, errors.New(`with (?i), there can be no character above \xFF, which no byte is`)
 	}
 	parsed, err := syntax.Parse(expression, regexSyntax)
 	if err != nil {
 		var parse *syntax.Error
 		if errors.As(err, &parse) {
-			return "", fmt.Errorf("%s: %q", parse.Code, parse.Expr)
+			return "", 0, fmt.Errorf("%s: %q", parse.Code, parse.Expr)
 		}
-		return "", err
+		return "", 0, err
 	}
 	if group := longRepeat(parsed); group != nil {
-		return "", fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: repeat single characters or classes", group, maxGroupRepeat)
+		return "", 0, fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: repeat single characters or classes", group, maxGroupRepeat)
 	}
 	if size := expanded(parsed); size > maxExpanded {
-		return "", fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
+		return "", 0, fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
+	}
+	n := steps(parsed, minValue)
+	if n > maxExpression {
+		return "", 0, fmt.Errorf("it can take %.2g steps to compare it with a value of %d bytes, where %d are allowed: let fewer parts like [a-z]* match the same "+
+			"text, one after the other or in several branches", n, minValue, maxExpression)
 	}
 	var b strings.Builder
 	writeRegex(&b, parsed)
 	if b.Len() > MaxRegex {
-		return "", fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), MaxRegex)
+		return "", 0, fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), MaxRegex)
 	}
-	return b.String(), nil
+	return b.String(), n, nil
 }
 
 // regexSyntax is RE2's without its classes of Unicode: each takes Go 20 us or more to read, and a Gateway has room for a hundred thousand.
@@ -157,11 +169,13 @@ func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 		if re.Op == syntax.OpAlternate && i > 0 {
 			b.WriteString("|")
 		}
-		if re.Op == syntax.OpConcat && isSearch(re.Sub[i:]) {
+		if n := isSearch(re.Sub[i:]); n > 0 && re.Op == syntax.OpConcat {
 			b.WriteString(`(?>[^\x0A]*?`)
-			writeRegex(b, re.Sub[i+1])
+			for _, sub := range re.Sub[i+1 : i+1+n] {
+				writeRegex(b, sub)
+			}
 			b.WriteString(")")
-			i++ // the literal
+			i += n
 			continue
 		}
 		writeRegex(b, re.Sub[i])
@@ -234,10 +248,18 @@ func writeByte(b *strings.Builder, c byte) {
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// isSearch says whether a sequence begins like .*literal.* does. The first place of the literal is as good as any, because what
-// follows may be anything. So PCRE need not come back to it, which it would do for every place of every literal before.
-func isSearch(sequence []*syntax.Regexp) bool {
-	return len(sequence) > 2 && isAnything(sequence[0]) && sequence[1].Op == syntax.OpLiteral && isAnything(sequence[2])
+// isSearch returns how many expressions a sequence has between two that match anything, like .*[0-9]x.* does, if each of them always matches
+// the same number of characters; 0 otherwise. The first place where they match is as good as any, because what follows may be anything. So
+// PCRE need not come back to it, which it would do for every place of every search before.
+func isSearch(sequence []*syntax.Regexp) int {
+	if !isAnything(sequence[0]) {
+		return 0
+	}
+	n := slices.IndexFunc(sequence[1:], func(re *syntax.Regexp) bool { return re.Op != syntax.OpLiteral && !isSingle(re) })
+	if n < 0 || !isAnything(sequence[1+n]) {
+		return 0
+	}
+	return n
 }
 
 // isAnything says whether an expression matches any text.

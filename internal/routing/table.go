@@ -53,6 +53,8 @@ type Entry struct {
 	Session string
 	// Rule is what happens to the request. Several entries share one.
 	Rule *Rule
+	// steps bounds the steps of its regular expressions for values of minValue bytes.
+	steps float64
 }
 
 // Conditional says whether there is more to check than the host and path that lead to the entry.

@@ -113,8 +113,9 @@ type RouteMatch struct {
 type PathMatch struct {
 	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
 	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
-	// path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression that takes
-	// too much work for a path (many parts like [a-z]* beside each other) does not match it.
+	// path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression is refused if some
+	// path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other. Expressions that take little work
+	// are compared with paths of up to 8,192 bytes. A request with a longer path than those of its host can take is answered with 400.
 	// +optional
 	// +kubebuilder:default=PathPrefix
 	Type PathMatchType `json:"type,omitempty"`
@@ -153,7 +154,7 @@ type URLPath string
 // HeaderMatch is a condition on a request header.
 type HeaderMatch struct {
 	// Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
-	// Unicode.
+	// Unicode. How long a value may be is as with paths.
 	// +optional
 	// +kubebuilder:default=Exact
 	Type ValueMatchType `json:"type,omitempty"`
@@ -176,7 +177,7 @@ type HeaderMatch struct {
 // such a condition would have to be tested on it.
 type QueryParamMatch struct {
 	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
-	// Unicode.
+	// Unicode. How long a value may be is as with paths.
 	// +optional
 	// +kubebuilder:default=Exact
 	Type ValueMatchType `json:"type,omitempty"`

@@ -24,6 +24,10 @@ import (
 //	q:NAME           and for each query parameter
 //	VALUE
 //
+// Each line is compared as a whole, and never again in another way. So a list takes the sum of what its expressions take,
+// which internal/routing bounds. Where a value is longer than that allows for, the first expressions of a list match,
+// whose hit is an error.
+//
 // A NAME is looked for after an empty line: there is no VALUE, for it has no line breaks, and is after a NAME.
 //
 // A list is named by what is in it, with "q" at the end if there are conditions on the query. So a request that was told of one finds it or
@@ -35,9 +39,6 @@ import (
 
 // conditionFiles is how many files the lists are in: with more of them, fewer expressions of other lists are in the way.
 const conditionFiles = 4
-
-// matchLimit bounds the work of one comparison, to some milliseconds. An expression that takes more does not match.
-const matchLimit = "(*LIMIT_MATCH=1000000)"
 
 // maxGroup bounds the sizes of the alternatives of lists together: PCRE takes 64 KiB, and a line of a map is 12 KiB at most.
 const maxGroup = 48 << 10
@@ -74,10 +75,10 @@ func (c conditionLists) add(expressions []string, end string) string {
 	return name
 }
 
-// alternativeSize returns what PCRE needs for an alternative at most: four bytes for each, and 33 for a class.
+// alternativeSize returns what PCRE needs for an alternative at most: four bytes for each, and 33 for a class. Repeated
+// groups are written out, so there is no telling.
 func alternativeSize(expression string) int {
-	if strings.Contains(expression, "{") {
-		// Repetitions are written out, so there is no telling.
+	if strings.Contains(expression, "){") {
 		return maxGroup
 	}
 	return 4*len(expression) + 33*(strings.Count(expression, "[")-strings.Count(expression, anyByte))
@@ -123,7 +124,7 @@ func group(lists []conditionList) []MapEntry {
 		if len(lists) == 0 {
 			return entries
 		}
-		key := matchLimit + "^" + alternatives(lists, i, 0)
+		key := "^" + alternatives(lists, i, 0)
 		entries = append(entries, MapEntry{Key: key, Value: strconv.Itoa(i)})
 	}
 }
@@ -162,7 +163,7 @@ func commonPrefix(lists []conditionList) string {
 const (
 	anyByte  = `[^\n]`
 	anyLine  = anyByte + `*\n`
-	anyLines = `(?s:.*?)\n\n`
+	anyLines = `(?:[^\n]*+\n)*?\n`
 )
 
 // conditionExpression returns what follows the name of a list where a request meets an entry of its host and path.
@@ -188,7 +189,7 @@ func conditionExpression(entry *routing.Entry) string {
 }
 
 // valueOf returns the expression for all lines before that of a value, which is told by the line with its name.
-func valueOf(name string) string { return anyLines + routing.QuoteRegex(name) + `\n` }
+func valueOf(name string) string { return `(?>` + anyLines + routing.QuoteRegex(name) + `\n)` }
 
 // cookieHeader is the header that has the cookies of a request (RFC 6265, section 5.4).
 const cookieHeader = "cookie"
@@ -218,7 +219,34 @@ func line(text string, regex bool) string {
 		// Compile leaves such entries out.
 		translated = "(?!)"
 	}
-	return "(?:" + translated + `)\n`
+	return "(?>" + translated + `\n)`
+}
+
+// longExpressions returns expressions for values that are longer than those of a list with regular expressions may be.
+func longExpressions(list []*routing.Entry) []string {
+	longer := fmt.Sprintf("%s{%d}", anyByte, routing.LongestValue(list)+1)
+	var all []string
+	add := func(expression string) {
+		if !slices.Contains(all, expression) {
+			all = append(all, expression)
+		}
+	}
+	for _, entry := range list {
+		if entry.PathType == routing.Regex {
+			add(anyLine + anyLine + longer)
+		}
+		for _, header := range entry.Headers {
+			if header.Regex {
+				add(valueOf("h:"+label(header.Name)) + longer)
+			}
+		}
+		for _, param := range entry.Query {
+			if param.Regex {
+				add(valueOf("q:"+label(param.Name)) + longer)
+			}
+		}
+	}
+	return all
 }
 
 // originsPerItem keeps an expression within a line of a map.

@@ -320,7 +320,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		}
 	}
 	for name, request := range map[string]string{
-		"a long path that no rule is for":        get("x", "/other/"+strings.Repeat("a/", 6000)),
+		"a long path, with no rule for paths":    get("method.io", "/other/"+strings.Repeat("a/", 6000)),
 		"a long query, with no rule for queries": get("method.io", "/?a="+strings.Repeat("a", 6000)),
 	} {
 		if got := newClient(t, g.ports[80]).send(request); got.Status != 200 {

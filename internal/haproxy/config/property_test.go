@@ -125,7 +125,10 @@ func judge(in config.Input, r routingtest.Request, got answer) string {
 	}
 	r.Host = host
 	match, ok := in.Table.Match(r.Request)
-	if !ok {
+	switch {
+	case match.TooLong:
+		return expect(got, "status 400")
+	case !ok:
 		return expect(got, "status 404")
 	}
 	matched := fmt.Sprintf("%s %s %d", match.Listener, match.Rule.Route, match.Rule.Index)

@@ -15,13 +15,17 @@ import (
 
 // Values of TARGET, see doc.go, beside the names of sections for Services, which start with a letter and hold a "_".
 const (
-	targetNone   = "no-backend"
-	targetAnswer = "answer"
-	targetSplit  = "%"
+	targetNone    = "no-backend"
+	targetTooLong = "too-long"
+	targetAnswer  = "answer"
+	targetSplit   = "%"
 )
 
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
+
+// tooLongHit is the HIT of a list for a request that has a value too long for it.
+const tooLongHit = moreToSay + `-","rule":"-","listener":"` + anyListener + `","backend":"` + targetTooLong
 
 // moreToSay begins a HIT that does not tell all.
 const moreToSay = "+"
@@ -190,9 +194,14 @@ func (b *mapBuilder) value(entries []routing.Entry) string {
 
 // list returns the name of a list, with that of its hits, and adds both.
 func (b *mapBuilder) list(entries []routing.Entry) string {
-	expressions, hits := make([]string, len(entries)), make([]string, len(entries))
+	list := make([]*routing.Entry, len(entries))
 	for i := range entries {
-		expressions[i], hits[i] = conditionExpression(&entries[i]), b.hit(entries[i].Rule, anyListener)
+		list[i] = &entries[i]
+	}
+	expressions := longExpressions(list)
+	hits := slices.Repeat([]string{tooLongHit}, len(expressions))
+	for _, entry := range list {
+		expressions, hits = append(expressions, conditionExpression(entry)), append(hits, b.hit(entry.Rule, anyListener))
 	}
 	end := ""
 	if slices.ContainsFunc(entries, func(e routing.Entry) bool { return len(e.Query) > 0 }) {

@@ -128,7 +128,8 @@ func writePathChanges(b *strings.Builder, table routing.Table) {
 func writeCORS(b *strings.Builder, in Input) {
 	l := lookups{b: b, directive: "http-request"}
 	cors := flagged(flagCORS) + " "
-	const origin = "{ req.fhdr_cnt(origin) eq 1 } "
+	// No origin that a rule can name is longer.
+	const origin = "{ req.fhdr_cnt(origin) eq 1 } { req.fhdr(origin) -m len lt 400 } "
 	any := fmt.Sprintf("{ %s -m str * } ", text(fieldOrigins))
 	l.set("allowed", "str(*)", cors+any)
 	if slices.ContainsFunc(rulesWithCORS(in.Table), func(r *routing.Rule) bool { return !slices.Contains(r.CORS.Origins, "*") }) {

@@ -418,6 +418,8 @@ var answerSections = []struct{ name, answer string }{
 `},
 	{targetNone, `    http-request return status 500 content-type text/plain hdr cache-control no-store string "the backend of the route does not exist\n"
 `},
+	{targetTooLong, `    http-request return status 400 content-type text/plain hdr cache-control no-store string "the request has a value that is too long to be compared\n"
+`},
 }
 
 // metricsSection wants the lines that bind it.

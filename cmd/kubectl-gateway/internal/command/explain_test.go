@@ -71,6 +71,7 @@ func TestExplain(t *testing.T) {
 		{[]string{"http://a.test/fixed", "-X", "OPTIONS", "-H", "Origin: https://app.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
 		{[]string{"http://a.test/none"}, 3, []string{"answer    500: the rule has no backend\n"}},
 		{[]string{"http://a.test/../x"}, 3, []string{"answer    400: backends may disagree"}},
+		{[]string{"http://a.test/api/v1", "-H", "x: " + strings.Repeat("a", 8193)}, 3, []string{"answer    400: a value of the request is too long"}},
 		{[]string{"http://a.test/api", "-X", "CONNECT"}, 3, []string{"answer    405: "}},
 		{[]string{"http://a.test/api", "-X", "TRACE"}, 3, []string{"answer    405: "}},
 		{[]string{"http://a.test/api", "-H", "Host: a/b"}, 3, []string{`answer    400: the host "a/b" is malformed`}},

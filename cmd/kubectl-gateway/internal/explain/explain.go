@@ -69,6 +69,8 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	match, found := table.Match(r.Request)
 	e.passBy(listener, match.Entry, r.Request, limit)
 	switch {
+	case match.TooLong:
+		return e.refuse("400: a value of the request is too long to be compared with the regular expressions for its host and path")
 	case !found && len(e.Passed)+e.More == 0:
 		return e.refuse("404: listener %s has no route for the host %s%s", listener.Name, host, hosts(listener))
 	case !found:

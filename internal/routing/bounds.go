@@ -1,0 +1,224 @@
+package routing
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// What a request is compared with are lists of entries: at each of its hostnames those of its exact path, those of
+// regular expressions, and those of its longest prefix with the shorter ones. A list is for values of at least minValue
+// bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer; longer ones are
+// answered with 400. So no request takes long, and none gets past an expression because it would.
+
+const (
+	// maxSteps bounds the steps of a list, of all hostnames of a request together. HAProxy takes less than a nanosecond
+	// for one.
+	maxSteps = 16 << 20
+	// maxExpression bounds those of one expression. PCRE gives up after ten millions.
+	maxExpression = 8 << 20
+	// minValue is how long a value may be that an expression is compared with, whatever the expressions, in bytes.
+	minValue = 1024
+	// maxLonger bounds the steps that a list takes more where it admits longer values.
+	maxLonger = 1 << 20
+	// entrySteps and conditionSteps are what an entry takes, and what it takes to find the value of one condition in
+	// 15,000 bytes, in which HAProxy is twice as fast as it is elsewhere.
+	entrySteps     = 100
+	conditionSteps = 8000
+)
+
+// longerValues are how long values may be where expressions take little.
+var longerValues = []int{8192, 4096, 2048}
+
+// LongestValue returns how long a value may be that an expression in a list is compared with.
+func LongestValue(list []*Entry) int {
+	var all []*syntax.Regexp
+	for _, entry := range list {
+		all = append(all, entry.expressions()...)
+	}
+	least := sumOfSteps(all, minValue)
+	for _, length := range longerValues {
+		if sumOfSteps(all, length)-least <= maxLonger {
+			return length
+		}
+	}
+	return minValue
+}
+
+// expressions returns the regular expressions of an entry.
+func (e *Entry) expressions() []*syntax.Regexp {
+	var all []*syntax.Regexp
+	add := func(expression string) {
+		if parsed, err := syntax.Parse(expression, regexSyntax); err == nil {
+			all = append(all, parsed)
+		}
+	}
+	if e.PathType == Regex {
+		add(e.Path)
+	}
+	for _, conditions := range [][]Condition{e.Headers, e.Query} {
+		for _, condition := range conditions {
+			if condition.Regex {
+				add(condition.Value)
+			}
+		}
+	}
+	return all
+}
+
+func sumOfSteps(expressions []*syntax.Regexp, length int) float64 {
+	sum := 0.0
+	for _, expression := range expressions {
+		sum += steps(expression, length)
+	}
+	return sum
+}
+
+// leastSteps bounds the steps of an entry, for values that are no longer than all may be.
+func (e *Entry) leastSteps() float64 {
+	if !e.Conditional() {
+		return 0
+	}
+	conditions := len(e.Headers) + len(e.Query)
+	if e.Session != "" {
+		conditions += 3 // Cookies are looked through from the end, too.
+	}
+	return entrySteps + float64(conditions)*conditionSteps + e.steps
+}
+
+// refusal is an entry of a route that is refused at a hostname.
+type refusal struct {
+	hostname string
+	entry    *Entry
+}
+
+// refuseSteps refuses the entries that would make a list take too many steps: those of longer prefixes before those of
+// shorter ones, then the last ones.
+func (c *compiler) refuseSteps(routes []appv1.Route) {
+	sums, levels := map[string]float64{}, map[int]bool{}
+	for i := range routes {
+		if c.results[i].steps == 0 {
+			continue
+		}
+		for _, hostname := range hostnamesOf(routes[i].Hostnames) {
+			sums[string(hostname)] += c.results[i].steps
+			levels[hostnameLevel(string(hostname))] = true
+		}
+	}
+	c.maxSteps = float64(maxSteps / max(len(levels), 1))
+	if c.maxSteps != c.before.maxSteps {
+		c.touched = nil
+	}
+	c.refused = map[refusal]bool{}
+	for _, hostname := range slices.Sorted(maps.Keys(sums)) {
+		if sums[hostname] > c.maxSteps {
+			c.refuseStepsOf(hostname, routes)
+		}
+	}
+}
+
+// hostnameLevel returns the same for hostnames that no request meets two of.
+func hostnameLevel(hostname string) int {
+	switch hostnameClass(hostname) {
+	case 0:
+		return 0
+	case 1:
+		return 1 + strings.Count(hostname, ".")
+	default:
+		return 1
+	}
+}
+
+func (c *compiler) refuseStepsOf(hostname string, routes []appv1.Route) {
+	var entries []*Entry
+	for i := range routes {
+		if slices.Contains(hostnamesOf(routes[i].Hostnames), appv1.Hostname(hostname)) {
+			for j := range c.results[i].entries {
+				entries = append(entries, &c.results[i].entries[j])
+			}
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b *Entry) int {
+		if a.PathType == Prefix && b.PathType == Prefix {
+			return cmp.Compare(len(a.Path), len(b.Path))
+		}
+		return cmp.Compare(a.PathType, b.PathType)
+	})
+	taken, told := map[string]float64{}, map[*Rule]bool{}
+	for _, entry := range entries {
+		place, sum := entry.Path, 0.0
+		switch entry.PathType {
+		case Exact:
+			place = "=" + place
+			sum = taken[place]
+		case Regex:
+			place = "~"
+			sum = taken[place]
+		default:
+			for i := range place {
+				if place[i] == '/' {
+					sum += taken[place[:i+1]]
+				}
+			}
+		}
+		steps := entry.leastSteps()
+		if steps == 0 || sum+steps <= c.maxSteps {
+			taken[place] += steps
+			continue
+		}
+		c.refused[refusal{hostname, entry}] = true
+		if rule := entry.Rule; !told[rule] {
+			told[rule] = true
+			c.ruleProblem(rule, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, it takes too "+
+				"many steps to compare a request with them", rule.Index, hostname)
+		}
+	}
+}
+
+// closed returns an entry that is met by all requests that may meet another one, which cannot be compared with them.
+// They are answered with 500, so that none gets to a rule that is for others.
+func closed(entry Entry) Entry {
+	if entry.PathType == Regex {
+		entry.Path = regexp.QuoteMeta(literalPrefix(entry.Path)) + ".*"
+	}
+	length := 0
+	anyOf := func(conditions []Condition) []Condition {
+		var some []Condition
+		for _, condition := range conditions {
+			condition.Value, condition.Regex = ".*", true
+			length += len(QuoteRegex(condition.Name)) + len(".*")
+			if length <= maxMatch/2 && !slices.Contains(some, condition) {
+				some = append(some, condition)
+			}
+		}
+		return some
+	}
+	entry.Headers, entry.Query, entry.Session = anyOf(entry.Headers), anyOf(entry.Query), ""
+	entry.steps = minValue // .* goes to the end of the value.
+	entry.Rule = &Rule{Route: entry.Rule.Route, Index: entry.Rule.Index, MaxBody: -1}
+	return entry
+}
+
+// literalPrefix returns what all texts that an expression matches begin with.
+func literalPrefix(expression string) string {
+	re, err := syntax.Parse(expression, regexSyntax)
+	if err != nil {
+		return ""
+	}
+	prefix := ""
+	for _, part := range append([]*syntax.Regexp{re}, re.Sub...) {
+		switch {
+		case part == re && re.Op == syntax.OpConcat, part.Op == syntax.OpBeginText:
+		case part.Op == syntax.OpLiteral && part.Flags&syntax.FoldCase == 0:
+			prefix += string(part.Rune)
+		default:
+			return prefix
+		}
+	}
+	return prefix
+}
