@@ -1171,7 +1171,7 @@ func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode.",
+							Description: "Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode. How long a value may be is as with paths.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1462,7 +1462,7 @@ func schema_gateway_api_app_v1_PathMatch(ref common.ReferenceCallback) common.Op
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression that takes too much work for a path (many parts like [a-z]* beside each other) does not match it.",
+							Description: "Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a longer path than those of its host can take is answered with 400.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1691,7 +1691,7 @@ func schema_gateway_api_app_v1_QueryParamMatch(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode.",
+							Description: "Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without Unicode. How long a value may be is as with paths.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -14,7 +14,7 @@ import (
 // HeaderMatch is a condition on a request header.
 type HeaderMatchApplyConfiguration struct {
 	// Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
-	// Unicode.
+	// Unicode. How long a value may be is as with paths.
 	Type *appv1.ValueMatchType `json:"type,omitempty"`
 	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them;
 	// Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.

@@ -15,7 +15,7 @@ import (
 // such a condition would have to be tested on it.
 type QueryParamMatchApplyConfiguration struct {
 	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
-	// Unicode.
+	// Unicode. How long a value may be is as with paths.
 	Type *appv1.ValueMatchType `json:"type,omitempty"`
 	// The name of the parameter; case matters. Of one that comes several times, the first counts.
 	Name *string `json:"name,omitempty"`
