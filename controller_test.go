@@ -220,7 +220,7 @@ func TestOutdatedWrites(t *testing.T) {
 			conflicts := 0
 			clients(f).PrependReactor("patch", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
 				patch := string(action.(clienttesting.PatchAction).GetPatch())
-				if !strings.Contains(patch, `"resourceVersion":"`) {
+				if !strings.Contains(patch, `"resourceVersion":"`) || strings.Contains(patch, `"resourceVersion":""`) {
 					t.Error("the write does not say what it was computed from")
 				}
 				if !strings.Contains(patch, uids[resource]) {
@@ -310,6 +310,20 @@ func TestAForeignServiceAccountOfARunningGateway(t *testing.T) {
 	f.expectWrites(writes, "create serviceaccounts shop-gateway", "patch gateways/status shop")
 	if got := f.gateway().Status.Replicas; got != 2 {
 		t.Errorf("status.replicas is %d, want the 2 that the Deployment has", got)
+	}
+}
+
+// TestAForeignDeploymentIsNotCounted: its pods are not the Gateway's, whatever its label says.
+func TestAForeignDeploymentIsNotCounted(t *testing.T) {
+	foreign := metav1.ObjectMeta{Namespace: "web", Name: "shop-gateway", Labels: map[string]string{"app.example.com/gateway": "shop"}}
+	f := newFixture(t, newGateway(), newService("api", 8080), &corev1.ServiceAccount{ObjectMeta: foreign},
+		&k8sappsv1.Deployment{ObjectMeta: foreign, Status: k8sappsv1.DeploymentStatus{Replicas: 7}})
+	f.catchUp()
+	if _, err := f.sync(); !errors.As(err, new(*children.NotOwnedError)) {
+		t.Errorf("got the error %v, want that the ServiceAccount is someone else's", err)
+	}
+	if got := f.gateway().Status.Replicas; got != 0 {
+		t.Errorf("status.replicas is %d, want none of someone else's", got)
 	}
 }
 

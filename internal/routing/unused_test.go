@@ -23,6 +23,7 @@ func TestRefusedBackends(t *testing.T) {
 		"its port is wrong":                  {"{name: shop, port: 443, " + tls + "}", "shop:80 shop:8443"},
 		"it has nothing that is referred to": {"{name: cart, port: 443, " + tls + "}", ""},
 		"a TCP route may be meant":           {"{name: bd, port: 5432, " + tls + "}", "db:5432"},
+		"one fits, twice, and one not":       {"{name: shop, port: 8443, " + tls + "}, {name: bd, port: 5432, " + tls + "}", "db:5432"},
 		"TLS is passed through":              {"{name: vualt, port: 8200, " + tls + "}", ""},
 		"it has no tls":                      {"{name: shpo, port: 8443, proxyProtocol: V2}", ""},
 		"what has an entry is not meant":     {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
