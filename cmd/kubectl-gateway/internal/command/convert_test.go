@@ -98,6 +98,22 @@ var requests = []struct {
 	}},
 	{"settings", "http://settings.example.com/secure", []string{"retries: up to 0"}},
 
+	{"closed", "http://open.example.com/", []string{"Service web port 80"}},
+	{"closed", "http://no-firewall.example.com/", []string{"Service web port 80"}},
+	{"closed", "http://traefik.example.com/", []string{"answer    503"}},
+	{"closed", "http://haproxy.example.com/", []string{"answer    503"}},
+	{"closed", "http://alb.example.com/", []string{"answer    503"}},
+	{"closed", "http://kong.example.com/", []string{"answer    503"}},
+	{"closed", "http://nginx-org.example.com/", []string{"answer    503"}},
+	{"closed", "http://unknown.example.com/", []string{"answer    503"}},
+	{"closed", "http://snippet.example.com/", []string{"answer    503"}},
+	{"closed", "http://firewall.example.com/", []string{"answer    503"}},
+	{"closed", "http://server-snippet.example.com/", []string{"answer    503"}},
+	{"closed", "http://server-snippet.example.com/admin", []string{"answer    503"}},
+	{"closed", "http://policy.example.com/", []string{"answer    503"}},
+	{"closed", "http://service.example.com/", []string{"answer    503"}},
+	{"closed", "http://canary.example.com/", []string{"answer    503"}},
+
 	{"listed", "http://listed.example.com/", []string{"Service web port 80"}},
 	{"listed", "http://listed.example.com/internal/x", []string{"answer    503"}},
 	{"listed", "http://listed.example.com/administration", []string{"answer    503"}},
@@ -179,6 +195,13 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 `
 	plain := strings.Replace(ingress, "%s", "use-regex: 'false'", 1)
 	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/8", 1)
+	const policy = "{apiVersion: example.com/v1, kind: AccessPolicy, metadata: {name: p}, spec: {targetRef: {kind: Service, name: a}}}\n"
+	const internal = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: b}
+spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {number: 80}}}}
+`
 	const gateway = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -195,7 +218,15 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		{"something listed", ranges, nil, 3, []string{
 			"default/a Ingress: annotation whitelist-source-range: ", "requests are answered with 503\n", "1 Gateway made of 1 Ingress; not carried over as it was: 1 thing, see above\n", "directResponse:\n",
 		}},
-		{"open", ranges, []string{"--open"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
+		{"open", ranges, []string{"--open", "nginx.ingress.kubernetes.io/whitelist-source-range"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
+		{"open for another reason", ranges, []string{"--open", "nginx.ingress.kubernetes.io/auth-url"}, 3, []string{"requests are answered with 503\n", "directResponse:\n"}},
+		{"closed by a policy", plain + "---\n" + policy, nil, 3, []string{"default/p AccessPolicy: it is for Service default/a, ", "requests are answered with 503\n", "directResponse:\n"}},
+		{"open by the policy's name", plain + "---\n" + policy, []string{"--open", "AccessPolicy/default/p"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
+		{"one class of two", plain + "---" + internal, []string{"--class", "internal"}, 3, []string{
+			"name: ingress\n", "- name: b\n", "1 Gateway made of 1 Ingress; passed over: 1 Ingress; ",
+		}},
+		{"two classes", plain + "---" + internal, nil, 3, []string{"name: ingress\n", "name: ingress-internal\n", "2 Gateways made of 2 Ingresses; "}},
+		{"no such class", plain, []string{"--class", "internal"}, 1, []string{"there is neither an Ingress of class internal nor a Gateway of the Gateway API in -"}},
 		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
 		{"a List", plain + "---" + gateway, []string{"-o", "json", "--name", "web"}, 0, []string{`"kind": "List"`}},
 		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},

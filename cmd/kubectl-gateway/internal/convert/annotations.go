@@ -97,16 +97,16 @@ var annotations = map[string]annotation{
 	"auth-":                  closing("nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
 	"enable-global-auth":     listed("there is no global authentication to opt out of"),
-	"enable-modsecurity":     listed(noFirewall, "false"),
-	"enable-owasp-":          listed(noFirewall, "false"),
-	"modsecurity-":           listed(noFirewall),
+	"enable-modsecurity":     closing(noFirewall, "false"),
+	"enable-owasp-":          closing(noFirewall, "false"),
+	"modsecurity-":           closing(noFirewall),
+	"configuration-snippet":  closing(noSnippets),
+	"server-snippet":         closing(noSnippets), // as auth-tls-secret
 
 	// What HAProxy has another way, or not at all.
 	"ssl-passthrough":           listed("TLS ends at the Gateway: make a listener of protocol TLS, with a port of its own, and a tlsRoute for the host", "false"),
 	"ssl-ciphers":               listed("see tls.cipherProfile of the listener"),
 	"ssl-prefer-server-ciphers": listed("clients choose among the suites of tls.cipherProfile", "false"),
-	"configuration-snippet":     listed(noSnippets),
-	"server-snippet":            listed(noSnippets),
 	"stream-snippet":            listed(noSnippets),
 	"mirror-":                   listed("requests are not mirrored"),
 	"client-body-buffer-size":   listed(noBuffers),

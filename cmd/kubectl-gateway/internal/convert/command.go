@@ -15,12 +15,13 @@ import (
 const long = `Make Gateways of Ingresses (networking.k8s.io/v1, as ingress-nginx reads them) and of the Gateway API's Gateways with their
 HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes and BackendTLSPolicies. No cluster is needed.
 
-The Gateways are printed, one for the Ingresses of a namespace and one for each Gateway. What is not carried over, or
+The Gateways are printed: one for the Ingresses of a namespace and class, and one for each Gateway. What is not carried over, or
 differently, is listed on standard error, a line each; the answer no (3) is that there is such a line. Services are asked for
 the numbers of their ports and their appProtocol, so give them too. Other objects are passed over.
 
-Rules whose access control is not carried over (passwords, external authentication, address ranges) answer 503 instead of
-letting everybody in, unless --open is given.`
+What may keep clients out and is not carried over closes the rules: they answer 503. That is any annotation of ingress-nginx about
+access, any of another controller, and any policy of any kind for a route, Gateway, Service or Ingress. --open names what may be
+lost: an annotation with its prefix, or KIND/NAMESPACE/NAME.`
 
 const examples = `  kubectl gateway convert -f ingresses.yaml > gateways.yaml
   kubectl get ingresses,services -A -o yaml | kubectl gateway convert -f - > gateways.yaml
@@ -31,7 +32,8 @@ type command struct {
 	files  cli.Files
 	name   string
 	output string
-	open   bool
+	class  string
+	open   []string
 }
 
 // NewCommand returns the command.
@@ -43,9 +45,10 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return c.run() },
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the objects, - for standard input")
-	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateways that take the Ingresses of a namespace")
+	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateways for Ingresses, to which the class is added, if there is one and --class does not name it")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "yaml", "json or yaml")
-	cmd.Flags().BoolVar(&c.open, "open", false, "let requests through whose access control is not carried over")
+	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
+	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, or KIND/NAMESPACE/NAME of a policy")
 	return cmd
 }
 
@@ -67,7 +70,7 @@ func (c *command) run() error {
 	if err != nil {
 		namespace = metav1.NamespaceDefault
 	}
-	result, err := Convert(Input{Documents: documents, Namespace: namespace, Name: c.name, Open: c.open})
+	result, err := Convert(Input{Documents: documents, Namespace: namespace, Name: c.name, Class: c.class, Open: c.open})
 	if err != nil {
 		return err
 	}
@@ -79,7 +82,11 @@ func (c *command) print(result *Result) error {
 		_, _ = fmt.Fprintln(c.ErrOut, note)
 	}
 	if len(result.Gateways) == 0 && len(result.Notes) == 0 {
-		return fmt.Errorf("there is neither an Ingress nor a Gateway of the Gateway API in %s", strings.Join(c.files.Paths, ", "))
+		ingress := "an Ingress"
+		if c.class != "" {
+			ingress += " of class " + c.class
+		}
+		return fmt.Errorf("there is neither %s nor a Gateway of the Gateway API in %s", ingress, strings.Join(c.files.Paths, ", "))
 	}
 	content, err := encode(result.Gateways, c.output)
 	if err != nil {

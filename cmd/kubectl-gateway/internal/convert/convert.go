@@ -27,8 +27,10 @@ type Input struct {
 	Namespace string
 	// Name is that of the Gateway which takes the Ingresses of a namespace.
 	Name string
-	// Open lets rules take requests whose access control is not carried over.
-	Open bool
+	// Class is that of the Ingresses to convert; "": those of all classes.
+	Class string
+	// Open names what may be lost though it may keep clients out: annotations, and objects as KIND/NAMESPACE/NAME.
+	Open []string
 }
 
 // Result is what it was converted to.
@@ -42,7 +44,10 @@ type Result struct {
 
 // objects are what is converted, and what that refers to. All are in a namespace.
 type objects struct {
+	closings
 	ingresses []*networkingv1.Ingress
+	// defaultClass is that of Ingresses which name none, "" if it is not in the input.
+	defaultClass string
 
 	// gateways and what is below are the Gateway API's, of any version that v1 has all fields of.
 	gateways   []*gatewayv1.Gateway
@@ -81,12 +86,13 @@ func (o *objects) protocolProblem(service types.NamespacedName, number int32, tl
 
 // Convert returns the Gateways in place of the Ingresses and of the Gateway API's Gateways and routes.
 func Convert(in Input) (*Result, error) {
-	r := newReader(in.Namespace)
+	r := newReader(in)
 	for _, document := range in.Documents {
 		if err := r.read(document); err != nil {
 			return nil, err
 		}
 	}
+	r.chooseClass(in.Class)
 	ingresses := fromIngresses(&r.objects, in, r.notes)
 	gateways := append(ingresses, fromGatewayAPI(&r.objects, r.notes)...)
 	seen := map[string]int{}

@@ -19,14 +19,18 @@ import (
 type reader struct {
 	objects
 	*notes
-	namespace             string
+	namespace string
+	// documents are all that there are.
+	documents             []cli.Document
 	converted, passedOver map[string]int
 }
 
-func newReader(namespace string) *reader {
+func newReader(in Input) *reader {
 	return &reader{
-		objects: objects{services: map[types.NamespacedName]*corev1.Service{}}, notes: &notes{},
-		namespace: namespace, converted: map[string]int{}, passedOver: map[string]int{},
+		objects: objects{
+			closings: closings{open: in.Open, closed: map[target]bool{}}, services: map[types.NamespacedName]*corev1.Service{},
+		},
+		notes: &notes{}, namespace: in.Namespace, documents: in.Documents, converted: map[string]int{}, passedOver: map[string]int{},
 	}
 }
 
@@ -38,6 +42,11 @@ func (r *reader) read(document cli.Document) error {
 			return r.passOver(document, fmt.Sprintf("%s is not read: convert it to %s first", kind.GroupVersion(), networkingv1.SchemeGroupVersion))
 		}
 		return readInto(r, document, &r.ingresses)
+	case schema.GroupKind{Group: networkingv1.GroupName, Kind: "IngressClass"}:
+		if document.Object.GetAnnotations()[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			r.defaultClass = document.Object.GetName()
+		}
+		return r.passOver(document, "")
 	case gatewayKind("Gateway"):
 		return readInto(r, document, &r.gateways)
 	case gatewayKind("HTTPRoute"):
@@ -55,11 +64,8 @@ func (r *reader) read(document cli.Document) error {
 	case gatewayKind("GatewayClass"), gatewayKind("ReferenceGrant"):
 		return r.passOver(document, "")
 	}
-	switch {
-	case document.Object.GroupVersionKind().Group == gatewayv1.GroupName:
+	if !r.closeByPolicy(document) && document.Object.GroupVersionKind().Group == gatewayv1.GroupName {
 		return r.passOver(document, "objects of this kind are not carried over")
-	case isPolicy(document.Object.Object):
-		return r.passOver(document, "it is for an object of the Gateway API, and is not carried over: what it does has to be done in another way")
 	}
 	return r.passOver(document, "")
 }
@@ -83,6 +89,9 @@ func readInto[T any](r *reader, document cli.Document, into *[]*T) error {
 	if err != nil {
 		return err
 	}
+	if document.Object.GetKind() != "Ingress" { // whose annotations are read as ingress-nginx reads them
+		r.closeByAnnotations(document)
+	}
 	for _, field := range unknown {
 		r.note(documentName(document), "%v: it is not carried over", field)
 	}
@@ -96,6 +105,7 @@ func (r *reader) readService(document cli.Document) error {
 	if err != nil {
 		return err
 	}
+	r.closeByAnnotations(document)
 	r.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
 	return r.passOver(document, "")
 }

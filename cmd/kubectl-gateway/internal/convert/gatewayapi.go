@@ -19,6 +19,7 @@ func fromGatewayAPI(o *objects, n *notes) []*appv1.Gateway {
 	routes := apiRoutes(o, n)
 	oldestFirst(o.policies)
 	used := map[*gatewayv1.BackendTLSPolicy]bool{}
+	closeByNames(o, n)
 	var gateways []*appv1.Gateway
 	for _, source := range o.gateways {
 		c := newGatewayConverter(o, n, source)
@@ -40,7 +41,7 @@ func fromGatewayAPI(o *objects, n *notes) []*appv1.Gateway {
 	for _, policy := range o.policies {
 		at := newPlace(n, policy, "BackendTLSPolicy")
 		at.noteAnnotations(policy)
-		if !used[policy] {
+		if !used[policy] && !o.isClosed("BackendTLSPolicy", policy.Namespace, policy.Name) {
 			at.note("it is not carried over: no route here sends requests to its Services, or another policy is for them")
 		}
 	}
@@ -86,6 +87,7 @@ func (p place) whole() place { return place{notes: p.notes, object: p.object} }
 func (p place) noteAnnotations(object metav1.Object) {
 	for _, name := range slices.Sorted(maps.Keys(object.GetAnnotations())) {
 		switch {
+		case isController(name): // see closeByAnnotations
 		case strings.HasPrefix(name, "cert-manager.io/"):
 			p.note("annotation %s: cert-manager makes no certificate for it any more: make a Certificate for the Secret", name)
 		case !strings.HasPrefix(name, "kubectl.kubernetes.io/"):
@@ -100,6 +102,8 @@ type gatewayConverter struct {
 	place
 	source  *gatewayv1.Gateway
 	gateway *appv1.Gateway
+	// closed says that the Gateway is.
+	closed bool
 	// sources are what the Gateway's listeners are made of.
 	sources    []*gatewayv1.Listener
 	routeNames names
@@ -112,6 +116,7 @@ func newGatewayConverter(o *objects, n *notes, source *gatewayv1.Gateway) *gatew
 		c.note("it becomes Gateway %s, as the Service made for it is named after it", name)
 	}
 	c.gateway = newGateway(source.Namespace, name)
+	c.closed = o.isClosed("Gateway", source.Namespace, source.Name) || o.isClosed("GatewayClass", "", string(source.Spec.GatewayClassName))
 	return c
 }
 

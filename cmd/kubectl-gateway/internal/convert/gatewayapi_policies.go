@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -43,7 +42,8 @@ func (c *gatewayConverter) policyFor(service string, port int32) *gatewayv1.Back
 			continue
 		}
 		for _, target := range policy.Spec.TargetRefs {
-			if target.Group != corev1.GroupName || target.Kind != "Service" || string(target.Name) != service {
+			// The group is "", but "core" cannot mean anything else.
+			if target.Group != corev1.GroupName && target.Group != "core" || target.Kind != "Service" || string(target.Name) != service {
 				continue
 			}
 			switch {
@@ -76,9 +76,6 @@ func (c *gatewayConverter) backendTLS(at place, policy *gatewayv1.BackendTLSPoli
 	if wellKnown := or(validation.WellKnownCACertificates, ""); wellKnown != "" {
 		at.note("wellKnownCACertificates %s is not carried over: there are no certificates but those of ConfigMaps", wellKnown)
 	}
-	if len(validation.SubjectAltNames) > 0 {
-		at.note("subjectAltNames are not carried over: the certificate has to be for %s", validation.Hostname)
-	}
 	for _, option := range slices.Sorted(maps.Keys(policy.Spec.Options)) {
 		at.note("options %s is not carried over", option)
 	}
@@ -101,13 +98,22 @@ func (c *gatewayConverter) noteConnections(at place, service string, port int32)
 	}
 }
 
-// isPolicy says whether an object of any kind is for one of the Gateway API, as the policies of its implementations are: these change
-// what becomes of requests.
-func isPolicy(object map[string]any) bool {
-	targets, _, _ := unstructured.NestedSlice(object, "spec", "targetRefs")
-	target, _, _ := unstructured.NestedMap(object, "spec", "targetRef")
-	return slices.ContainsFunc(append(targets, target), func(target any) bool {
-		fields, _ := target.(map[string]any)
-		return fields["group"] == gatewayv1.GroupName
-	})
+// closeByNames closes the BackendTLSPolicies that want certificates for other names than the hostname: here, they have to be for
+// that. A policy with the hostname among its names is only stricter here.
+func closeByNames(o *objects, n *notes) {
+	for _, policy := range o.policies {
+		at, validation := newPlace(n, policy, "BackendTLSPolicy"), &policy.Spec.Validation
+		isHostname := func(name gatewayv1.SubjectAltName) bool {
+			return name.Type == gatewayv1.HostnameSubjectAltNameType && string(name.Hostname) == string(validation.Hostname)
+		}
+		others := slices.DeleteFunc(slices.Clone(validation.SubjectAltNames), isHostname)
+		switch {
+		case len(others) == 0:
+		case len(others) < len(validation.SubjectAltNames):
+			at.note("subjectAltNames: of these, the certificate has to be for %s", validation.Hostname)
+		default:
+			then := o.close(flagName("BackendTLSPolicy", policy), target{"BackendTLSPolicy", policy.Namespace, policy.Name})
+			at.note("subjectAltNames are not carried over: certificates have to be for the hostname, %s; %s", validation.Hostname, then)
+		}
+	}
 }

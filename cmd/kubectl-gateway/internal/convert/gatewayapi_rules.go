@@ -18,8 +18,12 @@ func (c *gatewayConverter) rules(route *apiRoute) []appv1.RouteRule {
 	if route.kind == "TLSRoute" || route.kind == "TCPRoute" {
 		return nil
 	}
-	if len(route.rules) == 0 {
+	closed := c.closed || c.isClosed(route.kind, route.GetNamespace(), route.GetName())
+	if len(route.rules) == 0 && !closed {
 		return []appv1.RouteRule{{}}
+	}
+	if len(route.rules) == 0 {
+		return []appv1.RouteRule{{Filters: []appv1.RouteFilter{directResponse(503)}}}
 	}
 	var rules []appv1.RouteRule
 	for i := range route.rules {
@@ -29,6 +33,11 @@ func (c *gatewayConverter) rules(route *apiRoute) []appv1.RouteRule {
 			continue
 		}
 		rule := appv1.RouteRule{Matches: matches}
+		if closed || c.closesRule(source.BackendRefs) {
+			rule.Filters = []appv1.RouteFilter{directResponse(503)}
+			rules = append(rules, rule)
+			continue
+		}
 		var pass bool
 		rule.Filters, pass = ourFilters(at, source.Filters, "requests are answered with 500")
 		if pass {
@@ -41,6 +50,20 @@ func (c *gatewayConverter) rules(route *apiRoute) []appv1.RouteRule {
 		rules = append(rules, rule)
 	}
 	return rules
+}
+
+// closesRule says whether one of the backends is closed. A share of the requests would tell nobody.
+func (c *gatewayConverter) closesRule(refs []gatewayv1.HTTPBackendRef) bool {
+	return slices.ContainsFunc(refs, func(ref gatewayv1.HTTPBackendRef) bool { return c.closesBackend(&ref.BackendRef) })
+}
+
+// closesBackend says whether a Service is closed, or the policy for its port.
+func (c *gatewayConverter) closesBackend(ref *gatewayv1.BackendRef) bool {
+	if c.isClosed("Service", c.source.Namespace, string(ref.Name)) {
+		return true
+	}
+	policy := c.policyFor(string(ref.Name), or(ref.Port, 0))
+	return policy != nil && c.isClosed("BackendTLSPolicy", policy.Namespace, policy.Name)
 }
 
 // ourMatches leaves out the matches that there cannot be.
@@ -138,7 +161,13 @@ func (c *gatewayConverter) backendRefs(at place, route *apiRoute, sources []gate
 // connections returns where the connections of a route go.
 func (c *gatewayConverter) connections(route *apiRoute) []appv1.ConnectionRule {
 	var refs []appv1.ConnectionBackendRef
+	if c.closed || c.isClosed(route.kind, route.GetNamespace(), route.GetName()) {
+		return nil
+	}
 	for i, source := range route.backends {
+		if c.closesBackend(&source) {
+			continue
+		}
 		if port, ok := c.servicePort(route.at("rules[0]").at("backendRefs[%d]", i), route, source); ok {
 			refs = append(refs, appv1.ConnectionBackendRef{Name: string(source.Name), Port: port, Weight: source.Weight})
 		}

@@ -19,59 +19,77 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
+// apiRequests are made to the Gateways made of the golden files.
+var apiRequests = []struct {
+	file, gateway string
+	request       routing.Request
+	// want are route, number of the rule and Services, or what is answered.
+	want string
+}{
+	{"shop", "shop", request(80, "GET", "any.example.org", "/x"), "to-https 0 redirect 301 https"},
+	{"shop", "shop", request(443, "GET", "shop.example.com", "/"), "older-by-a-month 0 first"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/"), "shop 4 web"},
+	{"shop", "shop", request(443, "GET", "shop.example.org", "/"), ""},
+	{"shop", "shop", request(8443, "GET", "shop.example.com", "/"), "shop 4 web"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/api/v1"), "shop 0 api api-canary"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/apis"), "shop 4 web"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart"), "shop 1 cart"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart/1"), "shop 4 web"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart/1?a=b&currency=%E2%82%AC+uro", "X-Version: 2"), "shop 1 cart"},
+	{"shop", "shop", request(443, "POST", "www.shop.example.com", "/order"), "shop 2 orders"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/order"), "shop 4 web"},
+	{"shop", "shop", request(443, "GET", "www.shop.example.com", "/old"), "shop 3 redirect 302 new.example.com /new"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Carts/Add"), "orders 0 orders"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Orders/Place"), "orders 3 plain secure"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Orders/Place", "X-Stage: test", "X-User: 17"), "orders 0 orders"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Check"), "orders 1 health"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/grpc.health.v1.Health/Watch"), "orders 1 health"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Other", "X-Health: 1"), "orders 1 health"},
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Other"), "orders 3 plain secure"},
+	// Not what the Gateway API says, which is noted.
+	{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Carts/Check"), "orders 1 health"},
+	{"protocols", "mixed", request(443, "", "one.db.example.com", "/"), "databases 0 one two"},
+	{"protocols", "mixed", request(443, "", "a.two.db.example.com", "/"), "databases 0 one two"},
+	{"protocols", "mixed", request(443, "", "three.db.example.com", "/"), ""},
+	{"protocols", "mixed", request(5432, "", "", "/"), "postgres 0 postgres"},
+	{"protocols", "mixed", request(6379, "", "", "/"), ""},
+	{"attachment", "edge", request(80, "GET", "app.example.com", "/"), "own 0 own"},
+	{"attachment", "edge", request(81, "GET", "app.example.com", "/"), "app 1 own"},
+	{"attachment", "edge", request(81, "GET", "app.example.com", "/old"), "app 0 redirect 302 /new"},
+	{"attachment", "edge", request(81, "GET", "app.example.com", "/team/x"), "app 2 500"},
+	{"attachment", "edge", request(83, "GET", "app.example.com", "/"), ""},
+	{"attachment", "edge", request(84, "GET", "app.example.com", "/"), ""},
+	{"attachment", "edge", request(85, "GET", "one.example.com", "/"), "named 0 named"},
+	{"attachment", "edge", request(85, "GET", "two.example.com", "/"), "own 0 own"},
+	{"attachment", "gateway-second-edge", request(80, "GET", "app.example.com", "/"), "own 0 own"},
+	{"closed", "edge", request(80, "GET", "open.example.com", "/"), "open 0 web"},
+	{"closed", "edge", request(80, "GET", "jwt.example.com", "/"), "jwt 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "no-rules.example.com", "/"), "no-rules 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "labelled.example.com", "/"), "labelled 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "kuadrant.example.com", "/"), "kuadrant 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "annotated.example.com", "/"), "annotated 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "guarded-service.example.com", "/"), "guarded-service 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "annotated-service.example.com", "/"), "annotated-service 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "names.example.com", "/"), "names 0 answer 503"},
+	{"closed", "edge", request(80, "GET", "names-ok.example.com", "/"), "names-ok 0 names-ok over TLS"},
+	{"closed", "edge", request(80, "GET", "core.example.com", "/"), "core 0 core over TLS"},
+	{"closed", "edge", request(5432, "", "", "/"), ""},
+	{"closed", "whole", request(80, "GET", "on-whole.example.com", "/"), "on-whole 0 answer 503"},
+	{"closed", "of-class", request(80, "GET", "on-class.example.com", "/"), "on-class 0 answer 503"},
+	{"closed", "mesh", request(80, "GET", "any.example.com", "/"), "istio 0 answer 503"},
+	{"listed", "edge", request(80, "GET", "matches.example.com", "/a1"), "matches 0 web"},
+	{"listed", "edge", request(80, "GET", "matches.example.com", "/a"), "matches 0 500"},
+	{"listed", "edge", request(80, "CONNECT", "matches.example.com", "/"), "matches 0 500"},
+	{"listed", "edge", request(80, "GET", "filters.example.com", "/extension"), "filters 1 500"},
+	{"listed", "edge", request(80, "GET", "filters.example.com", "/auth"), "filters 2 500"},
+	{"listed", "edge", request(80, "GET", "filters.example.com", "/rewrite"), "filters 5 500"},
+	{"listed", "edge", request(80, "GET", "backends.example.com", "/left-out"), "backends 0 web web"},
+	{"listed", "edge", request(80, "GET", "backends.example.com", "/none-left"), "backends 1 500"},
+}
+
 // TestGatewayAPIRequests asks the Gateways made of the golden files what becomes of requests, which is what the Gateway API says.
 func TestGatewayAPIRequests(t *testing.T) {
-	for _, test := range []struct {
-		file, gateway string
-		request       routing.Request
-		// want are route, number of the rule and Services, or what is answered.
-		want string
-	}{
-		{"shop", "shop", request(80, "GET", "any.example.org", "/x"), "to-https 0 redirect 301 https"},
-		{"shop", "shop", request(443, "GET", "shop.example.com", "/"), "older-by-a-month 0 first"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/"), "shop 4 web"},
-		{"shop", "shop", request(443, "GET", "shop.example.org", "/"), ""},
-		{"shop", "shop", request(8443, "GET", "shop.example.com", "/"), "shop 4 web"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/api/v1"), "shop 0 api api-canary"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/apis"), "shop 4 web"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart"), "shop 1 cart"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart/1"), "shop 4 web"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/cart/1?a=b&currency=%E2%82%AC+uro", "X-Version: 2"), "shop 1 cart"},
-		{"shop", "shop", request(443, "POST", "www.shop.example.com", "/order"), "shop 2 orders"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/order"), "shop 4 web"},
-		{"shop", "shop", request(443, "GET", "www.shop.example.com", "/old"), "shop 3 redirect 302 new.example.com /new"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Carts/Add"), "orders 0 orders"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Orders/Place"), "orders 3 plain secure"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Orders/Place", "X-Stage: test", "X-User: 17"), "orders 0 orders"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Check"), "orders 1 health"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/grpc.health.v1.Health/Watch"), "orders 1 health"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Other", "X-Health: 1"), "orders 1 health"},
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/any.Thing/Other"), "orders 3 plain secure"},
-		// Not what the Gateway API says, which is noted.
-		{"protocols", "mixed", request(80, "POST", "grpc.example.com", "/shop.Carts/Check"), "orders 1 health"},
-		{"protocols", "mixed", request(443, "", "one.db.example.com", "/"), "databases 0 one two"},
-		{"protocols", "mixed", request(443, "", "a.two.db.example.com", "/"), "databases 0 one two"},
-		{"protocols", "mixed", request(443, "", "three.db.example.com", "/"), ""},
-		{"protocols", "mixed", request(5432, "", "", "/"), "postgres 0 postgres"},
-		{"protocols", "mixed", request(6379, "", "", "/"), ""},
-		{"attachment", "edge", request(80, "GET", "app.example.com", "/"), "own 0 own"},
-		{"attachment", "edge", request(81, "GET", "app.example.com", "/"), "app 1 own"},
-		{"attachment", "edge", request(81, "GET", "app.example.com", "/old"), "app 0 redirect 302 /new"},
-		{"attachment", "edge", request(81, "GET", "app.example.com", "/team/x"), "app 2 500"},
-		{"attachment", "edge", request(83, "GET", "app.example.com", "/"), ""},
-		{"attachment", "edge", request(84, "GET", "app.example.com", "/"), ""},
-		{"attachment", "edge", request(85, "GET", "one.example.com", "/"), "named 0 named"},
-		{"attachment", "edge", request(85, "GET", "two.example.com", "/"), "own 0 own"},
-		{"attachment", "gateway-second-edge", request(80, "GET", "app.example.com", "/"), "own 0 own"},
-		{"listed", "edge", request(80, "GET", "matches.example.com", "/a1"), "matches 0 web"},
-		{"listed", "edge", request(80, "GET", "matches.example.com", "/a"), "matches 0 500"},
-		{"listed", "edge", request(80, "CONNECT", "matches.example.com", "/"), "matches 0 500"},
-		{"listed", "edge", request(80, "GET", "filters.example.com", "/extension"), "filters 1 500"},
-		{"listed", "edge", request(80, "GET", "filters.example.com", "/auth"), "filters 2 500"},
-		{"listed", "edge", request(80, "GET", "filters.example.com", "/rewrite"), "filters 5 500"},
-		{"listed", "edge", request(80, "GET", "backends.example.com", "/left-out"), "backends 0 web web"},
-		{"listed", "edge", request(80, "GET", "backends.example.com", "/none-left"), "backends 1 500"},
-	} {
+	for _, test := range apiRequests {
 		for _, gateway := range convertFile(t, "testdata/gatewayapi-"+test.file+".in.yaml").Gateways {
 			if gateway.Name != test.gateway {
 				continue
@@ -109,8 +127,13 @@ func outcome(table routing.Table, r routing.Request) string {
 	}
 	for _, target := range match.Rule.Targets {
 		words = append(words, target.Backend.Service)
+		if policy, ok := table.Policies[target.Backend]; ok && policy.TLS != nil && strings.HasPrefix(r.Host, target.Backend.Service+".example") {
+			words = append(words, "over TLS")
+		}
 	}
-	if match.Rule.Redirect == nil && len(match.Rule.Targets) == 0 {
+	if answer := match.Rule.Response; answer != nil {
+		words = append(words, "answer", answer.Status)
+	} else if match.Rule.Redirect == nil && len(match.Rule.Targets) == 0 {
 		words = append(words, 500)
 	}
 	return strings.Join(strings.Fields(fmt.Sprintln(words...)), " ")

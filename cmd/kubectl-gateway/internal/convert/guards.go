@@ -1,52 +1,68 @@
 package convert
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
-// guards are the Ingresses that ask for client certificates, the first for each host. nginx then asks for them on all paths of the
-// host, of whichever Ingress and namespace, and also if it is a canary that says so.
-type guards map[string]*settings
+// guard is an annotation that says for a whole host who may come in, and a host.
+type guard struct{ annotation, host string }
 
-// asksForCertificates says whether nginx asks the clients of an Ingress for certificates: the other auth-tls annotations do not.
-func (s *settings) asksForCertificates() bool { return s.values["auth-tls-secret"] != "" }
+// guards are the Ingresses with guards, the first for each. nginx then goes by it on all paths of the host, of whichever
+// Ingress and namespace.
+type guards map[guard]*settings
 
-func (g guards) add(settings *settings) {
-	if !settings.asksForCertificates() {
-		return
-	}
-	for i := range settings.ingress.Spec.Rules {
-		name := strings.ToLower(settings.ingress.Spec.Rules[i].Host)
-		if _, ok := g[name]; !ok {
-			g[name] = settings
-		}
-	}
+// hostGuards are the annotations of guards, with what can be done about them.
+var hostGuards = map[string]string{"auth-tls-secret": ownListener, "server-snippet": noSnippets}
+
+// guards says whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for certificates.
+func (s *settings) guards(annotation string) bool {
+	return s.values[annotation] != "" && (annotation == "auth-tls-secret" || s.canary == nil)
 }
 
-// guard closes all paths of the hosts for which an Ingress asks for client certificates.
-func (s *site) guard(by guards) {
-	for _, h := range s.hosts {
-		guard, ok := by[h.name]
-		if !ok {
+func (g guards) add(settings *settings) {
+	for _, annotation := range slices.Sorted(maps.Keys(hostGuards)) {
+		if !settings.guards(annotation) {
 			continue
 		}
-		s.addRoot(h)
-		for _, l := range h.locations {
-			l.guard(h, guard)
-			if l.canary != nil {
-				l.canary.guard(h, guard)
+		for i := range settings.ingress.Spec.Rules {
+			key := guard{annotation, strings.ToLower(settings.ingress.Spec.Rules[i].Host)}
+			if _, ok := g[key]; !ok {
+				g[key] = settings
 			}
 		}
 	}
 }
 
-// guard closes a location. An Ingress that asks for certificates itself has a note of that already.
-func (l *location) guard(h *host, guard *settings) {
+// guard closes all paths of the hosts that have guards.
+func (s *site) guard(by guards) {
+	for _, h := range s.hosts {
+		for _, annotation := range slices.Sorted(maps.Keys(hostGuards)) {
+			guard, ok := by[guard{annotation, h.name}]
+			if !ok {
+				continue
+			}
+			s.addRoot(h)
+			for _, l := range h.locations {
+				l.guard(h, annotation, guard)
+				if l.canary != nil {
+					l.canary.guard(h, annotation, guard)
+				}
+			}
+		}
+	}
+}
+
+// guard closes a location. An Ingress that has the annotation itself has a note of that already.
+func (l *location) guard(h *host, annotation string, guard *settings) {
 	own := *l.settings // the Ingress may have other hosts
 	l.settings = &own
-	text := own.close(ownListener)
+	text := own.close(prefix+annotation, hostGuards[annotation])
 	if own.closed { // nginx asks before it redirects
 		own.redirect, own.appRoot = nil, ""
 	}
-	if !own.asksForCertificates() {
-		l.note(l.name(), "%s: nginx asks for client certificates on all its paths, by auth-tls-secret of %s: %s", h, guard.name(), text)
+	if !own.guards(annotation) {
+		l.note(l.name(), "%s: nginx has %s of %s on all its paths: %s", h, annotation, guard.name(), text)
 	}
 }

@@ -33,26 +33,27 @@ spec: {rules: [{host: %[3]s, http: {paths: [{path: /moved, pathType: Prefix, bac
 
 // TestClientCertificatesAreOfTheHost is about an annotation that nginx takes for all paths of a host.
 func TestClientCertificatesAreOfTheHost(t *testing.T) {
-	const secret = prefix + "auth-tls-secret: a/ca"
+	const secretName = prefix + "auth-tls-secret"
+	const secret = secretName + ": a/ca"
 	all503 := []string{"/ 503", "/internal 503", "/ Service other", "/moved 503"}
 	routed := []string{"/ Service guard", "/internal Service beside", "/ Service other", "/moved redirect"}
 	for _, test := range []struct {
 		name, host, annotations string
-		open                    bool
+		open                    []string
 		// noted is how the note about the Ingress beside ends.
 		noted string
 		want  []string
 	}{
-		{"a name", "api.example.com", secret, false, "; until then, requests are answered with 503", all503},
-		{"a wildcard", `"*.example.com"`, secret, false, "; until then, requests are answered with 503", all503},
-		{"no name", `""`, secret, false, "; until then, requests are answered with 503", all503},
-		{"open", "api.example.com", secret, true, "; requests are let through", routed},
-		{"no Secret", "api.example.com", prefix + `auth-tls-secret: ""`, false, "", slices.Concat([]string{"/ 503"}, routed[1:])},
-		{"ranges", "api.example.com", prefix + "whitelist-source-range: 10.0.0.0/8", false, "", slices.Concat([]string{"/ 503"}, routed[1:])},
+		{"a name", "api.example.com", secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
+		{"a wildcard", `"*.example.com"`, secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
+		{"no name", `""`, secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
+		{"open", "api.example.com", secret, []string{secretName}, "; requests are let through", routed},
+		{"no Secret", "api.example.com", prefix + `auth-tls-secret: ""`, nil, "", slices.Concat([]string{"/ 503"}, routed[1:])},
+		{"ranges", "api.example.com", prefix + "whitelist-source-range: 10.0.0.0/8", nil, "", slices.Concat([]string{"/ 503"}, routed[1:])},
 	} {
 		for _, days := range [][2]int{{1, 2}, {2, 1}} { // the guard is the older one, or the younger one
 			t.Run(fmt.Sprint(test.name, days), func(t *testing.T) {
-				result := convertText(t, fmt.Sprintf(guarded, days[0], test.annotations, test.host, days[1]), test.open)
+				result := convertText(t, fmt.Sprintf(guarded, days[0], test.annotations, test.host, days[1]), test.open...)
 				got := answers(result)
 				slices.Sort(got)
 				if want := slices.Sorted(slices.Values(test.want)); !slices.Equal(got, want) {
@@ -72,7 +73,7 @@ func TestClientCertificatesAreOfTheHost(t *testing.T) {
 }
 
 // convertText converts the objects of a text.
-func convertText(t *testing.T, text string, open bool) *Result {
+func convertText(t *testing.T, text string, open ...string) *Result {
 	t.Helper()
 	documents, err := cli.Files{Paths: []string{"-"}}.Read(strings.NewReader(text))
 	if err != nil {

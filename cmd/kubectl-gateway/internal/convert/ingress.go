@@ -13,39 +13,80 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// fromIngresses returns a Gateway for the Ingresses of each namespace, read as ingress-nginx reads them: the oldest first, which
-// wins where two say something else of the same path.
+// classOf returns the class of an Ingress, "" if that is not known.
+func (o *objects) classOf(ingress *networkingv1.Ingress) string {
+	return cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"], o.defaultClass)
+}
+
+// chooseClass passes over the Ingresses of other classes than the one that is given, if one is.
+func (r *reader) chooseClass(class string) {
+	r.ingresses = slices.DeleteFunc(r.ingresses, func(ingress *networkingv1.Ingress) bool {
+		other := class != "" && r.classOf(ingress) != class
+		if other {
+			r.converted["Ingress"]--
+			r.passedOver["Ingress"]++
+		}
+		return other
+	})
+	if r.converted["Ingress"] == 0 {
+		delete(r.converted, "Ingress")
+	}
+}
+
+// home is where Ingresses share a Gateway. Other classes have other addresses: what is internal must not answer in public.
+type home struct{ namespace, class string }
+
+func (h home) compare(other home) int {
+	return cmp.Or(strings.Compare(h.namespace, other.namespace), strings.Compare(h.class, other.class))
+}
+
+// gatewayName is that of the Gateway, with the class if that is not the one that was asked for.
+func (h home) gatewayName(options Input) string {
+	if h.class == "" || options.Class != "" {
+		return options.Name
+	}
+	return gatewayName(options.Name + "-" + h.class)
+}
+
+// fromIngresses returns a Gateway for the Ingresses of each namespace and class, read as ingress-nginx reads them: the oldest first,
+// which wins where two say something else of the same path.
 func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
 	ingresses := slices.Clone(in.ingresses)
 	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int { return cmp.Or(compareAge(a, b), compareNames(b, a)) })
-	sites, guards := map[string]*site{}, guards{}
+	sites, classes := map[home]*site{}, map[string]guards{}
 	for _, canaries := range []bool{false, true} {
 		for _, ingress := range ingresses {
 			if isCanary(ingress) != canaries {
 				continue
 			}
-			s, ok := sites[ingress.Namespace]
+			at := home{ingress.Namespace, in.classOf(ingress)}
+			s, ok := sites[at]
 			if !ok {
 				s = newSite(in, ingress.Namespace, n)
-				sites[ingress.Namespace] = s
+				sites[at] = s
 			}
-			settings := readSettings(ingress, options.Open, n)
+			if classes[at.class] == nil {
+				classes[at.class] = guards{}
+			}
+			settings := readSettings(ingress, &in.closings, n)
 			s.add(settings)
-			guards.add(settings)
+			classes[at.class].add(settings)
 		}
 	}
 	var gateways []*appv1.Gateway
-	homes := map[string]string{}
-	for _, namespace := range slices.Sorted(maps.Keys(sites)) {
-		s := sites[namespace]
-		s.guard(guards)
-		gateways = append(gateways, s.gateway(options.Name))
+	taken := map[string]string{}
+	for _, at := range slices.SortedFunc(maps.Keys(sites), home.compare) {
+		s := sites[at]
+		s.guard(classes[at.class])
+		s.closeServices()
+		gateway := s.gateway(at.gatewayName(options))
+		gateways = append(gateways, gateway)
 		for _, h := range s.hosts {
-			if other, ok := homes[h.name]; ok {
-				n.note(namespace+"/"+options.Name+" Gateway", "%s is a host of namespace %s too: each namespace has a Gateway with an address of its own, and a host has one address: "+
-					"move these Ingresses into one namespace, with their Services", h, other)
+			if other, ok := taken[h.name]; ok {
+				n.note(objectName(gateway)+" Gateway", "%s is a host of Gateway %s too: each Gateway has an address of its own, and a host has one address: "+
+					"move these Ingresses into one namespace and class, with their Services", h, other)
 			}
-			homes[h.name] = namespace
+			taken[h.name] = objectName(gateway)
 		}
 	}
 	return gateways
@@ -98,7 +139,7 @@ func (l *location) equals(other *location) bool {
 // add adds what an Ingress says. Canaries come last.
 func (s *site) add(settings *settings) {
 	ingress := settings.ingress
-	if class := cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"], "nginx"); class != "nginx" {
+	if class := cmp.Or(s.in.classOf(ingress), "nginx"); class != "nginx" {
 		settings.note(settings.name(), "it is of class %s: it is read as ingress-nginx reads Ingresses", class)
 	}
 	if ingress.Spec.DefaultBackend != nil && (len(ingress.Spec.Rules) == 0 || settings.canary != nil) {
@@ -290,5 +331,22 @@ func (s *site) addBackend(l *location, backend appv1.Backend) {
 		s.backends = append(s.backends, backend)
 	case !reflect.DeepEqual(s.backends[i], backend):
 		l.note(l.name(), "Service %s: another Ingress was the first to say how to talk to it: a Service has one way here", backend.Name)
+	}
+}
+
+// closeServices closes the locations of Services that are closed.
+func (s *site) closeServices() {
+	isClosed := func(l *location) bool {
+		return l != nil && l.backend.Service != nil && s.in.isClosed("Service", s.namespace, l.backend.Service.Name)
+	}
+	for _, h := range s.hosts {
+		s.addRoot(h)
+		for _, l := range h.locations {
+			if isClosed(l) || isClosed(l.canary) || l.canary != nil && l.canary.closed {
+				own := *l.settings // the Ingress may have other paths
+				own.closed = true
+				l.settings = &own
+			}
+		}
 	}
 }

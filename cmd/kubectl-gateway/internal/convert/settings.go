@@ -14,10 +14,13 @@ import (
 // settings is what the annotations of an Ingress say.
 type settings struct {
 	*notes
+	*closings
 	ingress *networkingv1.Ingress
-	open    bool
 	// values are ingress-nginx's annotations, without the prefix.
 	values map[string]string
+
+	// annotation is the one which is being carried over.
+	annotation string
 
 	// rule is what every rule of the Ingress has beside matches and backendRefs.
 	rule appv1.RouteRule
@@ -41,8 +44,9 @@ type settings struct {
 }
 
 // readSettings returns what the annotations of an Ingress say.
-func readSettings(ingress *networkingv1.Ingress, open bool, n *notes) *settings {
-	s := &settings{notes: n, ingress: ingress, open: open, values: map[string]string{}}
+func readSettings(ingress *networkingv1.Ingress, c *closings, n *notes) *settings {
+	s := &settings{notes: n, closings: c, ingress: ingress, values: map[string]string{}}
+	s.closed = c.isClosed("Ingress", ingress.Namespace, ingress.Name)
 	for name, value := range ingress.Annotations {
 		if short, ok := strings.CutPrefix(name, prefix); ok {
 			s.values[short] = value
@@ -63,15 +67,19 @@ func readSettings(ingress *networkingv1.Ingress, open bool, n *notes) *settings 
 // carry carries an annotation over, and returns what is to be noted.
 func (s *settings) carry(name string) string {
 	const unknown = "it is not known, and not carried over"
+	s.annotation = name
 	short, ok := strings.CutPrefix(name, prefix)
 	if !ok {
 		text, ok := find(otherAnnotations, name)
+		if !ok && isController(name) {
+			return s.close(name, otherController)
+		}
 		return either(ok, text, unknown)
 	}
 	set, ok := find(annotations, short)
 	switch {
 	case !ok:
-		return unknown
+		return s.close(name, unknown)
 	case isCanary(s.ingress) && !slices.Contains(ofCanary, short):
 		return "a canary has that of its main Ingress"
 	}
@@ -120,18 +128,21 @@ func listed(text string, harmless ...string) annotation {
 	}
 }
 
-// closing is for access control that is not carried over.
-func closing(text string) annotation {
-	return func(s *settings, _ string) string { return s.close(text) }
+// closing is for what may keep clients out and is not carried over. One of the harmless values does not.
+func closing(text string, harmless ...string) annotation {
+	return func(s *settings, value string) string {
+		if slices.ContainsFunc(harmless, func(other string) bool { return equalValues(value, other) }) {
+			return ""
+		}
+		return s.close(s.annotation, text)
+	}
 }
 
-// close closes the rules, unless they are to be open, and returns the text with what becomes of requests.
-func (s *settings) close(text string) string {
-	if s.open {
-		return text + "; requests are let through"
-	}
-	s.closed = true
-	return text + "; until then, requests are answered with 503"
+// close closes the rules for an annotation, unless that may be lost, and returns the text with what becomes of requests.
+func (s *settings) close(name, text string) string {
+	then := s.closings.close(name)
+	s.closed = s.closed || !slices.Contains(s.open, name)
+	return text + "; " + then
 }
 
 // part is for an annotation that another one takes in, or the note about it.
