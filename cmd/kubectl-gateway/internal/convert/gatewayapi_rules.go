@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -253,7 +254,23 @@ func ourTimeouts(at place, source *gatewayv1.HTTPRouteTimeouts, retry *appv1.Rou
 	if timeouts == (appv1.RouteTimeouts{}) {
 		return nil
 	}
+	noteAttempts(at, timeouts, retry)
 	return &timeouts
+}
+
+// noteAttempts lists how attempts and their time go together here.
+func noteAttempts(at place, timeouts appv1.RouteTimeouts, retry *appv1.RouteRetry) {
+	request, _ := time.ParseDuration(string(timeouts.Request))
+	attempt, _ := time.ParseDuration(string(timeouts.BackendRequest))
+	attempt = cmp.Or(attempt, request)
+	if retry == nil || attempt == 0 || or(retry.Attempts, 3) == 0 {
+		return
+	}
+	at.note("retry: an attempt that takes %s is answered with 504, and not tried again", attempt)
+	wanted := int64(or(retry.Attempts, 3))
+	if fit := max(int64(request/attempt), 1) - 1; request > 0 && fit < wanted {
+		at.note("retry.attempts: %d becomes %d: no more fit into timeouts.request, %s, if each attempt takes %s", wanted, fit, request, attempt)
+	}
 }
 
 // share returns the time for each of some attempts that have a given time together. Zero is no limit.
