@@ -176,7 +176,7 @@ spec:
 		for i, input := range inputs {
 			converted := clitest.Run(t, input+service, "convert", "-f", "-", "-n", "default")
 			explained := clitest.Run(t, converted.Out+service, "explain", "-f", "-", "http://a.example.com/")
-			note := fmt.Sprintf("requests to port 80 of Service a are answered with 500: it has appProtocol %q, which ", strings.ToLower(protocol))
+			note := fmt.Sprintf("requests to port 80 of Service a are answered with 500: it has appProtocol %q, which ", protocol)
 			if noted := strings.Contains(converted.Err, note); noted != (explained.Code == 3) {
 				t.Errorf("appProtocol %s, input %d: explain says:\n%sand convert:\n%s", protocol, i, explained.Out, converted.Err)
 			}
