@@ -10,9 +10,10 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/testtier"
 )
 
-var tables = flag.Int("tables", 500, "how many random routing tables TestProperty tries")
+var tables = flag.Int("tables", map[bool]int{false: 200, true: 500}[testtier.All], "how many random routing tables TestProperty tries")
 
 // requestsPerTable is how many requests TestProperty sends for every table.
 const requestsPerTable = 40

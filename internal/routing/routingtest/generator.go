@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testtier"
 )
 
 // Generator makes random Gateways and requests out of few names, so that they often meet.
@@ -37,15 +38,12 @@ const (
 	kinds
 )
 
-var seed = flag.Uint64("seed", 0, "the seed of random tables and requests; 0: another every time")
+var seed = flag.Uint64("seed", 0, "the seed of random tables and requests; 0: a fixed one, or with the tag slow another every time")
 
 // New returns a generator with the seed of the flag -seed, which a test that fails names.
 func New(t testing.TB) *Generator {
 	t.Helper()
-	g := &Generator{Seed: *seed}
-	if g.Seed == 0 {
-		g.Seed = rand.Uint64()
-	}
+	g := &Generator{Seed: testtier.Seed(*seed)}
 	g.Rand = rand.New(rand.NewPCG(g.Seed, 0))
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -75,7 +75,7 @@ func (r *run) work(t *testing.T) {
 	paths.CertificateDir = r.certificates.dir
 	for r.admitted.Load() < *count && r.failed.Load() < *failures {
 		n := r.next.Add(1) - 1
-		g := &generator{r: rand.New(rand.NewPCG(uint64(*seed), uint64(n)))}
+		g := &generator{r: rand.New(rand.NewPCG(*seed, uint64(n)))}
 		gateway := g.gateway(r.schema)
 		if err := r.check(t, g, gateway, paths); err != nil {
 			r.failed.Add(1)

@@ -5,15 +5,15 @@ package fuzz
 import (
 	"flag"
 	"testing"
-	"time"
 
+	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
 
 var (
 	server *testenv.Server
 
-	seed  = flag.Int64("seed", 0, "what the random Gateways are made from; 0: the time")
+	seed  = flag.Uint64("seed", 0, "what the random Gateways are made from; 0: a fixed one, or with the tag slow another every time")
 	first = flag.Int64("first", 0, "the number of the first Gateway to make")
 	count = flag.Int64("objects", 2000, "how many Gateways the API server has to admit")
 	// Most failures have the same cause.
@@ -22,8 +22,6 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if *seed == 0 {
-		*seed = time.Now().UnixNano()
-	}
+	*seed = testtier.Seed(*seed)
 	testenv.Main(m, &server, true)
 }
