@@ -24,6 +24,7 @@ import (
 )
 
 func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startAgent()
 	r.eventually("the caches are filled", func() error {
@@ -46,6 +47,7 @@ func TestNothingStartsBeforeThereIsAGateway(t *testing.T) {
 
 // Backends that start with the proxy come while HAProxy reads the disk.
 func TestEndpointsThatComeBeforeHAProxyTakeNoReload(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.createService("api")
 	r.createGateway(r.spec("api"))
@@ -70,6 +72,7 @@ func TestEndpointsThatComeBeforeHAProxyTakeNoReload(t *testing.T) {
 }
 
 func TestARouteEditTakesNoReload(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	before := r.process()
 	spec := r.spec("api")
@@ -85,6 +88,7 @@ func TestARouteEditTakesNoReload(t *testing.T) {
 }
 
 func TestEndpointsChangeUnderLoadWithoutReloadOrFailure(t *testing.T) {
+	t.Parallel()
 	r, one := serving(t)
 	before := r.process()
 	var requests atomic.Int64
@@ -118,6 +122,7 @@ func TestEndpointsChangeUnderLoadWithoutReloadOrFailure(t *testing.T) {
 }
 
 func TestANewServiceTakesNoReload(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	running := r.process()
 	r.createService("shop")
@@ -146,6 +151,7 @@ func TestRetriesForANewServiceTakeAReloadForTheirReason(t *testing.T) {
 }
 
 func TestARefusedConfigurationIsRolledBack(t *testing.T) {
+	t.Parallel()
 	r, one := serving(t)
 	running := r.process()
 	// HAProxy cannot bind a port that somebody else has.
@@ -205,6 +211,7 @@ func TestHAProxyThatWasKilledStartsOnTheNewestState(t *testing.T) {
 }
 
 func TestEndpointsAreOnTheDiskSoon(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	two := newEndpoint(t, "two")
 	r.moveSlice("api", "one", two)
@@ -219,6 +226,7 @@ func TestEndpointsAreOnTheDiskSoon(t *testing.T) {
 }
 
 func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	r.haproxy.Stop()
 	r.stop()
@@ -232,6 +240,7 @@ func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
 
 // An edit while HAProxy cannot start on what is on the disk writes all of it anew, also what is as it was.
 func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	r.haproxy.Stop()
 	r.must(os.WriteFile(filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile), []byte("\x00garbage\n"), 0o600))
@@ -257,6 +266,7 @@ func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
 }
 
 func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	running := r.process()
 	r.stop()
@@ -282,6 +292,7 @@ func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 
 // What is live of one Gateway is not said of the next one of its name.
 func TestANewGatewayOfTheNameIsNotLive(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	r.must(err)
@@ -302,6 +313,7 @@ func TestANewGatewayOfTheNameIsNotLive(t *testing.T) {
 }
 
 func TestANewGatewayOfTheNameThatIsAsTheOldOneIsLive(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	r.deleteGateway()
 	r.createGateway(r.spec("api"), "uid-2")

@@ -72,6 +72,7 @@ func TestMountReaderOfWhatTheKeeperWrites(t *testing.T) {
 
 // Before the keeper has looked at the Secrets for the first time, nothing is known of them: a pod is not ready without.
 func TestTheFirstCertificatesAreAwaited(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	mounts := Mounts{CertificatesDir: dir, Secrets: []string{"shop"}}
 	r := newPassRig(t, 1)
@@ -93,6 +94,7 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 
 // What has to be loaded in any case, as after a restart of the agent, is loaded without the certificates on trial.
 func TestWhatHasToBeLoadedIsNotOnTrial(t *testing.T) {
+	t.Parallel()
 	r := newPassRig(t, 1)
 	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}))
 	r.agent.state.up = true
@@ -119,6 +121,7 @@ func (r *passRig) addHTTPS(pair certtest.Pair) {
 
 // A clock that is ahead makes a certificate expire. Once it is put back, the certificate is.
 func TestACertificateComesBackWithTheClock(t *testing.T) {
+	t.Parallel()
 	r, start := newPassRig(t, 1), time.Now()
 	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}, certtest.Valid(start.Add(-time.Hour), start.Add(time.Hour))))
 	for _, step := range []struct {

@@ -128,6 +128,7 @@ func (r *rig) getSlow(entered chan struct{}) chan error {
 // HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, 50 in 3.4 if nothing is said)
 // ends that worker, requests and all, at the next load that succeeds.
 func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	slow, entered, release := newSlowEndpoint(t)
 	r.moveSlice("api", "one", slow)
@@ -154,6 +155,7 @@ func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 }
 
 func TestAServerThatIsBusyIsDeletedLater(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	slow, entered, release := newSlowEndpoint(t)
 	r.moveSlice("api", "one", slow)
@@ -182,6 +184,7 @@ func TestAServerThatIsBusyIsDeletedLater(t *testing.T) {
 
 // Each try holds all of HAProxy's threads.
 func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
+	t.Parallel()
 	var requests []string
 	answer := "Server still has connections attached to it, cannot remove it.\n"
 	a := &Agent{state: newState(), worker: standIn(t, newRig(t), func(request string) string {
@@ -214,6 +217,7 @@ func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
 
 // TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded: a worker that was only slow does not have it.
 func TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded(t *testing.T) {
+	t.Parallel()
 	r := newPassRig(t, 1)
 	r.agent.pass(t.Context())
 	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)

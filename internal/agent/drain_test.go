@@ -23,6 +23,7 @@ import (
 
 // TestOldWorkersAreBounded: while old workers still have connections, reloads are spaced out, and what needs none goes on.
 func TestOldWorkersAreBounded(t *testing.T) {
+	t.Parallel()
 	r, one := serving(t)
 	var open []net.Conn
 	services := []string{"api"}
@@ -64,6 +65,7 @@ func TestOldWorkersAreBounded(t *testing.T) {
 // TestLiveOnceTheOldWorkerStops: what a reload loads is not said to be live while the worker before may go on as if there were no newer
 // one. Here that one is late to hear of it.
 func TestLiveOnceTheOldWorkerStops(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	unfinished := r.dial()
 	_, err := io.WriteString(unfinished, "GET / HTTP/1.1\r\n")
@@ -102,6 +104,7 @@ func TestLiveThoughTheOldWorkerHangs(t *testing.T) {
 
 // TestAHAProxyThatDrainsIsLeftAlone: one that was told to end does not answer any more, and goes on with the connections that it has.
 func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
@@ -152,6 +155,7 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 
 // TestAHAProxyThatIsToldToEndIsNotReloaded: it would forget that. Here it is told while the agent prepares what it is to load.
 func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
+	t.Parallel()
 	r := newPassRig(t, 1)
 	r.agent.pass(t.Context())
 	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)

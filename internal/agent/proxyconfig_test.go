@@ -45,6 +45,7 @@ func (r *rig) expectProxyConfig(what string, check func(proxyconfig.Config) bool
 }
 
 func TestProxyConfigSaysWhatRuns(t *testing.T) {
+	t.Parallel()
 	r, one := serving(t)
 	address := fmt.Sprintf("127.0.0.1:%d", one.port)
 	first := r.expectProxyConfig("the first configuration runs", func(c proxyconfig.Config) bool { return c.Generation == 1 })
@@ -92,6 +93,7 @@ func TestProxyConfigSaysWhatRuns(t *testing.T) {
 }
 
 func TestProxyConfigSaysWhatDoesNotRun(t *testing.T) {
+	t.Parallel()
 	r, _ := serving(t)
 	r.haproxy.Stop()
 	down := r.expectProxyConfig("HAProxy is down", func(c proxyconfig.Config) bool { return c.Generation == 0 && c.Configuration == "" })
@@ -117,6 +119,7 @@ func TestReloadsAreRemembered(t *testing.T) {
 
 // TestProxyConfigIsForThePodAlone asks from other addresses.
 func TestProxyConfigIsForThePodAlone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var err error
 	r.agent, err = New(r.options)

@@ -33,6 +33,7 @@ func starting(t *testing.T, react clienttesting.ReactionFunc) *rig {
 // TestAPodOfAnOlderTemplateBecomesReady: while the operator is away, a pod can start that does not mount what the Gateway
 // names by now.
 func TestAPodOfAnOlderTemplateBecomesReady(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
 	r.createGateway(r.tlsSpec(r.https("https", "shop.example.com", "shop"), r.https("new", "new.example.com", "new")))
@@ -43,6 +44,7 @@ func TestAPodOfAnOlderTemplateBecomesReady(t *testing.T) {
 }
 
 func TestAReportIsWrittenAgainThoughTheGatewayWasNotFound(t *testing.T) {
+	t.Parallel()
 	var writes atomic.Int64
 	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) {
 		return writes.Add(1) == 1, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, gatewayN)
@@ -54,6 +56,7 @@ func TestAReportIsWrittenAgainThoughTheGatewayWasNotFound(t *testing.T) {
 // TestARestartDoesNotMakeReady: an agent that starts again before its first report was taken in knows that HAProxy has run
 // the configuration, and that is not enough.
 func TestARestartDoesNotMakeReady(t *testing.T) {
+	t.Parallel()
 	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })
 	r.eventually("the configuration is marked", func() error {
 		if _, proven, err := r.agent.store.open(); !proven {

@@ -214,6 +214,7 @@ func TestNobodyIsToldWhatNobodyKnows(t *testing.T) {
 
 // TestTheReportGoesWithHAProxy: a pod whose agent alone ends counts on, as the next agent makes it ready at once.
 func TestTheReportGoesWithHAProxy(t *testing.T) {
+	t.Parallel()
 	for left, end := range []func(*rig){func(r *rig) { r.haproxy.Stop() }, func(*rig) {}} {
 		r, _ := serving(t)
 		end(r)
@@ -226,6 +227,7 @@ func TestTheReportGoesWithHAProxy(t *testing.T) {
 
 // TestWhatCannotBeWrittenIsTold, and is not any more once it can.
 func TestWhatCannotBeWrittenIsTold(t *testing.T) {
+	t.Parallel()
 	r := newPassRig(t, 1)
 	next := r.options.Paths.ConfigDir + ".next"
 	r.must(os.MkdirAll(filepath.Join(next, "in the way"), 0o750))
@@ -244,6 +246,7 @@ func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 
 // TestReadyOnlyOnceTheReportCounts: nobody may say that all proxies run a generation without having asked a pod that is ready.
 func TestReadyOnlyOnceTheReportCounts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.createService("api")
 	r.createSlice("api", "one", newEndpoint(t, "one"))

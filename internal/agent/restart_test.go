@@ -11,6 +11,7 @@ import (
 
 // An agent that is killed during a reload does not note what HAProxy has loaded. The next one keeps the certificates all the same.
 func TestAnAgentKilledDuringAReloadKeepsCertificates(t *testing.T) {
+	t.Parallel()
 	for name, kill := range map[string]func(r *tlsRig){
 		"after it": func(r *tlsRig) {
 			r.must(os.Remove(filepath.Join(r.options.Paths.ConfigDir, provenName)))

@@ -115,12 +115,14 @@ func (r *tlsRig) addMore(spec appv1.GatewaySpec) {
 	r.expectReport(generation, "")
 }
 
-// keepsShowing makes one TLS connection after the other until the function it returns is called; all of them must succeed.
+// keepsShowing makes up to 500 TLS connections a second until the function that it returns is called. All of them must succeed.
 func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var client sync.WaitGroup
 	client.Go(func() {
-		for ctx.Err() == nil {
+		pause := time.NewTicker(2 * time.Millisecond)
+		defer pause.Stop()
+		for ; ctx.Err() == nil; <-pause.C {
 			if _, err := r.shown(serverName); err != nil {
 				r.t.Errorf("%s went away: %v", serverName, err)
 				return

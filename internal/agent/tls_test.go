@@ -29,6 +29,7 @@ const (
 
 // The certificates that are good are shown, whatever there is beside them; what is not is named, with its reason.
 func TestABadCertificateDisablesThatCertificateAlone(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "good", "missing", "expired", "wrong", "mismatched", "keyless", "garbage", "refused")
 	shop := []string{"shop.example.com"}
 	good := r.authority.Issue(t, shop)
@@ -78,6 +79,7 @@ func TestABadCertificateDisablesThatCertificateAlone(t *testing.T) {
 }
 
 func TestRSAAndECDSACertificatesOfOneName(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "rsa", "ecdsa")
 	names := []string{"*.example.com"}
 	rsa, ecdsa := r.authority.Issue(t, names, certtest.RSA(t, 2048)), r.authority.Issue(t, names)
@@ -90,6 +92,7 @@ func TestRSAAndECDSACertificatesOfOneName(t *testing.T) {
 }
 
 func TestARenewalLosesNoRequest(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	names := []string{"shop.example.com"}
 	r.put("shop", r.authority.Issue(t, names))
@@ -153,6 +156,7 @@ func TestARenewalWithTheWrongKey(t *testing.T) {
 
 // Nor is one that has expired, as when somebody puts an old Secret back.
 func TestARenewalThatHasExpired(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	names := []string{"shop.example.com"}
 	good, expired := r.authority.Issue(t, names), r.authority.Issue(t, names, certtest.Valid(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))
@@ -169,6 +173,7 @@ func TestARenewalThatHasExpired(t *testing.T) {
 
 // One that is not valid yet waits until it is, without another change of the Secret.
 func TestARenewalThatIsEarly(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	names := []string{"shop.example.com"}
 	r.put("shop", r.authority.Issue(t, names))
@@ -190,6 +195,7 @@ func TestARenewalThatIsEarly(t *testing.T) {
 
 // Of a key of a kind that Go does not know, HAProxy alone can tell that it does not fit; also when nothing but the key changes.
 func TestAKeyThatHAProxyAloneRefuses(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "good", "refused")
 	good, refused := r.authority.Issue(t, []string{"good.example.com"}), certtest.Refused()
 	mended := certtest.Pair{Certificate: refused.Certificate, Key: certtest.RefusedCertificatesKey()}
@@ -227,6 +233,7 @@ func TestRefusalsLeaveNothingOnTheDisk(t *testing.T) {
 
 // A key was broken, and HAProxy starts anew: on what the Secret held before.
 func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "good", "broken")
 	good, broken := r.authority.Issue(t, []string{"good.example.com"}), r.authority.Issue(t, []string{"broken.example.com"})
 	r.put("good", good)
@@ -245,6 +252,7 @@ func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
 
 // HAProxy starts on what it has run before. While it is away, a certificate that it refuses takes the place of one of these.
 func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "good", "other")
 	good := r.authority.Issue(t, []string{"good.example.com"})
 	r.put("good", good)
@@ -301,6 +309,7 @@ func TestAnAgentThatRestartsKeepsGoodCertificates(t *testing.T) {
 
 // Retries for a Service take a reload, which reads all keys again, however many there are. One was broken meanwhile, and nothing is lost.
 func TestAReloadThoughAKeyWasBroken(t *testing.T) {
+	t.Parallel()
 	for _, count := range []int{2, 40} {
 		t.Run(strconv.Itoa(count), func(t *testing.T) {
 			var secrets []string
@@ -330,6 +339,7 @@ func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 }
 
 func TestACertificateThatExpiresIsLeftOut(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "short", "long")
 	names := []string{"shop.example.com"}
 	soon := time.Now().Add(3 * time.Second).Truncate(time.Second)
@@ -345,6 +355,7 @@ func TestACertificateThatExpiresIsLeftOut(t *testing.T) {
 }
 
 func TestAListenerWithoutItsAuthorityIsNotServed(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
 	https := r.https("https", "shop.example.com", "shop")
@@ -373,6 +384,7 @@ func TestAListenerWithoutItsAuthorityIsNotServed(t *testing.T) {
 // A Secret that the Gateway names since the pod was made is not mounted: the pod cannot run all of the generation, and
 // does not say so.
 func TestWhatIsNotMountedKeepsAGenerationFromBeingReported(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	shop := r.authority.Issue(t, []string{"shop.example.com"})
 	r.put("shop", shop)
@@ -393,6 +405,7 @@ func TestWhatIsNotMountedKeepsAGenerationFromBeingReported(t *testing.T) {
 
 // The agent's files, and what it writes, hold no key.
 func TestTheAgentHoldsNoKey(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "shop")
 	shop := r.authority.Issue(t, []string{"shop.example.com"})
 	// Somebody pasted the key into the certificate's field, and missed a line.
@@ -416,6 +429,7 @@ func TestTheAgentHoldsNoKey(t *testing.T) {
 
 // A key that was broken behind one certificate keeps no new one away, and is not blamed on it.
 func TestABrokenKeyKeepsNoNewCertificateAway(t *testing.T) {
+	t.Parallel()
 	r := newTLSRig(t, "old", "new")
 	old, fresh := r.authority.Issue(t, []string{"old.example.com"}), r.authority.Issue(t, []string{"new.example.com"})
 	r.put("old", old)
