@@ -378,7 +378,7 @@ func TestAddedServersGetRequests(t *testing.T) {
 func TestBackendTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)
-	names := make(chan string, 10)
+	names := make(chan string, 100)
 	secure := func(certificate tls.Certificate) config.Server {
 		return serve(t, named("secure"), func(server *httptest.Server) {
 			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -389,35 +389,40 @@ func TestBackendTLS(t *testing.T) {
 		})
 	}
 	tests := map[string]struct {
-		policy string
 		server config.Server
 		status int
 	}{
-		"a certificate for the name":         {"hostname: good.internal", secure(pair(t, ca, "good.internal")), 200},
-		"a certificate for another name":     {"hostname: good.internal", secure(pair(t, ca, "bad.internal")), 503},
-		"a certificate of another authority": {"hostname: good.internal", secure(pair(t, certtest.NewAuthority(t), "good.internal")), 503},
-		"no TLS":                             {"hostname: good.internal", serve(t, named("clear"), nil), 503},
+		"a certificate for the name":         {secure(pair(t, ca, "good.internal")), 200},
+		"a certificate for another name":     {secure(pair(t, ca, "bad.internal")), 503},
+		"a certificate of another authority": {secure(pair(t, certtest.NewAuthority(t), "good.internal")), 503},
+		"no TLS":                             {serve(t, named("clear"), nil), 503},
 	}
+	// HAProxy pauses between its attempts to connect. So the requests run at the same time.
+	var requests sync.WaitGroup
 	for name, test := range tests {
 		for _, appProtocol := range []string{"", "https", "kubernetes.io/wss"} {
 			g := startGatewayWith(t, parseWorld(t, `
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}]
-  backends: [{name: b, port: 80, tls: {caCertificateRefs: [{name: ca}], `+test.policy+`}}]
+  backends: [{name: b, port: 80, tls: {caCertificateRefs: [{name: ca}], hostname: good.internal}}]
 backends: [{service: b, port: 80}]
 `), func(in *config.Input) {
 				in.Authorities["ca"] = ca.PEM
 				in.Backends[routing.Backend{Service: "b", Port: 80}] = config.BackendState{Exists: true, AppProtocol: appProtocol, Servers: []config.Server{test.server}}
 			})
-			if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != test.status {
-				t.Errorf("%s, %q: got %d, want %d", name, appProtocol, got.Status, test.status)
-			}
-			for range len(names) {
-				if asked := <-names; asked != "good.internal" {
-					t.Errorf("%s: the endpoint was asked for %q", name, asked)
+			client := newClient(t, g.ports[80])
+			requests.Go(func() {
+				if got, err := client.try(get("x", "/")); err != nil || got.Status != test.status {
+					t.Errorf("%s, %q: got %d (%v), want %d", name, appProtocol, got.Status, err, test.status)
 				}
-			}
+			})
+		}
+	}
+	requests.Wait()
+	for range len(names) {
+		if asked := <-names; asked != "good.internal" {
+			t.Errorf("an endpoint was asked for %q", asked)
 		}
 	}
 }
