@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/resources"
 	"gateway/test/internal/testenv"
 )
 
@@ -155,7 +156,7 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	const namespace = "operator-uses"
 	newNamespace(t, namespace)
 	r, kubeconfig := record(t, operatorNamespace, operatorName)
-	takeNames(t, namespace, "taken-gateway")
+	names := takeNames(t, namespace)
 	// It sees all Services that there are. So one has to come when it has looked.
 	var taken sync.Once
 	r.before = func(request *http.Request) {
@@ -172,8 +173,9 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	}
 	operator := testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."), "-kubeconfig="+kubeconfig, "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name="+namespace)
-	newGateway(t, namespace, "taken", 80)
-	newGateway(t, namespace, gatewayName, 80)
+	for _, name := range append(names, gatewayName) {
+		newGateway(t, namespace, name, 80)
+	}
 	testenv.Eventually(t, soon, "the children", func(ctx context.Context) error {
 		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, gatewayName+"-gateway", metav1.GetOptions{})
 		return errors.Join(err, operator.Running())
@@ -185,28 +187,33 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	r.expectAllUsed(t, "operator")
 }
 
-// takeNames makes an object of every kind that children are of, but Services. Where one is in the way, the operator looks whose it is.
-func takeNames(t *testing.T, namespace, name string) {
+// takeNames makes an object of every kind that children are of, but Services, under the name of a child. Where one is in the way, the
+// operator looks whose it is. It makes no RoleBinding before it has the ServiceAccount and the Role, and no Deployment before it has the
+// RoleBinding. So these two are in the way of Gateways of their own. It returns the names of the three Gateways.
+func takeNames(t *testing.T, namespace string) []string {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: name}
+	const first, binding, deployment = "taken", "taken-binding", "taken-deployment"
+	child := func(gateway string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: resources.ChildName(gateway)} }
 	labels := map[string]string{"app": "other"}
-	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: child(first)}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = server.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err = server.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: child(first)}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: child(first)},
+		metav1.CreateOptions{})
 	must(t, err)
 	_, err = server.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		ObjectMeta: child(binding), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "other"},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = server.Kube.PolicyV1().PodDisruptionBudgets(namespace).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: meta}, metav1.CreateOptions{})
-	must(t, err)
-	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{ObjectMeta: meta, Spec: k8sappsv1.DeploymentSpec{
+	_, err = server.Kube.AppsV1().Deployments(namespace).Create(t.Context(), &k8sappsv1.Deployment{ObjectMeta: child(deployment), Spec: k8sappsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other"}}},
 		},
 	}}, metav1.CreateOptions{})
 	must(t, err)
+	return []string{first, binding, deployment}
 }
 
 // breakService changes each child of which something belongs to the operator alone, and waits until that is repaired.
