@@ -14,7 +14,7 @@ var (
 	sectionHeaders = regexp.MustCompile(`^(global|` +
 		`defaults (common|routing from common|routed from common|connections)|` +
 		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
-		`backend (no-(route|backend) from common|(answer|spare-[0-9]+) from routed|` +
+		`backend ((no-(route|backend)|too-long) from common|(answer|spare-[0-9]+) from routed|` +
 		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
@@ -23,7 +23,7 @@ var (
 			"tune.pattern.cache-size", ".if", ".endif"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", ".if", ".endif"},
-		"frontend": {"bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
+		"frontend": {"acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
 			"default-server", "server"},
 	}
