@@ -68,10 +68,7 @@ func NewClients(config *rest.Config) (Clients, error) {
 // TestMain. Without crds, the server knows no Gateways.
 func Main(m *testing.M, server **Server, crds bool) {
 	flag.Parse()
-	// Most of the time the tests wait, not compute: by default, only as many would run at once as there are cores.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err) // there is no such flag: not a test
-	}
+	setParallel()
 	s, err := start(crds)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -84,6 +81,19 @@ func Main(m *testing.M, server **Server, crds bool) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// setParallel lets four tests run at once if nobody said how many. Most of the time a test waits, so there are more of them than cores; too
+// many would keep the programs from being as fast as they promise.
+func setParallel() {
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err) // there is no such flag: not a test
+	}
 }
 
 // Assets is the directory of kube-apiserver, etcd and kubectl.
