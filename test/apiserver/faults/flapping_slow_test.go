@@ -1,3 +1,5 @@
+//go:build slow
+
 package faults
 
 import (
@@ -19,10 +21,11 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
 
-var seed = flag.Uint64("seed", 0, "what TestFlapping begins with; 0 is another one each time")
+var seed = flag.Uint64("seed", 0, "what TestFlapping starts from; 0: another one each time")
 
 const (
 	flappingServices  = 8
@@ -51,9 +54,7 @@ type flappingSlice struct {
 // in the end is what HAProxy serves; a Service that is not touched is served all the time.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
+	*seed = testtier.Seed(*seed)
 	t.Logf("-seed=%d", *seed)
 	s := &stack{namespace: "flapping"}
 	f := &flapping{random: rand.New(rand.NewPCG(*seed, 0))}

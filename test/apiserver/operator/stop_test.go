@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gateway/internal/testtier"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -36,9 +37,7 @@ func TestStop(t *testing.T) {
 	if code := first.Exit(t, soon); code != 0 {
 		t.Errorf("the exit code is %d, want 0", code)
 	}
-	if took := time.Since(stopped); took > 2*time.Second {
-		t.Errorf("it took %v to stop", took)
-	}
+	testtier.Bound(t, "the time to stop", time.Since(stopped), 2*time.Second)
 	lease, err := server.Kube.CoordinationV1().Leases(operatorNamespace).Get(t.Context(), namespace, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
