@@ -91,7 +91,7 @@ func TestAccessLogAndMetrics(t *testing.T) {
 	waitReplicas(t, namespace, "v1", 1)
 	create(t, namespace, newGateway(route("web", rule("/", backend("v1", 1)))))
 	traffic := newClient(t, namespace)
-	const path = `/logged/%22%5C%7B`
+	const path = `/logged/%22%7B`
 	traffic.waitAnswer(t, host, path, http.StatusOK, "v1")
 
 	pod := proxyPods(t, namespace)[0]

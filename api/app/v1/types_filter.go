@@ -133,7 +133,8 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// ModifiedHeaderName is the name of a header that may be changed: any but those that frame a message and its connection.
+// ModifiedHeaderName is the name of a header that may be changed: any but those that frame a message and its connection. Where a request
+// header has "_" or "." in its name, what the client sends with "-" for it is removed, too.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128

@@ -159,8 +159,8 @@ type HeaderMatch struct {
 	// +kubebuilder:default=Exact
 	Type ValueMatchType `json:"type,omitempty"`
 
-	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them;
-	// Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.
+	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them.
+	// Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.
 	// +required
 	Name HeaderName `json:"name"`
 
@@ -210,11 +210,11 @@ const (
 	ValueMatchRegularExpression ValueMatchType = "RegularExpression"
 )
 
-// HeaderName is the name of a header.
+// HeaderName is the name of a request header. The proxies remove those that have another character than letters, digits and "-".
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
-// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`
 type HeaderName string
 
 // HTTPMethod is a request method. TRACE and CONNECT are answered with 405.

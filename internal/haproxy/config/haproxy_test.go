@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -248,6 +249,12 @@ func TestForgedHeadersAreRemoved(t *testing.T) {
 	for _, header := range []string{
 		"Client-Cert", "client_cert", "client.cert", "Client-Cert-Chain", "client_cert.chain", "X-SSL-Client-Subject", "X-SSL-Client-", "x_ssl-client_a",
 		"x.ssl.client.a", "X-Forwarded_For", "X.Forwarded.For", "X-Forwarded.User", "HTTP2-Settings",
+		// Backends may take each of these names for one with "-".
+		"X_Tenant", "x.tenant", "X!Tenant", "X~Tenant", "X-Tenant_", "_", "Content_Length", "Transfer_Encoding", "Transfer.Encoding", "Content_Type",
+		// Backends may believe these.
+		"Proxy", "X-Original-URL", "x-original-uri", "X-Original-Host", "X-Rewrite-URL", "SSL-Client-Verify", "X-HTTP-Host-Override", "X-Forwarded",
+		"Forwarded-For", "X-Forwarded-Server", "X-Forwarded-Prefix", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP",
+		"CF-Connecting-IP", "Fastly-Client-IP", "Front-End-HTTPS", "X-Scheme", "X-URL-Scheme",
 	} {
 		forged := header + ": forged\r\n"
 		for _, lines := range []string{forged + "Host: inner\r\n", "Host: inner\r\n" + forged, "Host: inner\r\n" + many + forged, many + forged + "Host: inner\r\n" + many} {
@@ -255,6 +262,36 @@ func TestForgedHeadersAreRemoved(t *testing.T) {
 			if got.Status != 200 || strings.Contains(got.Body, "forged") {
 				t.Errorf("%s: %d, and the backend received\n%.500s", header, got.Status, got.Body)
 			}
+		}
+	}
+}
+
+// TestHeadersThatAreKept: their names only look like those that are removed.
+func TestHeadersThatAreKept(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, shopWorld))
+	for _, header := range []string{"Proxy-Authorization", "Proxy-Status", "Client-Certain", "X-Original", "X-Rewrite-Url-B", "Clients-Ip", "X-Real-Ip-A", "X-Schemes", "Forwarded-Fo", "1", "-", "X--A"} {
+		for _, odd := range []string{"", "a_b: c\r\n"} {
+			if got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\n" + odd + header + ": kept\r\n\r\n"); got.Status != 200 || !strings.Contains(got.Body, header+": kept") {
+				t.Errorf("%s: %d, and the backend received\n%.500s", header, got.Status, got.Body)
+			}
+		}
+	}
+}
+
+// TestFiltersAreNotPassedBy: a header that a filter sets or removes does not come from the client under another name that a backend may take
+// for it, as a header or a trailer.
+func TestFiltersAreNotPassedBy(t *testing.T) {
+	t.Parallel()
+	seen := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, r.Header, r.Trailer)
+	}
+	g := startBackends(t, `, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Tenant, value: good}, {name: X_Team, value: good}, {name: X-Team, value: good}], remove: [X-Debug]}}]`, "", "", serve(t, seen, nil))
+	for _, name := range []string{"X-Tenant", "X_Tenant", "x.tenant", "X-Team", "X_Team", "X.Team", "X-Debug", "X_Debug", "X.Debug"} {
+		got := newClient(t, g.ports[80]).send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + name + ": forged\r\n\r\n0\r\n" + name + ": forged\r\n\r\n")
+		if got.Status != 200 || strings.Contains(got.Body, "forged") || strings.Count(got.Body, "[good]") != 3 {
+			t.Errorf("%s: %d, and the backend received %s", name, got.Status, got.Body)
 		}
 	}
 }
@@ -342,6 +379,12 @@ func TestTrustedProxies(t *testing.T) {
 		"X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: outer\r\nX-Forwarded-Port: 443\r\nX-Forwarded-Proto: https\r\nX-Forwarded-User: me\r\n"
 	if !strings.Contains(got.Body, want) {
 		t.Errorf("the backend received\n%s\nwant\n%s", got.Body, want)
+	}
+	for header, kept := range map[string]bool{"X-Real-Ip": true, "True-Client-Ip": true, "X-Forwarded": true, "Proxy": false, "X-Original-Url": false, "X_Real_Ip": false} {
+		got := newClient(t, g.ports[81]).send("GET / HTTP/1.1\r\nHost: inner\r\n" + header + ": said\r\n\r\n")
+		if strings.Contains(got.Body, header+": said") != kept {
+			t.Errorf("%s: is kept: %v; the backend received\n%s", header, !kept, got.Body)
+		}
 	}
 	for said, port := range map[string]int32{
 		"": g.ports[81], "X-Forwarded-Proto: http\r\n": g.ports[81], "X-Forwarded-Proto: HTTPS\r\n": 443, "X-Forwarded-Proto: http\r\nX-Forwarded-Proto: https\r\n": 443,

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -194,23 +195,40 @@ func writeHeaderChanges(b *strings.Builder, table routing.Table) {
 		names             map[string]int
 	}{{"q", "http-request", request}, {"r", "http-response", response}} {
 		for _, name := range slices.Sorted(maps.Keys(side.names)) {
-			writeHeaderChange(b, side.letter, side.directive, name, side.names[name])
+			writeHeaderRemoval(b, side.letter, side.directive, name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(side.names)) {
+			writeHeaderAdditions(b, side.letter, side.directive, name, side.names[name])
 		}
 	}
 }
 
-func writeHeaderChange(b *strings.Builder, letter, directive, name string, values int) {
-	header, literal := quoteName(name), routing.QuoteRegex("|#"+letter+"+"+quote(name, inProgram))
-	has := func(key string) string {
-		return fmt.Sprintf("%s { var(txn.program) -m sub %q }", flagged(flagHeaders), key)
-	}
+// writeHeaderRemoval removes a header. If a request header is set whose name has another character than letters, digits and "-", some
+// backends take what a client sends with "-" for the same.
+func writeHeaderRemoval(b *strings.Builder, letter, directive, name string) {
+	removed := ifProgram("|#" + letter + "-" + quote(name, inProgram) + "|")
 	if letter == "q" && name == cookieHeader {
-		fmt.Fprintf(b, "    http-request set-var(txn.cookies) req.fhdr(cookie) if %s\n", has("|#q-cookie|"))
+		fmt.Fprintf(b, "    http-request set-var(txn.cookies) req.fhdr(cookie) if %s\n", removed)
 	}
-	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, has("|#"+letter+"-"+quote(name, inProgram)+"|"))
+	header := quoteName(name)
+	if variants := notPlain.ReplaceAllString(name, "[^a-z0-9]"); letter == "q" && variants != name {
+		header = "^" + variants + "$ -m reg"
+	}
+	fmt.Fprintf(b, "    %s del-header %s if %s\n", directive, header, removed)
+}
+
+var notPlain = regexp.MustCompile(`[^a-z0-9-]`)
+
+func writeHeaderAdditions(b *strings.Builder, letter, directive, name string, values int) {
+	header, literal := quoteName(name), routing.QuoteRegex("|#"+letter+"+"+quote(name, inProgram))
 	for i := range values {
-		fmt.Fprintf(b, "    %s set-var(txn.value) 'var(txn.program),regsub(\"^.*%s\\x2E%d=\",\"\"),field(1,|),url_dec' if %s\n",
-			directive, literal, i, has(fmt.Sprintf("|#%s+%s.%d=", letter, quote(name, inProgram), i)))
-		fmt.Fprintf(b, "    %s add-header %s \"%%[var(txn.value)]\" if %s\n", directive, header, has(fmt.Sprintf("|#%s+%s.%d=", letter, quote(name, inProgram), i)))
+		added := ifProgram(fmt.Sprintf("|#%s+%s.%d=", letter, quote(name, inProgram), i))
+		fmt.Fprintf(b, "    %s set-var(txn.value) 'var(txn.program),regsub(\"^.*%s\\x2E%d=\",\"\"),field(1,|),url_dec' if %s\n", directive, literal, i, added)
+		fmt.Fprintf(b, "    %s add-header %s \"%%[var(txn.value)]\" if %s\n", directive, header, added)
 	}
+}
+
+// ifProgram is the condition that the program changes headers and has a step.
+func ifProgram(step string) string {
+	return fmt.Sprintf("%s { var(txn.program) -m sub %q }", flagged(flagHeaders), step)
 }

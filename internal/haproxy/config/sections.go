@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"gateway/internal/routing"
+)
 
 // The parts of haproxy.cfg that are the same for every Gateway.
 
@@ -185,10 +189,11 @@ var routingChecks = `    tcp-request content set-var(txn.path) path
 
 const (
 	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
-	otherHeaders = `(?>(?!host:|upgrade:|connection: (?!(?i:keep-alive|close)\x0D)|http2-settings:|client-cert[:-]|x-ssl-client-)[a-z0-9-]++:[^\x00-\x1F]*+\x0D\x0A)*+`
-	usualPath    = `^(?=.{1,1024}+$)` + segments
-	plainPath    = `^` + segments
-	segments     = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
+	otherHeaders = `(?>(?!(?:host|upgrade|` + routing.RemovedHeaders + `|` + routing.ClaimedHeaders + `):|connection: (?!(?i:keep-alive|close)\x0D))` +
+		`[a-z0-9-]++:[^\x00-\x1F]*+\x0D\x0A)*+`
+	usualPath = `^(?=.{1,1024}+$)` + segments
+	plainPath = `^` + segments
+	segments  = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
 )
 
 // isOdd is the condition that a request is not of the usual kind.
@@ -206,15 +211,18 @@ const routingRest = `    http-request set-var(txn.clean) var(txn.path) unless ` 
     http-request deny deny_status 400 unless { var(txn.clean) -m found }
 `
 
-// oddRules remove headers.
+// oddRules remove headers, see routing.RemovedHeaders.
 //
-// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Some backends take "_" or "." in the name of
-// a header for "-". Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to Client-Cert (RFC 9440, section 2.4).
-// What Connection names, a proxy behind this one would remove: headers that were set here among them.
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Nobody here sets Client-Cert-Chain, but backends
+// may take it for what belongs to Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers
+// that were set here among them.
 const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
     http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if { var(txn.odd) -m found }
-    http-request del-header '^(http2-settings|client[-_.]cert([-_.]chain)?|x[-_.]ssl[-_.]client[-_.].*|(?=.*[_.])x[-_.]forwarded[-_.].*)$' -m reg if { var(txn.odd) -m found }
+    http-request del-header [^A-Za-z0-9-] -m reg if { var(txn.odd) -m found }
+    http-request del-header '^(?:` + routing.RemovedHeaders + `)$' -m reg if { var(txn.odd) -m found }
 `
+
+const claimedRule = `    http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if { var(txn.odd) -m found }`
 
 // forwardedRules put what is so in the place of whatever the client says.
 const forwardedRules = `    http-request set-header Forwarded "%[var(sess.forwarded)]%[var(txn.host)]\""
@@ -225,8 +233,10 @@ const forwardedRules = `    http-request set-header Forwarded "%[var(sess.forwar
     http-request add-header X-Forwarded-Port %f
 `
 
-// oddForwardedRules do it for hosts that txn.host does not have as the client sent them.
-const oddForwardedRules = `    http-request set-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\"" if { var(txn.odd) -m found }
+// oddForwardedRules do it for other headers that say where a request comes from, and for hosts that txn.host does not have as the client sent
+// them.
+const oddForwardedRules = claimedRule + `
+    http-request set-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\"" if { var(txn.odd) -m found }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] if { var(txn.odd) -m found }
 `
 
@@ -242,6 +252,9 @@ const trustedRules = `    http-request del-header Forwarded unless { var(sess.tr
     http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }
     http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }
     http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }
+`
+
+const oddTrustedRules = claimedRule + ` !{ var(sess.trusted) -m found }
 `
 
 // routingSimple ends the search of ordinary requests for whom the first lookup tells all. It wants the condition that the map has not

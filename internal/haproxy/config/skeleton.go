@@ -76,7 +76,7 @@ func writeRouting(b *strings.Builder, in Input) {
 	}
 	forwarded, odd := forwardedRules, oddRules+oddForwardedRules
 	if len(in.Table.TrustedProxies) > 0 {
-		forwarded, odd = trustedRules, oddRules
+		forwarded, odd = trustedRules, oddRules+oddTrustedRules
 	}
 	b.WriteString(forwarded)
 	l.writeExact("path", "!"+isOdd)

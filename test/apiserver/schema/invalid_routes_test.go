@@ -21,6 +21,8 @@ var invalidRoutes = []refusal{
 		[]string{`matches[0].headers[1]: Duplicate value: {"name":"a"}`}},
 	{"a header's value with a space at its end", "", rule + "[{matches: [{headers: [{name: a, value: 'b '}]}]}]}]}",
 		[]string{`matches[0].headers[0].value: Invalid value: "b "`}},
+	{"a header that the proxies remove", "", rule + "[{matches: [{headers: [{name: a_b, value: b}, {name: a.b, value: b}]}]}]}]}",
+		[]string{`matches[0].headers[0].name: Invalid value: "a_b"`, `matches[0].headers[1].name: Invalid value: "a.b"`}},
 	{"a pseudo-header", "", rule + "[{matches: [{headers: [{name: ':path', value: b}]}]}]}]}",
 		[]string{`matches[0].headers[0].name: Invalid value: ":path"`}},
 	{"a parameter's value with a space", "", rule + "[{matches: [{queryParams: [{name: a, value: b c}]}]}]}]}",

@@ -101,11 +101,12 @@ var claims = []struct {
 	{"X-Forwarded-Port", "[0-9]*[02468]", appv1.ValueMatchRegularExpression, "80"},
 	{"X-Forwarded-For", "192.0.2.1", appv1.ValueMatchExact, "192.0.2.1"},
 	{"X-Forwarded-User", "a", appv1.ValueMatchExact, "a"},
-	{"X_Forwarded-User", "a", appv1.ValueMatchExact, "a"},
-	{"X.Forwarded.User", "a", appv1.ValueMatchExact, "a"},
 	{"Forwarded", "for=192.0.2.1", appv1.ValueMatchExact, "for=192.0.2.1"},
 	{"Client-Cert", "a", appv1.ValueMatchExact, "a"},
 	{"Client-Cert-Chain", "a", appv1.ValueMatchExact, "a"},
+	{"X-Real-IP", "a", appv1.ValueMatchExact, "a"},
+	{"X-Original-URL", "/", appv1.ValueMatchExact, "/"},
+	{"Proxy", "a", appv1.ValueMatchExact, "a"},
 	{"X-SSL-Client-S-DN", "a", appv1.ValueMatchExact, "a"},
 }
 

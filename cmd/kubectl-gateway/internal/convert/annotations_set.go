@@ -294,7 +294,7 @@ func setHashBy(s *settings, value string) string {
 		balancing.Algorithm = appv1.LoadBalancingSourceIP
 	case value == "$request_uri", value == "$uri":
 		balancing.Algorithm = appv1.LoadBalancingURI
-	case isHeader && isHeaderName(header):
+	case isHeader && isMatchableHeader(header):
 		balancing.Algorithm, balancing.Header = appv1.LoadBalancingHeader, appv1.HeaderName(header)
 	default:
 		return "endpoints can be chosen by the client's address ($remote_addr), the path ($uri) or a header ($http_NAME) alone"

@@ -37,7 +37,7 @@ func setCanary(s *settings, value string) string {
 	if weight, ok := s.number("canary-weight"); ok {
 		s.canary.weight = min(weight, s.canary.total)
 	}
-	if s.canary.header != "" && !isHeaderName(s.canary.header) {
+	if s.canary.header != "" && !isMatchableHeader(s.canary.header) {
 		s.noteAnnotation("canary-by-header", "it is no name of a header")
 		s.canary.header = ""
 	}

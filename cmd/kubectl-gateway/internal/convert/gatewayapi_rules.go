@@ -93,7 +93,7 @@ func ourMatch(source *gatewayv1.HTTPRouteMatch) (match appv1.RouteMatch, problem
 		}
 	}
 	for _, header := range source.Headers {
-		if !isHeaderName(string(header.Name)) || !isHeaderText(header.Value) {
+		if !isMatchableHeader(string(header.Name)) || !isHeaderText(header.Value) {
 			return match, fmt.Sprintf("header %s: %q cannot be matched", header.Name, header.Value)
 		}
 		match.Headers = append(match.Headers, appv1.HeaderMatch{

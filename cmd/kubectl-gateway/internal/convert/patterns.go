@@ -49,6 +49,9 @@ func isMatch(path appv1.PathMatch) bool {
 
 func isPreciseHostname(s string) bool { return isHostname(s) && !strings.HasPrefix(s, "*") }
 
+// isMatchableHeader says whether a rule can match the header: the proxies remove those with other characters.
+func isMatchableHeader(s string) bool { return isHeaderName(s) && !strings.ContainsAny(s, "_.") }
+
 func isChangeableHeader(s string) bool { return isHeaderName(s) && !framing.MatchString(s) }
 
 // methods are those that rules can match, and CORS can allow.

@@ -85,8 +85,11 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// notBelieved are the headers that HAProxy removes before it looks for a route, whatever they say.
-var notBelieved = regexp.MustCompile(`^(forwarded|x[-_.]forwarded[-_.].*|http2-settings|client[-_.]cert([-_.]chain)?|x[-_.]ssl[-_.]client[-_.].*)$`)
+// What HAProxy removes before it looks for a route: removed from everyone, claimed if the client is no trusted proxy.
+var (
+	removed = regexp.MustCompile(`^(?:forwarded|` + routing.RemovedHeaders + `|.*[^a-z0-9-].*)$`)
+	claimed = regexp.MustCompile(`^(?:x-forwarded-.*|` + routing.ClaimedHeaders + `)$`)
+)
 
 // isTrusted says whether the client is taken for a proxy that is trusted: where there are any.
 func isTrusted(table routing.Table) bool { return len(table.TrustedProxies) > 0 }
@@ -94,7 +97,7 @@ func isTrusted(table routing.Table) bool { return len(table.TrustedProxies) > 0 
 // claims says whether the client says on whose behalf it asks, which counts if it is trusted.
 func (r request) claims() bool {
 	for name := range r.Header {
-		if name == forwarded || strings.HasPrefix(name, forwardedPrefix) {
+		if name == forwarded || claimed.MatchString(name) {
 			return true
 		}
 	}
@@ -104,8 +107,7 @@ func (r request) claims() bool {
 // forward makes the headers those that HAProxy looks for a route by. The two that name the client are missing: it is not known.
 func (r request) forward(listener *routing.Listener, trusted bool) {
 	for name := range r.Header {
-		believed := trusted && strings.HasPrefix(name, forwardedPrefix) && !strings.ContainsAny(name, "_.") && name != forwardedFor
-		if !believed && notBelieved.MatchString(name) {
+		if removed.MatchString(name) || name == forwardedFor || claimed.MatchString(name) && !trusted {
 			delete(r.Header, name)
 		}
 	}
