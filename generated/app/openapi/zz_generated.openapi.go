@@ -877,7 +877,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60 s.",
+							Description: "The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60 s.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1178,7 +1178,7 @@ func schema_gateway_api_app_v1_HeaderMatch(ref common.ReferenceCallback) common.
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them; Client-Cert, Client-Cert-Chain and X-SSL-Client-* never match.",
+							Description: "The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them. Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

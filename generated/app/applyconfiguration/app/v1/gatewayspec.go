@@ -42,10 +42,10 @@ type GatewaySpecApplyConfiguration struct {
 	// through goes on.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
 	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
-	// X-Forwarded-* that they send are kept, and their own address is added. Those of anyone else are removed. A listener with
-	// proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and
-	// -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the scheme is another than that of its
-	// connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
+	// X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are kept, too. Those of anyone else
+	// are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and
+	// X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the
+	// scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
 	// they are kept for 60 s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
