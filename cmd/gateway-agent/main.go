@@ -7,11 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/golang/glog"
 	"k8s.io/client-go/kubernetes"
@@ -176,12 +178,19 @@ func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface
 	return gateways, core, nil
 }
 
-// bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address.
+// bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container runtime allows
+// HAProxy's container as many files as this one.
 func bind() config.Bind {
+	var bind config.Bind
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
+		bind.Files = int(min(files.Max, math.MaxInt32)) //nolint:gosec // it is not greater
+	}
 	listener, err := net.Listen("tcp6", "[::]:0")
 	if err != nil {
-		return config.Bind{Addresses: []string{"0.0.0.0"}}
+		bind.Addresses = []string{"0.0.0.0"}
+		return bind
 	}
 	_ = listener.Close() // nothing connected
-	return config.Bind{}
+	return bind
 }

@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -34,10 +36,7 @@ func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConf
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
 		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+HAProxyCertificatesDir, "-certificates-dir="+CertificatesDir, "-logtostderr").
-		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("1m"),
-			corev1.ResourceMemory: resource.MustParse("8Mi"),
-		})).
+		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(secretsVolume, secretsDir).WithReadOnly(true),
@@ -58,10 +57,7 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
 		WithPorts(containerPort("agent", HealthPort)).
-		WithResources(corev1ac.ResourceRequirements().WithRequests(corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("10m"),
-			corev1.ResourceMemory: resource.MustParse("32Mi"),
-		})).
+		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
 		WithStartupProbe(probe("/startupz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
 		WithReadinessProbe(probe("/readyz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz", HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
@@ -94,27 +90,50 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 			mount(runVolume, runDir),
 		).
 		WithVolumeMounts(haproxyTLSMounts(gateway)...)
-	if resources := gateway.Spec.Pods.Resources; len(resources.Limits)+len(resources.Requests) > 0 {
-		container.WithResources(resourceRequirements(resources))
-	}
-	return container
+	return container.WithResources(proxyResources(gateway.Spec.Pods.Resources))
 }
 
-func resourceRequirements(resources appv1.PodResources) *corev1ac.ResourceRequirementsApplyConfiguration {
-	requirements := corev1ac.ResourceRequirements()
-	if len(resources.Limits) > 0 {
-		requirements.WithLimits(rounded(resources.Limits))
+// What HAProxy's memory is if the Gateway does not say. docs/security.md tells what the limit is made of.
+const (
+	memoryLimit   = "1Gi"
+	memoryRequest = "128Mi"
+)
+
+// proxyResources are what the Gateway asks for, and a limit for memory in any case. A request that is not given would be the limit, so a
+// limit of ours comes with a request.
+func proxyResources(resources appv1.PodResources) *corev1ac.ResourceRequirementsApplyConfiguration {
+	limits, requests := rounded(resources.Limits), rounded(resources.Requests)
+	if _, ok := limits[corev1.ResourceMemory]; !ok {
+		limit, request := resource.MustParse(memoryLimit), resource.MustParse(memoryRequest)
+		if asked, ok := requests[corev1.ResourceMemory]; ok {
+			request = asked
+		}
+		if request.Cmp(limit) > 0 {
+			limit = request
+		}
+		limits[corev1.ResourceMemory], requests[corev1.ResourceMemory] = limit, request
 	}
-	if len(resources.Requests) > 0 {
-		requirements.WithRequests(rounded(resources.Requests))
+	requirements := corev1ac.ResourceRequirements().WithLimits(limits)
+	if len(requests) > 0 {
+		requirements.WithRequests(requests)
 	}
 	return requirements
+}
+
+// sidecarResources are those of a container that users do not size.
+func sidecarResources(cpu, memory, limit string) *corev1ac.ResourceRequirementsApplyConfiguration {
+	return corev1ac.ResourceRequirements().
+		WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}).
+		WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)})
 }
 
 // rounded are quantities as the API server keeps them: rounded up to thousandths (SetDefaults_ResourceList in k8s.io/kubernetes). Of others the
 // Deployment would never be as desired.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
-	list = list.DeepCopy()
+	list = maps.Clone(list)
+	if list == nil {
+		list = corev1.ResourceList{}
+	}
 	for name, quantity := range list {
 		quantity.RoundUp(resource.Milli)
 		list[name] = quantity

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -60,6 +61,32 @@ func TestGolden(t *testing.T) {
 				t.Errorf("%s differs from what the code returns; if that is right, go test ./internal/resources -update\n%s", golden, got)
 			}
 		})
+	}
+}
+
+// TestMemoryIsLimited: HAProxy has a limit whatever the Gateway says, and no request above it.
+func TestMemoryIsLimited(t *testing.T) {
+	memory := func(quantity string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(quantity)}
+	}
+	cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	for name, test := range map[string]struct {
+		asked          appv1.PodResources
+		limit, request string
+	}{
+		"nothing":           {appv1.PodResources{}, "1Gi", "128Mi"},
+		"a limit":           {appv1.PodResources{Limits: memory("2Gi")}, "2Gi", "0"},
+		"a request":         {appv1.PodResources{Requests: memory("64Mi")}, "1Gi", "64Mi"},
+		"a large request":   {appv1.PodResources{Requests: memory("3Gi")}, "3Gi", "3Gi"},
+		"limits of the CPU": {appv1.PodResources{Limits: cpu, Requests: cpu}, "1Gi", "128Mi"},
+	} {
+		got := proxyResources(test.asked)
+		if got.Requests == nil {
+			got.WithRequests(nil)
+		}
+		if limit, request := got.Limits.Memory().String(), got.Requests.Memory().String(); limit != test.limit || request != test.request {
+			t.Errorf("%s: the limit is %s and the request %s, want %s and %s", name, limit, request, test.limit, test.request)
+		}
 	}
 }
 

@@ -82,6 +82,8 @@ func (c *compiler) compile(spec *appv1.GatewaySpec) {
 	}
 	slices.Sort(c.table.TrustedProxies)
 	c.table.DrainTimeout = DrainTimeout(spec)
+	c.table.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
+	c.table.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
 	for i := range c.table.Listeners {
 		c.addHosts(i)
 	}

@@ -87,6 +87,12 @@ func duration(d appv1.Duration) time.Duration {
 // defaultDrainTimeout is the schema's default.
 const defaultDrainTimeout = time.Minute
 
+// The schema's defaults of spec.clientLimits.
+const (
+	defaultMaxConnections = 10_000
+	defaultMaxPerAddress  = 2_500
+)
+
 // DrainTimeout returns how long the connections of a Gateway may keep a process that is to end from ending.
 func DrainTimeout(spec *appv1.GatewaySpec) time.Duration {
 	return cmp.Or(duration(spec.DrainTimeout), defaultDrainTimeout)

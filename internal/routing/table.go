@@ -137,6 +137,10 @@ type Table struct {
 	Policies map[Backend]BackendPolicy
 	// TrustedProxies are the CIDR ranges of those whose X-Forwarded headers are believed.
 	TrustedProxies []string
+	// MaxConnections is how many connections a proxy takes at a time, and how many requests over HTTP/2.
+	MaxConnections int
+	// MaxPerAddress is how many of both together a client has; 0: any number.
+	MaxPerAddress int
 	// DrainTimeout is how long connections may keep a process that is to end from ending.
 	DrainTimeout time.Duration
 }

@@ -131,6 +131,11 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
 	TrustedProxies []CIDR `json:"trustedProxies,omitempty"`
 
+	// How much of each proxy pod clients may take, so that none of them takes it from the others.
+	// +optional
+	// +kubebuilder:default={}
+	ClientLimits ClientLimits `json:"clientLimits,omitempty"`
+
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
 	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.

@@ -30,6 +30,28 @@ type ServiceSpec struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
+// ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
+type ClientLimits struct {
+	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More connections are
+	// closed at once; more requests are answered with 503. Where the node allows a container fewer than three open files for each, it is
+	// a third of these. The pod needs up to 100 KiB of memory for each.
+	// +optional
+	// +kubebuilder:default=10000
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=300000
+	MaxConnections *int32 `json:"maxConnections,omitempty"`
+
+	// How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4 address, or the
+	// first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and behind a node where the Service
+	// has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their own. With proxyProtocol, the address in the PROXY
+	// header counts. Zero: no limit of its own for any client.
+	// +optional
+	// +kubebuilder:default=2500
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=300000
+	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
+}
+
 // PodsSpec is how the proxy pods run.
 type PodsSpec struct {
 	// The resources of the HAProxy container.
@@ -41,14 +63,16 @@ type PodsSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="a request is greater than its limit: lower the request or raise the limit"
 type PodResources struct {
-	// The most the container may use, by resource: cpu, memory.
+	// The most the container may use, by resource: cpu, memory. The limit of memory is 1Gi if there is none here, or as much as is
+	// requested, if that is more.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=2
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory'])",message="only cpu and memory can be set here"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !isQuantity(string(self[k])) || quantity(string(self[k])).compareTo(quantity('0')) >= 0)",message="an amount must not be negative"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 
-	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit.
+	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of memory it
+	// is 128Mi if neither is set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=2
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory'])",message="only cpu and memory can be set here"

@@ -224,18 +224,18 @@ func isWithin(body, existing string) bool {
 	for _, line := range have {
 		if len(want) > 0 && want[0] == line {
 			want = want[1:]
-		} else if strings.HasPrefix(line, trustedRanges) || line == helloRule {
+		} else if strings.HasPrefix(line, trustedRanges) || strings.Contains(line, " reject") {
 			return false
 		}
 	}
 	return len(want) == 0
 }
 
-// bindings returns the lines that bind a port, and those that refuse connections.
+// bindings returns the lines that bind a port, and say what connections begin with.
 func bindings(body string) string {
 	var all strings.Builder
 	for line := range strings.Lines(body) {
-		if strings.HasPrefix(line, "    bind ") || strings.HasPrefix(line, connectionRule) {
+		if strings.HasPrefix(line, "    bind ") || line == expectProxy {
 			all.WriteString(line)
 		}
 	}

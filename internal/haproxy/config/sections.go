@@ -8,7 +8,7 @@ import (
 
 // The parts of haproxy.cfg that are the same for every Gateway.
 
-// globalSection wants the worker's socket, and how long connections may keep an old worker from ending.
+// globalSection wants the worker's socket, how long connections may keep an old worker from ending, and how many files may be open.
 //
 // mworker-max-reloads has to be out of reach: HAProxy counts refused reloads against the worker that keeps running, too, and ends it,
 // requests and all, with the next one that succeeds. The default is 50. hard-stop-after bounds old workers.
@@ -25,16 +25,21 @@ import (
 // tune.bufsize.small: what a request usually takes, with its headers and what HAProxy notes about them.
 //
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files, which
-// may be a billion.
+// may be a billion. What it is: admission.go.
+//
+// tune.h2.fe.glitches-threshold: a client that breaks the rules of HTTP/2 so often, or works the proxy for nothing, loses its connection.
+// HAProxy's manual asks for hundreds or thousands, because usual clients do it at times.
 const globalSection = `global
     log stdout len 16384 format raw local0 info
     stats socket %s mode 600 level admin expose-fd listeners
     hard-stop-after %sms
     mworker-max-reloads 2147483647
-    fd-hard-limit 100000
+    fd-hard-limit %d
     tune.pattern.cache-size 0
     tune.memory.hot-size 2097152
     tune.bufsize.small 4096
+    tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15
+    tune.h2.fe.glitches-threshold 1000
     httpclient.ssl.verify none
     ssl-load-extra-files none
     ssl-default-bind-options ssl-min-ver TLSv1.2

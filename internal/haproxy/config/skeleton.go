@@ -38,7 +38,7 @@ func (h head) next(in Input) head {
 // whatever others there are, which do nothing for a table without it. Diff relies on that.
 func renderSkeleton(in Input) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, globalSection, in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout))
+	fmt.Fprintf(&b, globalSection, in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout), maxConnections(in)*filesPerConnection+ownFiles)
 	if verifiesClients(in, 0) {
 		b.WriteString(noSessions)
 	}
@@ -57,6 +57,7 @@ func renderSkeleton(in Input) string {
 		metricsPort = MetricsPort
 	}
 	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort, ""))
+	fmt.Fprintf(&b, countingSections, maxConnections(in)+ownFiles)
 	if isRouting {
 		writeSpares(&b)
 	}
@@ -70,6 +71,7 @@ func writeRouting(b *strings.Builder, in Input) {
 		b.WriteString(patientTimeout)
 	}
 	b.WriteString(routingChecks)
+	writeRequestLimits(b, in)
 	b.WriteString(routingRequest)
 	l := lookups{
 		b: b, directive: "http-request", mapPath: in.Paths.MapPath(), depths: wildcardDepths(in.Table), unknown: isOdd, found: routingFound,
@@ -158,7 +160,7 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 		defaults = "connections"
 	}
 	fmt.Fprintf(b, "\nfrontend %d from %s\n%s", port, defaults, bindLines(in.Bind, port, options))
-	writeAdmission(b, in.Table, &listener)
+	writeAdmission(b, in, &listener)
 	if isConnection(&listener) {
 		writeConnectionRules(b, in, listener.Protocol)
 	} else {

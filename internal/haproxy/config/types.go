@@ -67,6 +67,8 @@ type Bind struct {
 	Addresses []string
 	// MetricsPort is the port of /metrics and /healthz. 0: the constant MetricsPort.
 	MetricsPort int32
+	// Files is how many files HAProxy may open, of which each connection is one; 0: enough.
+	Files int
 }
 
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's expressions

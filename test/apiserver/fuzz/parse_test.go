@@ -14,22 +14,22 @@ var (
 	sectionHeaders = regexp.MustCompile(`^(global|` +
 		`defaults (common|routing from common|routed from common|connections)|` +
 		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
-		`backend ((no-(route|backend)|too-long) from common|(answer|spare-[0-9]+) from routed|` +
+		`backend (((connections|requests)-of|no-(route|backend)|too-long) from common|(answer|spare-[0-9]+) from routed|` +
 		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
-		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "ssl-load-extra-files",
+		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
-			"tune.pattern.cache-size", ".if", ".endif"},
+			"tune.pattern.cache-size"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
-			"http-after-response", "tcp-request", ".if", ".endif"},
+			"http-after-response", "tcp-request"},
 		"frontend": {"acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
-		"backend": {"http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
+		"backend": {"stick-table", "http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
 			"default-server", "server"},
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
+		"http-request": {"track-sc1", "track-sc2", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "set-uri", "set-query", "replace-path", "replace-value"},
 		"http-response":       {"allow", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var"},

@@ -170,6 +170,8 @@ var invalid = []refusal{
 		[]string{"spec.pods.resources.requests: Invalid value: only cpu and memory can be set here"}},
 	{"a request above its limit", "", deploy + "{limits: {memory: 1Gi}, requests: {memory: 1025Mi}}}}",
 		[]string{"spec.pods.resources.requests: Invalid value: a request is greater than its limit: lower the request or raise the limit"}},
+	{"no connection for anybody", "", http + ", clientLimits: {maxConnections: 0}}",
+		[]string{"spec.clientLimits.maxConnections: Invalid value: 0"}},
 	{"an unknown field of the spec", "", http + ", snippet: abort}", []string{`unknown field "spec.snippet"`}},
 }
 
