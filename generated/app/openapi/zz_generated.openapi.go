@@ -23,6 +23,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
 		"gateway/api/app/v1.BackendTLS":                   schema_gateway_api_app_v1_BackendTLS(ref),
 		"gateway/api/app/v1.CORS":                         schema_gateway_api_app_v1_CORS(ref),
+		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
 		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
 		"gateway/api/app/v1.ConnectionBackendRef":         schema_gateway_api_app_v1_ConnectionBackendRef(ref),
 		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
@@ -429,6 +430,33 @@ func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPI
 					},
 				},
 				Required: []string{"allowOrigins"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ClientLimits(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxConnections": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More connections are closed at once; more requests are answered with 503. Where the node allows a container fewer than three open files for each, it is a third of these. The pod needs up to 100 KiB of memory for each.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"maxPerAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4 address, or the first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and behind a node where the Service has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their own. With proxyProtocol, the address in the PROXY header counts. Zero: no limit of its own for any client.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
 			},
 		},
 	}
@@ -889,6 +917,13 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 					},
+					"clientLimits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much of each proxy pod clients may take, so that none of them takes it from the others.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.ClientLimits"),
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.",
@@ -915,7 +950,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Backend", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 
@@ -1525,7 +1560,7 @@ func schema_gateway_api_app_v1_PodResources(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"limits": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The most the container may use, by resource: cpu, memory.",
+							Description: "The most the container may use, by resource: cpu, memory. The limit of memory is 1Gi if there is none here, or as much as is requested, if that is more.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1539,7 +1574,7 @@ func schema_gateway_api_app_v1_PodResources(ref common.ReferenceCallback) common
 					},
 					"requests": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit.",
+							Description: "What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of memory it is 128Mi if neither is set.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,

@@ -137,6 +137,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxAge
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ClientLimits
+  map:
+    fields:
+    - name: maxConnections
+      type:
+        scalar: numeric
+    - name: maxPerAddress
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.ClientValidation
   map:
     fields:
@@ -243,6 +252,10 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - name
           - port
+    - name: clientLimits
+      type:
+        namedType: gateway.api.app.v1.ClientLimits
+      default: {}
     - name: drainTimeout
       type:
         scalar: string

@@ -48,6 +48,8 @@ type GatewaySpecApplyConfiguration struct {
 	// scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
 	// they are kept for 60 s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
+	// How much of each proxy pod clients may take, so that none of them takes it from the others.
+	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
 	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
 	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
@@ -145,6 +147,14 @@ func (b *GatewaySpecApplyConfiguration) WithTrustedProxies(values ...appv1.CIDR)
 	for i := range values {
 		b.TrustedProxies = append(b.TrustedProxies, values[i])
 	}
+	return b
+}
+
+// WithClientLimits sets the ClientLimits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClientLimits field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithClientLimits(value *ClientLimitsApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.ClientLimits = value
 	return b
 }
 
