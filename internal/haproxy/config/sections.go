@@ -205,8 +205,8 @@ const (
 const isOdd = "{ var(txn.odd) -m found }"
 
 // routingRequest refuses what routingChecks did not come to the end of, before anything is made of it: HAProxy answers 500 where a header
-// finds no room. It refuses CONNECT, for which HAProxy takes an absolute URI, too: what follows the backend's answer would go past
-// all rules.
+// finds no room. It refuses CONNECT, also with an absolute URI: what follows the backend's answer would go past all rules. It refuses
+// TRACE: the answer shows the client the headers that the proxy has set.
 const routingRequest = `    http-request deny deny_status 405 if { method CONNECT TRACE }
     http-request deny deny_status 400 if ` + isOdd + ` !{ var(txn.clean) -m found }
 `
