@@ -237,6 +237,7 @@ func strip(obj any) (any, error) {
 func stripService(service *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: identity(&service.ObjectMeta)}
 	kept.Spec.Type, kept.Spec.IPFamilies = service.Spec.Type, service.Spec.IPFamilies
+	kept.Spec.Selector = service.Spec.Selector
 	for _, port := range service.Spec.Ports {
 		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
 			Name: port.Name, Port: port.Port, Protocol: port.Protocol, AppProtocol: port.AppProtocol,

@@ -43,7 +43,7 @@ func KeepChildren(obj any) (any, error) {
 		}, appsv1ac.ExtractDeployment), nil
 	case *corev1.Service:
 		return keep(child, &corev1.Service{
-			Spec:   corev1.ServiceSpec{Type: child.Spec.Type, Ports: child.Spec.Ports, ClusterIPs: child.Spec.ClusterIPs},
+			Spec:   corev1.ServiceSpec{Type: child.Spec.Type, Ports: child.Spec.Ports, ClusterIPs: child.Spec.ClusterIPs, Selector: child.Spec.Selector},
 			Status: corev1.ServiceStatus{LoadBalancer: child.Status.LoadBalancer},
 		}, corev1ac.ExtractService), nil
 	case *discoveryv1.EndpointSlice:
@@ -111,7 +111,7 @@ func KeepServices(obj any) (any, error) {
 	if _, own := service.Labels[resources.LabelGateway]; own {
 		return KeepChildren(obj)
 	}
-	return &corev1.Service{
+	kept := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:         service.Namespace,
 			Name:              service.Name,
@@ -121,7 +121,11 @@ func KeepServices(obj any) (any, error) {
 			OwnerReferences:   service.OwnerReferences,
 		},
 		Spec: corev1.ServiceSpec{Type: service.Spec.Type, Ports: service.Spec.Ports},
-	}, nil
+	}
+	if resources.SelectsProxies(service) {
+		kept.Spec.Selector = service.Spec.Selector
+	}
+	return kept, nil
 }
 
 // KeepGateways is the transform of the cache of Gateways: who manages which field is not read, and kubectl's copy of the

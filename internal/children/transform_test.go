@@ -71,7 +71,7 @@ func TestTransformsOfChildren(t *testing.T) {
 			},
 			&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: digested(corev1ac.Service("shop-gateway", ""))},
-				Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}},
+				Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Selector: own},
 			},
 		},
 	})
@@ -87,7 +87,7 @@ func TestTransformsOfOthers(t *testing.T) {
 					Namespace: "web", Name: "api", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
 					Annotations: map[string]string{"big": "thing"}, ManagedFields: managedBy("kubectl"),
 				},
-				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports, ClusterIP: "10.96.0.1", Selector: own},
+				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports, ClusterIP: "10.96.0.1", Selector: map[string]string{"app": "api"}},
 			},
 			&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{
@@ -95,6 +95,11 @@ func TestTransformsOfOthers(t *testing.T) {
 				},
 				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports},
 			},
+		},
+		"of one that selects proxies, the selector is kept": {
+			KeepServices,
+			&corev1.Service{Spec: corev1.ServiceSpec{Ports: ports, Selector: own}},
+			&corev1.Service{Spec: corev1.ServiceSpec{Ports: ports, Selector: own}},
 		},
 		"of a Gateway, what kubectl keeps in it is dropped": {
 			KeepGateways,

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"gateway/internal/haproxy/config"
+	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
 
@@ -40,10 +41,10 @@ func States(backends []routing.Backend, seen Namespace) map[routing.Backend]conf
 	return states
 }
 
-// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing or of type ExternalName has
-// none: the latter would make the proxy reach what its owner may not.
+// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing has none. Nor has one of type
+// ExternalName, which would make the proxy reach what its owner may not, or one of proxies, which would be a loop.
 func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
-	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName || resources.SelectsProxies(service) {
 		return nil
 	}
 	for i := range service.Spec.Ports {

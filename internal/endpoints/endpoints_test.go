@@ -49,6 +49,11 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newReady("10.0.0.1"))},
 			config.BackendState{},
 		},
+		"a Service of proxies is refused": {
+			newService("api", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app.example.com/gateway": "shop"} }),
+			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newReady("10.0.0.1"))},
+			config.BackendState{},
+		},
 		"a Service without the port": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), nil, config.BackendState{},
 		},

@@ -1,6 +1,7 @@
 package resources
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
@@ -50,6 +51,12 @@ func ChildName(gateway string) string {
 // PodSelector selects the proxy pods of the Gateway with the given name, within its namespace.
 func PodSelector(gateway string) labels.Selector {
 	return labels.SelectorFromSet(selectorLabels(gateway))
+}
+
+// SelectsProxies says whether a Service selects proxy pods, of whatever Gateway. A route to it would send requests in a loop.
+func SelectsProxies(service *corev1.Service) bool {
+	_, gateway := service.Spec.Selector[LabelGateway]
+	return gateway || service.Spec.Selector[labelManagedBy] == FieldManager
 }
 
 func selectorLabels(gateway string) map[string]string {

@@ -34,7 +34,7 @@ const (
 	// ReasonPortNotFound: a Service exists, but has no such TCP port. Its share of the requests is answered with 500.
 	ReasonPortNotFound = "PortNotFound"
 	// ReasonUnsupportedBackend: a Service is of type ExternalName, which would make the proxies reach what its author may
-	// not. Its share of the requests is answered with 500.
+	// not, or selects proxies, which would be a loop. Its share of the requests is answered with 500.
 	ReasonUnsupportedBackend = "UnsupportedBackend"
 	// ReasonUnsupportedProtocol: the appProtocol of a Service's port is one that the proxies do not speak, or says TLS and
 	// spec.backends does not say how. The Service's share of the requests is answered with 500.

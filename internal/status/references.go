@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/resources"
 	"gateway/internal/routing"
 )
 
@@ -103,6 +104,9 @@ func checkRef(namespace string, ref routing.Reference, service *corev1.Service, 
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s is of type ExternalName, which is refused: use a Service with endpoints", name)
+	}
+	if resources.SelectsProxies(service) {
+		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s selects the proxies of a Gateway, so that requests would go in a loop: use a Service of your application", name)
 	}
 	port := findPort(service, ref.Backend.Port)
 	if port == nil {

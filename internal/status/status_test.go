@@ -176,6 +176,9 @@ func TestResolvedRefs(t *testing.T) {
 		"api": newService(corev1.ServiceTypeClusterIP,
 			corev1.ServicePort{Port: 8080}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}),
 		"elsewhere": newService(corev1.ServiceTypeExternalName, corev1.ServicePort{Port: 8080}),
+		"web-gateway": {Spec: corev1.ServiceSpec{
+			Ports: []corev1.ServicePort{{Port: 80}}, Selector: map[string]string{"app.example.com/gateway": "web"},
+		}},
 	}
 	all := newService(corev1.ServiceTypeLoadBalancer, corev1.ServicePort{Port: 80, Protocol: corev1.ProtocolTCP})
 	expectCondition(t, map[string]conditionTest{
@@ -208,6 +211,11 @@ func TestResolvedRefs(t *testing.T) {
 			gateway: newGateway(withRoute("shop", to("elsewhere", 8080))), observed: Observed{Backends: backends},
 			want: `ResolvedRefs=False UnsupportedBackend: route "shop": Service web/elsewhere is of type ExternalName, ` +
 				`which is refused: use a Service with endpoints`,
+		},
+		"a Service of proxies is refused": {
+			gateway: newGateway(withRoute("shop", to("web-gateway", 80))), observed: Observed{Backends: backends},
+			want: `ResolvedRefs=False UnsupportedBackend: route "shop": Service web/web-gateway selects the proxies of a Gateway, ` +
+				`so that requests would go in a loop: use a Service of your application`,
 		},
 		"each problem of a route is told once, and the reason is the first one's": {
 			gateway: newGateway(

@@ -224,7 +224,8 @@ type HTTPMethod string
 
 // BackendRef is a port of a Service in the Gateway's namespace, with its share of the requests.
 type BackendRef struct {
-	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, is refused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -378,7 +379,8 @@ type ConnectionRule struct {
 
 // ConnectionBackendRef is a port of a Service in the Gateway's namespace, with its share of the connections.
 type ConnectionBackendRef struct {
-	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, is refused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,8 @@ func TestResolvedRefs(t *testing.T) {
 		{`{"spec": {"ports": [{"port": 80}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
 		{`{"spec": {"type": "ExternalName", "externalName": "example.com"}}`, metav1.ConditionFalse, "UnsupportedBackend"},
 		{`{"spec": {"type": "ClusterIP", "externalName": null}}`, metav1.ConditionTrue, "ResolvedRefs"},
+		{`{"spec": {"selector": {"app.example.com/gateway": "other"}}}`, metav1.ConditionFalse, "UnsupportedBackend"},
+		{`{"spec": {"selector": null}}`, metav1.ConditionTrue, "ResolvedRefs"},
 		{`{"spec": {"ports": [{"port": 80, "appProtocol": "https"}]}}`, metav1.ConditionFalse, "UnsupportedProtocol"},
 		{`{"spec": {"ports": [{"port": 80, "appProtocol": "kubernetes.io/h2c"}]}}`, metav1.ConditionTrue, "ResolvedRefs"},
 	} {
@@ -64,6 +67,8 @@ func TestResolvedRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectCondition(t, namespace, "refs", kind, metav1.ConditionFalse, "BackendNotFound", text)
+	createGateway(t, namespace, "loop", strings.ReplaceAll(twoRoutes, "name: shop, port", "name: loop-gateway, port"))
+	expectCondition(t, namespace, "loop", kind, metav1.ConditionFalse, "UnsupportedBackend", "in a loop")
 }
 
 // TestAccepted: the condition names routes that no listener takes.
