@@ -199,7 +199,7 @@ func schema_gateway_api_app_v1_BackendRef(ref common.ReferenceCallback) common.O
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.",
+							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects proxies of a Gateway, is refused.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -515,7 +515,7 @@ func schema_gateway_api_app_v1_ConnectionBackendRef(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.",
+							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects proxies of a Gateway, is refused.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

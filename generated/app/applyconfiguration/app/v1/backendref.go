@@ -9,7 +9,8 @@ package v1
 //
 // BackendRef is a port of a Service in the Gateway's namespace, with its share of the requests.
 type BackendRefApplyConfiguration struct {
-	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, is refused.
 	Name *string `json:"name,omitempty"`
 	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or
 	// kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.

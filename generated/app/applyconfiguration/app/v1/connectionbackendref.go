@@ -9,7 +9,8 @@ package v1
 //
 // ConnectionBackendRef is a port of a Service in the Gateway's namespace, with its share of the connections.
 type ConnectionBackendRefApplyConfiguration struct {
-	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName is refused.
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, is refused.
 	Name *string `json:"name,omitempty"`
 	// The port of the Service. Connections go straight to the Service's endpoints.
 	Port *int32 `json:"port,omitempty"`
