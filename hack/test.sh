@@ -41,7 +41,12 @@ unit() {
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|bench/.*)$' | xargs go test -count=1 -timeout=30m "${slow[@]}") || return 1
+    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|bench/.*)$' | xargs go test -count=1 -timeout=30m "${slow[@]}")
+}
+
+plugin() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
+    export KUBEBUILDER_ASSETS
     (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./...)
 }
 
@@ -93,6 +98,7 @@ test | all)
     suite "Commit messages" hack/verify-commits.sh
     suite "Generated files" make --no-print-directory -s verify
     suite "Built programs on a real API server" api_server
+    suite "The kubectl plugin" plugin
     ;;&
 test | all | e2e)
     on_node "End-to-end tests on a node" end_to_end

@@ -42,7 +42,8 @@ func TestDefaults(t *testing.T) {
 	want := `{"backends":[{"connections":{"maxPerEndpoint":1,"queueTimeout":"10s"},` +
 		`"healthCheck":{"healthyThreshold":2,"interval":"5s","timeout":"2s","unhealthyThreshold":3},` +
 		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80}],` +
-		`"clientLimits":{"maxConnections":10000,"maxPerAddress":2500},"drainTimeout":"1m","listeners":[{"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
+		`"clientLimits":{"maxConnections":10000,"maxPerAddress":2500},` +
+		`"drainTimeout":"1m","listeners":[{"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
 		`"tls":{"certificateRefs":[{"name":"a"}],"cipherProfile":"Intermediate",` +
 		`"clientValidation":{"caCertificateRefs":[{"name":"b"}],"mode":"Required"},"hsts":{"maxAgeSeconds":31536000},"minVersion":"TLSv1.2"}}],` +
 		`"replicas":2,"routes":[{"name":"shop","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}],` + everyPath +

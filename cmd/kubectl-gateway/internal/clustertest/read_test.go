@@ -59,8 +59,14 @@ spec:
 			t.Errorf("%v prints %q:\n%s", test.args, test.wantNot, result.Out)
 		}
 	}
+}
+
+// TestListUsage: what is wrong is said, and a namespace without Gateways is no error.
+func TestListUsage(t *testing.T) {
+	namespace := newNamespace(t, "list-usage")
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	for want, args := range map[string][]string{
-		`failed to get Gateway list/none: gateways.app.example.com "none" not found`: in("get", "none"),
+		`failed to get Gateway list-usage/none: gateways.app.example.com "none" not found`: in("get", "none"),
 		"No Gateways found.":                {"list", "-n", "nothing"},
 		"names do not go together with -A":  {"get", "a", "-A"},
 		`the custom column "x" is not like`: {"list", "-o", "custom-columns=x"},
