@@ -293,6 +293,7 @@ func TestEnds(t *testing.T) {
 				t.Parallel()
 				b := newBackend(t)
 				var done atomic.Bool
+				ended := make(chan struct{})
 				once := func(w http.ResponseWriter, r *http.Request) bool {
 					if kindOf(r) != WebSocket || !done.CompareAndSwap(false, true) {
 						return false
@@ -302,6 +303,7 @@ func TestEnds(t *testing.T) {
 						var message string
 						_ = websocket.Message.Receive(c, &message)
 						test.end(keep.connection)
+						close(ended)
 					}}.ServeHTTP(&keep, r)
 					return true
 				}
@@ -310,7 +312,7 @@ func TestEnds(t *testing.T) {
 					b.options.Ended = func(End) error { return nil }
 				}
 				load := Start(t.Context(), b.options)
-				b.await(t)
+				<-ended
 				result := load.Stop()
 				if len(result.Ends) != 1 || result.Ends[0].Orderly != test.orderly || result.Ends[0].Kind != WebSocket {
 					t.Errorf("ends %+v, want one with orderly %t", result.Ends, test.orderly)
