@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its split. The cluster
-# is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a one-node Kubernetes that is started here.
+# Shows a Gateway at work: a cluster if none is given, the operator, the example, requests through it, a change of its
+# split. The cluster is that of DEMO_KUBECONFIG, or else one of kind, where kind and docker are there, or else a
+# one-node Kubernetes that is started here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -36,7 +37,8 @@ prepare_cluster() {
     else
         cluster=node
         say "Starting a one-node Kubernetes"
-        use_cluster DEMO_KUBECONFIG || fail "no node can run here, see above. To use a cluster that you have, push the images there (make docker-build docker-push IMG=... ECHO_IMG=...) and run make demo DEMO_KUBECONFIG=FILE IMG=... ECHO_IMG=..."
+        use_cluster DEMO_KUBECONFIG ||
+            fail "no node can run here, see above. README.md says how to use a cluster that you have"
     fi
     say "Building the images"
     local images

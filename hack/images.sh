@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the images without docker: the operator and what it starts beside HAProxy, the echo backend of the example, and HAProxy as
-# hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags come from their content, so
-# that deploying them rolls out what has changed and nothing else.
+# Builds the images without docker: the operator and what it starts beside HAProxy, the echo backend of the example, and
+# HAProxy as hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags
+# come from their content, so that deploying them rolls out what has changed and nothing else.
 #
-# With the argument "build", they are only made, in bin/. With "release", the first two are made as a release has them: with lists of
-# what their programs are made of (SBOM) in /usr/share/sbom.
+# With the argument "build", they are only made, in bin/. With "release", the first two are made as a release has them:
+# with lists of what their programs are made of (SBOM) in /usr/share/sbom.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh

@@ -10,8 +10,9 @@ fail() {
     exit 1
 }
 
-# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change: the one that the variable names, unless it has
-# Gateways, or else the one-node cluster, which it starts. The user's own KUBECONFIG does not count.
+# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change: the one that the variable
+# names, unless it has Gateways, or else the one-node cluster, which it starts. The user's own KUBECONFIG does not
+# count.
 use_cluster() {
     local file=${!1:-} gateways
     unset KUBECONFIG
@@ -23,7 +24,8 @@ use_cluster() {
     fi
     export KUBECONFIG=$file
     say "Using the cluster of $1=$file, context $(hack/kubectl.sh config current-context)"
-    gateways=$(hack/kubectl.sh get crd gateways.app.example.com --ignore-not-found -o name) || fail "the cluster of $1 does not answer"
+    gateways=$(hack/kubectl.sh get crd gateways.app.example.com --ignore-not-found -o name) ||
+        fail "the cluster of $1 does not answer"
     [[ -n $gateways ]] || return 0
     gateways=$(hack/kubectl.sh get gateways.app.example.com --all-namespaces --no-headers) || return
     [[ -z $gateways ]] || fail "the cluster of $1 has Gateways, which this would disturb:"$'\n'"$gateways"
@@ -47,8 +49,9 @@ debian_archive() {
     apt-get indextargets 'Created-By: Packages' 'Origin: Debian' 'Component: main' --format '$(REPO_URI)' 2>/dev/null | sed -n 1p
 }
 
-# fetch_debian DIR PACKAGE[=VERSION] SUITE...: unpacks a package, with all that it depends on, into DIR. It comes from the first of the
-# suites that has it. Nothing is installed. False if no suite has it, or this machine knows no Debian archive.
+# fetch_debian DIR PACKAGE[=VERSION] SUITE...: unpacks a package, with all that it depends on, into DIR. It comes from
+# the first of the suites that has it. Nothing is installed. False if no suite has it, or this machine knows no Debian
+# archive.
 fetch_debian() {
     local dir=$1 package=$2 archive work keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     shift 2
@@ -84,8 +87,8 @@ fetch_debian() {
     return $ok
 }
 
-# need_go puts a Go that can build the project on the PATH. Go 1.21 and newer fetch the version that go.mod asks for by themselves. Where
-# there is none, Debian's next one comes into the cache.
+# need_go puts a Go that can build the project on the PATH. Go 1.21 and newer fetch the version that go.mod asks for by
+# themselves. Where there is none, Debian's next one comes into the cache.
 need_go() {
     local want dir oldest=go1.21 cache
     want=go$(awk '$1 == "go" {print $2}' go.mod)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes what Go programs are made of, in CycloneDX: hack/sbom.sh DIR PROGRAM... makes DIR/PROGRAM.cdx.json of each. The same programs
-# give the same files.
+# Writes what Go programs are made of, in CycloneDX: hack/sbom.sh DIR PROGRAM... makes DIR/PROGRAM.cdx.json of each. The
+# same programs give the same files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

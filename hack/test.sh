@@ -2,13 +2,15 @@
 # hack/test.sh TIER: runs tests, and ends with a summary. The tiers are
 #
 #   check  what a developer runs all the time: vet and unit tests, with real HAProxy
-#   test   also lint, generated files, the built programs on a real API server, and the end-to-end tests on a node; CI runs this
-#   all    also what takes long or depends on chance: race detector, random seeds, faults, fuzzing, soak, images, vulnerabilities
+#   test   also lint, generated files, the built programs on a real API server, and the end-to-end tests on a node;
+#          CI runs this
+#   all    also what takes long or depends on chance: race detector, random seeds, faults, fuzzing, soak, images,
+#          vulnerabilities
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
-# The node is the one-node cluster, or that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=). Where no node can run, the
-# end-to-end tests are left out and the last lines say so; with CI=true that fails.
+# The node is the one-node cluster, or that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=). Where no node
+# can run, the end-to-end tests are left out and the last lines say so; with CI=true that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -41,7 +43,8 @@ unit() {
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|bench/.*)$' | xargs go test -count=1 -timeout=30m "${slow[@]}")
+    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|bench/.*)$' |
+        xargs go test -count=1 -timeout=30m "${slow[@]}")
 }
 
 plugin() {
