@@ -16,7 +16,7 @@ step_go() {
     (cd cmd/kubectl-gateway && go test -run='^$' -bench=. ./internal/command)
 }
 
-# What a proxied request costs, beside haproxy.cfg by hand, nginx and Caddy.
+# What a proxied request costs, beside a static haproxy.cfg, nginx and Caddy.
 step_dataplane() {
     need nginx nginx
     need caddy caddy

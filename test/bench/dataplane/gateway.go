@@ -72,7 +72,7 @@ func plainRoutes(hosts, rules, services int) []appv1.Route {
 
 func service(i int) string { return fmt.Sprint("service-", i) }
 
-// roundRobin says of as many Services that their endpoints get requests in turn.
+// roundRobin says of as many Services that their endpoints get requests by round robin.
 func roundRobin(services int) []appv1.Backend {
 	all := make([]appv1.Backend, services)
 	for i := range all {

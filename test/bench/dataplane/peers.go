@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// What a good administrator would write by hand for the ten hosts.
+// What a good administrator would write for the ten hosts.
 //
 //go:embed peers
 var peers embed.FS
@@ -55,7 +55,7 @@ func peer(file, more, routes string) proxy {
 	return proxy{name: file + more + routes, run: run}
 }
 
-// mapped returns the haproxy.cfg by hand with a map of the same routes as plainRoutes.
+// mapped returns the static haproxy.cfg with a map of the same routes as plainRoutes.
 func mapped(hosts, rules int) proxy {
 	var routes strings.Builder
 	for rule := range rules {

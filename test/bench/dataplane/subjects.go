@@ -24,12 +24,12 @@ type proxy struct {
 }
 
 const (
-	byHand = "haproxy.cfg by hand"
+	static = "static haproxy.cfg"
 	ours   = "Gateway, 10 routes"
-	inTurn = "Gateway, 10 routes, endpoints in turn"
+	robin  = "Gateway, 10 routes, round robin"
 
-	byHandKeeping = "haproxy.cfg by hand, requests kept for another try"
-	byHandMap     = "haproxy.cfg by hand, 10 routes in a map"
+	staticKeeping = "static haproxy.cfg, requests kept for retries"
+	staticMap     = "static haproxy.cfg, 10 routes in a map"
 
 	conditions     = "Gateway, rules with a header or a regular expression"
 	manyConditions = "Gateway, such rules of 1,000 hosts"
@@ -41,14 +41,14 @@ func subjects(edits []string) []*subject {
 	handwritten, nginx, caddy := peer("haproxy.cfg", "", ""), peer("nginx.conf", "", ""), peer("Caddyfile", "", "")
 	keeping := peer("haproxy.cfg", "retry-on conn-failure empty-response", "")
 	all := []*subject{
-		{name: byHand, baseline: byHand, proxy: handwritten, protocol: plain, requests: few},
-		// Gateways keep each request for another try, should its endpoint close the connection; HAProxy by default does not.
-		{name: byHandKeeping, baseline: byHand, proxy: keeping, protocol: plain, requests: few},
+		{name: static, baseline: static, proxy: handwritten, protocol: plain, requests: few},
+		// Gateways keep each request for a retry, should its endpoint close the connection; HAProxy by default does not.
+		{name: staticKeeping, baseline: static, proxy: keeping, protocol: plain, requests: few},
 		// Nor does it look which of two endpoints has less to do, but takes one after the other.
-		{name: byHand + ", the less busy of two endpoints", baseline: byHand, proxy: peer("haproxy.cfg", "balance random(2)", ""), protocol: plain, requests: few},
+		{name: static + ", random(2)", baseline: static, proxy: peer("haproxy.cfg", "balance random(2)", ""), protocol: plain, requests: few},
 		// What more routes cost if nothing is done but to find the backend in HAProxy's map.
-		{name: byHandMap, baseline: byHand, proxy: mapped(10, 1), protocol: plain, requests: few},
-		{name: "haproxy.cfg by hand, 10,000 routes in a map", baseline: byHandMap, proxy: mapped(2000, 5), protocol: plain, requests: requestsFor(2000, 5)},
+		{name: staticMap, baseline: static, proxy: mapped(10, 1), protocol: plain, requests: few},
+		{name: "static haproxy.cfg, 10,000 routes in a map", baseline: staticMap, proxy: mapped(2000, 5), protocol: plain, requests: requestsFor(2000, 5)},
 	}
 	all = append(all, gateways("")...)
 	for _, edit := range edits {
@@ -58,16 +58,16 @@ func subjects(edits []string) []*subject {
 		}
 	}
 	all = append(all,
-		&subject{name: "nginx", baseline: byHand, proxy: nginx, protocol: plain, requests: few},
-		&subject{name: "Caddy", baseline: byHand, proxy: caddy, protocol: plain, requests: few},
+		&subject{name: "nginx", baseline: static, proxy: nginx, protocol: plain, requests: few},
+		&subject{name: "Caddy", baseline: static, proxy: caddy, protocol: plain, requests: few},
 	)
 	for _, protocol := range []protocol{https, h2} {
 		suffix := ", " + string(protocol)
 		for _, s := range []struct {
 			name  string
 			proxy proxy
-		}{{byHand, handwritten}, {byHandKeeping, keeping}, {ours, gateways("")[0].proxy}, {inTurn, gateways("")[1].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
-			all = append(all, &subject{name: s.name + suffix, baseline: byHand + suffix, proxy: s.proxy, protocol: protocol, requests: few})
+		}{{static, handwritten}, {staticKeeping, keeping}, {ours, gateways("")[0].proxy}, {robin, gateways("")[1].proxy}, {"nginx", nginx}, {"Caddy", caddy}} {
+			all = append(all, &subject{name: s.name + suffix, baseline: static + suffix, proxy: s.proxy, protocol: protocol, requests: few})
 		}
 	}
 	return all
@@ -77,12 +77,12 @@ func subjects(edits []string) []*subject {
 func gateways(edit string) []*subject {
 	return []*subject{
 		{
-			name: ours, baseline: byHand, protocol: plain,
+			name: ours, baseline: static, protocol: plain,
 			proxy: gateway("few", plainRoutes(10, 1, services), nil, edit), requests: requestsFor(10, 1),
 		},
 		{
-			name: inTurn, baseline: byHand, protocol: plain,
-			proxy: gateway("few in turn", plainRoutes(10, 1, services), roundRobin(services), edit), requests: requestsFor(10, 1),
+			name: robin, baseline: static, protocol: plain,
+			proxy: gateway("few round robin", plainRoutes(10, 1, services), roundRobin(services), edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: "Gateway, 10,000 routes", baseline: ours, protocol: plain,
