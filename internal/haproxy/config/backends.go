@@ -20,6 +20,8 @@ type section struct {
 	body     string
 	usable   bool
 	settings ServerSettings
+	// defaults is the section that it gets its rules from, "" for connections.
+	defaults string
 	// madeOf is what it was made of, beside its key and what is the same for all.
 	madeOf sectionSource
 }
@@ -46,6 +48,8 @@ type sectionSet struct {
 	// text is what the skeleton has of them, and settings what Config has.
 	text     string
 	settings map[string]ServerSettings
+	// limits are the defaults for sections with a limit of requests that some get their rules from.
+	limits []string
 	// names are those of the sections that can be used.
 	names map[routing.Backend][]string
 	// policies, authorities and paths are those that it was made with.
@@ -89,9 +93,9 @@ func usable(in Input, backend routing.Backend, connections bool) bool {
 		return true
 	}
 	switch state.AppProtocol {
-	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
+	case "", "http", h2c, "kubernetes.io/ws":
 		return true
-	case "https", "kubernetes.io/wss":
+	case "https", wss:
 		return tls != nil
 	}
 	return false
@@ -180,6 +184,9 @@ func newSectionSet(in Input, all map[sectionKey]*section) *sectionSet {
 	var text strings.Builder
 	for _, s := range set.sorted {
 		text.WriteString("\n" + s.body)
+		if isLimited(s.defaults) && !slices.Contains(set.limits, s.defaults) {
+			set.limits = append(set.limits, s.defaults)
+		}
 		if s.usable {
 			set.names[s.backend] = append(set.names[s.backend], s.name)
 		}
@@ -187,6 +194,7 @@ func newSectionSet(in Input, all map[sectionKey]*section) *sectionSet {
 			set.settings[s.name] = s.settings
 		}
 	}
+	slices.Sort(set.limits)
 	set.text = text.String()
 	return set
 }
@@ -234,7 +242,8 @@ func renderSection(in Input, key sectionKey, rule *routing.Rule, connections boo
 	if connections {
 		b.WriteString(backendPrefix + s.name + " from connections\n" + balanceLine(policy, true))
 	} else {
-		b.WriteString(backendPrefix + s.name + fromRouted + balanceLine(policy, false))
+		s.defaults = defaultsOf(source)
+		b.WriteString(backendPrefix + s.name + " from " + s.defaults + "\n" + balanceLine(policy, false))
 		b.WriteString(ruleLines(rule, backend))
 		if rule.Affinity != nil {
 			b.WriteString(keptCookie(rule.Affinity.Cookie(backend)))
@@ -320,8 +329,7 @@ func checkLines(check *routing.HealthCheck) string {
 func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, connections bool) string {
 	var options []string
 	add := func(format string, args ...any) { options = append(options, fmt.Sprintf(format, args...)) }
-	h2c := appProtocol == "kubernetes.io/h2c" && policy.TLS == nil && !connections
-	if h2c {
+	if appProtocol == h2c && policy.TLS == nil && !connections {
 		add("proto h2")
 	}
 	if tls := policy.TLS; tls != nil {
@@ -371,7 +379,7 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 
 // tlsProtocols says what is spoken over TLS: WebSockets take HTTP/1.1.
 func tlsProtocols(appProtocol string) string {
-	if appProtocol == "kubernetes.io/wss" {
+	if appProtocol == wss {
 		return "alpn http/1.1"
 	}
 	return "alpn h2,http/1.1 ws h1"

@@ -173,7 +173,7 @@ func reloadReason(desired, running Config) (spares []MapEntry, reason string) {
 	reasons := map[string]bool{}
 	for _, header := range slices.Sorted(maps.Keys(want)) {
 		reason := sectionReason(header, want[header], have)
-		if name, _ := backendSection(header); reason == ReloadBackends && canUseSpare(header, want[header]) {
+		if name, _ := backendSection(header); reason == ReloadBackends && canUseSpare(want[header]) {
 			var ok bool
 			if spares, ok = assignSpare(spares, name, desired, running); ok {
 				reason = ""
@@ -200,7 +200,7 @@ func sectionReason(header, body string, have map[string]string) string {
 		return ReloadBackends
 	case isBackend:
 		return ReloadPolicies
-	case !ok:
+	case !ok && !isLimited(strings.TrimPrefix(header, defaultsPrefix)):
 		// The first listener of a protocol: there is a frontend more, too.
 		return ReloadPorts
 	case strings.HasPrefix(header, "frontend ") && bindings(body) != bindings(existing):
@@ -209,7 +209,7 @@ func sectionReason(header, body string, have map[string]string) string {
 		return ""
 	case strings.HasPrefix(header, "frontend "):
 		return ReloadKinds
-	case !strings.HasPrefix(header, "defaults rout"):
+	case !strings.HasPrefix(header, defaultsPrefix+"rout"):
 		return ReloadSettings
 	case isWithin(body, existing):
 		return ""
@@ -242,12 +242,16 @@ func bindings(body string) string {
 	return all.String()
 }
 
-// sections returns the lines of each section of a skeleton by its first line.
+// sections returns the lines of each section of a skeleton by its first line. What a backend gets its rules from is not
+// in that but in the other lines, so that it is the same backend if that changes.
 func sections(skeleton string) map[string]string {
 	all := map[string]string{}
 	for section := range strings.SplitSeq(skeleton, "\n\n") {
 		header, body, _ := strings.Cut(section, "\n")
-		all[header+"\n"] = strings.TrimSuffix(body, "\n")
+		if name, ok := backendSection(header); ok {
+			header, body = backendPrefix+name, strings.TrimPrefix(section, backendPrefix+name)
+		}
+		all[header] = strings.TrimSuffix(body, "\n")
 	}
 	return all
 }

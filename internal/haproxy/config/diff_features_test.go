@@ -65,6 +65,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", config.ReloadBackends},
 		"session persistence":                         {"timeouts: {request: 1s}", "sessionPersistence: {}", config.ReloadBackends},
 		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", config.ReloadPolicies},
+		"a limit of requests":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, connections: {maxPerEndpoint: 9}}]", config.ReloadPolicies},
 		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", config.ReloadPolicies},
 		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", config.ReloadKinds},
 		"a proxy that is not trusted any more":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: []", config.ReloadKinds},

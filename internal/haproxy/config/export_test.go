@@ -1,4 +1,7 @@
 package config
 
 // SkeletonOf makes the skeleton of a whole table, without the sections of Service ports.
-var SkeletonOf = renderSkeleton
+func SkeletonOf(in Input) string {
+	change := newHostChange(in.Table, nil)
+	return renderSkeleton(in, renderSections(in, nil, change).limits)
+}

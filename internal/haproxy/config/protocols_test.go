@@ -50,6 +50,12 @@ func TestHTTP2(t *testing.T) {
 // TestGRPC has a call in which both sides send messages in turn, and the status comes as a trailer.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
+	for name, policy := range map[string]string{"": "", "with a limit of connections": limited} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); testGRPC(t, policy) })
+	}
+}
+
+func testGRPC(t *testing.T, policy string) {
 	const message = "\x00\x00\x00\x00\x05hello"
 	call := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
@@ -64,7 +70,7 @@ func TestGRPC(t *testing.T) {
 		}
 		w.Header().Set("Grpc-Status", "7")
 	}
-	g := startBackends(t, "", "", "kubernetes.io/h2c", serve(t, call, cleartextHTTP2))
+	g := startBackends(t, "", policy, "kubernetes.io/h2c", serve(t, call, cleartextHTTP2))
 	reader, writer := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/pkg.Service/Method", g.ports[80]), reader)
 	if err != nil {
@@ -121,8 +127,8 @@ func TestWebSocket(t *testing.T) {
 			_, _ = io.WriteString(conn, "echo "+line)
 		}
 	}
-	for _, appProtocol := range []string{"", "kubernetes.io/ws"} {
-		g := startBackends(t, ", timeouts: {request: 200ms}", "", appProtocol, serve(t, upgrade, nil))
+	for appProtocol, policy := range map[string]string{"": "", "kubernetes.io/ws": limited} {
+		g := startBackends(t, ", timeouts: {request: 200ms}", policy, appProtocol, serve(t, upgrade, nil))
 		conn := dial(t, g.ports[80])
 		reader := bufio.NewReader(conn)
 		_, _ = io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")

@@ -58,7 +58,7 @@ func (c Config) Next(in Input) Config {
 	}
 	maps.Copy(next.Static, usedAuthorities(in, sections))
 	in.Table = change.set.withoutPlain(in.Table)
-	next.head = c.head.next(in)
+	next.head = c.head.next(in, sections.limits)
 	next.Skeleton = c.Skeleton
 	if c.sections == nil || next.head.text != c.head.text || sections.text != c.sections.text {
 		next.Skeleton = next.head.text + sections.text

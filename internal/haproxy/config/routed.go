@@ -61,7 +61,7 @@ func writeAnswerSections(b *strings.Builder, in Input) {
 		}
 		b.WriteString(section.answer)
 	}
-	b.WriteString("\nbackend " + targetAnswer + " from routed\n")
+	b.WriteString("\n" + backendPrefix + targetAnswer + fromRouted)
 }
 
 // writeHSTS tells browsers to use HTTPS only (RFC 6797), on every answer of a listener that wants it.

@@ -218,10 +218,13 @@ const routingRest = `    http-request set-var(txn.clean) var(txn.path) unless ` 
 
 // oddRules remove headers, see routing.RemovedHeaders.
 //
-// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Nobody here sets Client-Cert-Chain, but backends
-// may take it for what belongs to Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers
-// that were set here among them.
-const oddRules = `    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Over HTTP/2, what asks for
+// an upgrade is a CONNECT that HAProxy makes GET of, with the length that the client says: backends would take for a
+// body what nothing has waited for. Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to
+// Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers that were
+// set here among them.
+const oddRules = `    http-request deny deny_status 400 if { var(txn.odd) -m found } { req.ver 2.0 } { req.fhdr_cnt(upgrade) gt 0 } { req.fhdr_cnt(content-length) gt 0 }
+    http-request del-header upgrade if { var(txn.odd) -m found } { req.hdr(upgrade) -i -m sub h2c }
     http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if { var(txn.odd) -m found }
     http-request del-header [^A-Za-z0-9-] -m reg if { var(txn.odd) -m found }
     http-request del-header '^(?:` + routing.RemovedHeaders + `)$' -m reg if { var(txn.odd) -m found }
@@ -283,8 +286,7 @@ const routingFoundAtLast = `    http-request allow unless { var(txn.hit) -m beg 
 // For that HAProxy keeps a copy of each request: of the whole buffer of 16 KiB, or in a small one.
 //
 // Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers only.
-const routedHead = `
-defaults routed from common
+const routedHead = ` from common
     retry-on conn-failure empty-response
     option use-small-buffers l7-retries
     option http-drop-request-trailers
@@ -298,7 +300,7 @@ const clientCertificateRules = `    http-request set-header Client-Cert ":%[ssl_
 `
 
 // programHead ends the rules for requests whose rule has no program, also those for the answer.
-var programHead = fields(`    http-request allow unless { var(txn.program) -m found }
+var programHead = fields(`    http-request allow if !{ var(txn.program) -m found }
     http-response allow unless { var(txn.program) -m found }
     http-after-response allow unless { var(txn.program) -m found }
     http-request set-var(txn.flags) <flags>

@@ -12,31 +12,34 @@ import (
 // head is what comes before the sections of Service ports in a skeleton.
 type head struct {
 	text string
+	// limits are those of the sections that are there.
+	limits []string
 	// hosts, by listener, and rest are what it was made of.
 	hosts [][]*routing.Host
 	rest  Input
 }
 
 // next returns the head for an input: this one if all that it depends on is as it was, which it is after most changes.
-func (h head) next(in Input) head {
+func (h head) next(in Input, limits []string) head {
 	in.Generation, in.Backends, in.SameBackends, in.Table.Policies = 0, nil, false, nil
-	next := head{rest: in}
+	next := head{rest: in, limits: limits}
 	next.rest.Table.Listeners = slices.Clone(in.Table.Listeners)
 	for i := range in.Table.Listeners {
 		next.hosts = append(next.hosts, in.Table.Listeners[i].Hosts)
 		next.rest.Table.Listeners[i].Hosts = nil
 	}
-	if h.text != "" && slices.EqualFunc(next.hosts, h.hosts, slices.Equal) && reflect.DeepEqual(next.rest, h.rest) {
+	if h.text != "" && slices.Equal(limits, h.limits) && slices.EqualFunc(next.hosts, h.hosts, slices.Equal) && reflect.DeepEqual(next.rest, h.rest) {
 		return h
 	}
-	next.text = renderSkeleton(in)
+	next.text = renderSkeleton(in, limits)
 	return next
 }
 
-// renderSkeleton returns haproxy.cfg without its server lines and the sections of Service ports, which come last. Beside the ports it
-// depends on what kinds of things the table has, and on nothing else of it: each such thing is lines of their own, in the same order
-// whatever others there are, which do nothing for a table without it. Diff relies on that.
-func renderSkeleton(in Input) string {
+// renderSkeleton returns haproxy.cfg without its server lines and the sections of Service ports, which come last.
+// Beside the ports it depends on what kinds of things the table has, of which limits are the defaults for limited
+// sections, and on nothing else of it: each such thing is lines of their own, in the same order whatever others there
+// are, which do nothing for a table without it. Diff relies on that.
+func renderSkeleton(in Input, limits []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, globalSection, in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout), maxConnections(in)*filesPerConnection+ownFiles)
 	if verifiesClients(in, 0) {
@@ -46,7 +49,7 @@ func renderSkeleton(in Input) string {
 	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
 	if isRouting {
 		writeRouting(&b, in)
-		writeRouted(&b, in)
+		writeRouted(&b, in, limits)
 	}
 	writeConnections(&b, in)
 	for _, port := range ports(in.Table) {
@@ -119,20 +122,24 @@ func writeConnectionRules(b *strings.Builder, in Input, protocol string) {
 
 // writeRouted writes the rules that all backend sections for requests share, and the sections of answers that need no
 // backend.
-func writeRouted(b *strings.Builder, in Input) {
-	b.WriteString(routedHead)
+func writeRouted(b *strings.Builder, in Input, limits []string) {
+	var rules strings.Builder
 	if hasTLS(in.Table) {
-		writeTLSChecks(b, in)
+		writeTLSChecks(&rules, in)
 	}
-	b.WriteString(programHead)
+	rules.WriteString(programHead)
 	// Before anything is answered, so that a browser may read the answer, and before there is a wait, in which the map may change.
-	writeCORS(b, in)
-	b.WriteString(programBody)
-	writePathChanges(b, in.Table)
-	b.WriteString(programRedirect)
-	writeResponses(b, in.Table)
-	b.WriteString(programRequest)
-	writeHeaderChanges(b, in.Table)
+	writeCORS(&rules, in)
+	rules.WriteString(programBody)
+	writePathChanges(&rules, in.Table)
+	rules.WriteString(programRedirect)
+	writeResponses(&rules, in.Table)
+	rules.WriteString(programRequest)
+	writeHeaderChanges(&rules, in.Table)
+	b.WriteString("\n" + defaultsPrefix + routed + routedHead + rules.String())
+	for _, name := range limits {
+		writeLimited(b, name, rules.String())
+	}
 	writeAnswerSections(b, in)
 }
 
@@ -170,9 +177,11 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 }
 
 const (
-	backendPrefix = "backend "
-	fromRouted    = " from routed\n"
-	defaultServer = "    default-server "
+	backendPrefix  = "backend "
+	defaultsPrefix = "defaults "
+	routed         = "routed"
+	fromRouted     = " from " + routed + "\n"
+	defaultServer  = "    default-server "
 )
 
 // backendSection returns the name of the backend section that starts with a line, or false.

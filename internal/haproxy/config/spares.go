@@ -31,10 +31,10 @@ func writeSpares(b *strings.Builder) {
 }
 
 // canUseSpare says whether a spare does for a section.
-func canUseSpare(header, body string) bool {
-	options, ok := strings.CutPrefix(body, spareBody)
+func canUseSpare(body string) bool {
+	options, ok := strings.CutPrefix(body, fromRouted+spareBody)
 	isOptions := strings.HasPrefix(options, "\n"+defaultServer) && strings.Count(options, "\n") == 1
-	return strings.HasSuffix(header, fromRouted) && ok && (options == "" || isOptions)
+	return ok && (options == "" || isOptions)
 }
 
 // assignSpare returns the entries with one for a section, or false if it cannot have a spare. Its servers have to be as they were

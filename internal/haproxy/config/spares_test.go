@@ -96,6 +96,36 @@ func TestSpares(t *testing.T) {
 	})
 }
 
+// TestSparesHaveNoLimit: a section with a limit of requests gets other rules than a spare, and its servers do not go to
+// one when it has none any more.
+func TestSparesHaveNoLimit(t *testing.T) {
+	limited := func(services ...string) config.Config {
+		in := servicesInput(t, "", services...)
+		in.Table.Policies = map[routing.Backend]routing.BackendPolicy{{Service: "two", Port: 80}: {MaxConnections: 1}}
+		return config.Render(in)
+	}
+	free := func(services ...string) config.Config { return config.Render(servicesInput(t, "", services...)) }
+	withSpare, gone := config.Diff(free("one", "two"), free("one")).After, config.Diff(free("one"), limited("one", "two")).After
+	for name, test := range map[string]struct {
+		desired, running config.Config
+		want             string
+	}{
+		"a new Service":                    {limited("one", "two"), free("one"), config.ReloadBackends},
+		"a Service that has a spare":       {limited("one", "two"), withSpare, config.ReloadBackends},
+		"a Service with a section":         {limited("one", "two"), free("one", "two"), config.ReloadPolicies},
+		"a Service without a limit":        {free("one", "two"), limited("one", "two"), config.ReloadPolicies},
+		"a Service that was there before":  {free("one", "two"), gone, config.ReloadPolicies},
+		"a Service that comes again":       {limited("one", "two"), gone, ""},
+		"another Service":                  {limited("one", "two", "three"), limited("one", "two"), ""},
+		"another Service without a limit":  {free("one", "three"), gone, ""},
+		"no Service with a limit any more": {free("one"), limited("one", "two"), ""},
+	} {
+		if got := config.Diff(test.desired, test.running).Reload; got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 // TestSparesOfHAProxy: a spare serves in place of a section, at run time and when HAProxy starts with it.
 func TestSparesOfHAProxy(t *testing.T) {
 	t.Parallel()

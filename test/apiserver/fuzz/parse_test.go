@@ -12,10 +12,10 @@ import (
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
 	sectionHeaders = regexp.MustCompile(`^(global|` +
-		`defaults (common|routing from common|routed from common|connections)|` +
+		`defaults (common|routing from common|routed(-limited(-http2)?)? from common|connections)|` +
 		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
 		`backend (((connections|requests)-of|no-(route|backend)|too-long) from common|(answer|spare-[0-9]+) from routed|` +
-		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed|\.tcp from connections)))$`)
+		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed(-limited(-http2)?)?|\.tcp from connections)))$`)
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
