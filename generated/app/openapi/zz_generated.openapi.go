@@ -552,7 +552,7 @@ func schema_gateway_api_app_v1_ConnectionLimits(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"maxPerEndpoint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait.",
+							Description: "How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait. A request takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With a maxRequestBytes of at most 8192 in the rule, no body does; headers and a body of more than 15 KiB then get 413.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
