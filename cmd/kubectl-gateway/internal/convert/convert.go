@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -56,9 +57,13 @@ type objects struct {
 	tlsRoutes  []*gatewayv1.TLSRoute
 	tcpRoutes  []*gatewayv1.TCPRoute
 	policies   []*gatewayv1.BackendTLSPolicy
+	// grants are not converted, but asked whether references across namespaces count.
+	grants []*gatewayv1.ReferenceGrant
 
 	// services are not converted, but asked for their ports, and what is spoken there.
 	services map[types.NamespacedName]*corev1.Service
+	// namespaces are the labels of those in the input.
+	namespaces map[string]labels.Set
 }
 
 // appProtocol returns that of a port of a Service, "" if it has none or the Service is not in the input.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -29,6 +30,7 @@ func newReader(in Input) *reader {
 	return &reader{
 		objects: objects{
 			closings: closings{open: in.Open, closed: map[target]bool{}}, services: map[types.NamespacedName]*corev1.Service{},
+			namespaces: map[string]labels.Set{},
 		},
 		notes: &notes{}, namespace: in.Namespace, documents: in.Documents, converted: map[string]int{}, passedOver: map[string]int{},
 	}
@@ -61,7 +63,18 @@ func (r *reader) read(document cli.Document) error {
 		return readInto(r, document, &r.policies)
 	case schema.GroupKind{Kind: "Service"}:
 		return r.readService(document)
-	case gatewayKind("GatewayClass"), gatewayKind("ReferenceGrant"):
+	case schema.GroupKind{Kind: "Namespace"}:
+		set := labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: document.Object.GetName()})
+		r.namespaces[document.Object.GetName()] = set
+		return r.passOver(document, "")
+	case gatewayKind("ReferenceGrant"):
+		grant, _, err := decode[gatewayv1.ReferenceGrant](document)
+		if err != nil {
+			return err
+		}
+		r.grants = append(r.grants, grant)
+		return r.passOver(document, "")
+	case gatewayKind("GatewayClass"):
 		return r.passOver(document, "")
 	}
 	if !r.closeByPolicy(document) && document.Object.GroupVersionKind().Group == gatewayv1.GroupName {

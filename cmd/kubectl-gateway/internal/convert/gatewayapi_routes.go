@@ -62,6 +62,8 @@ func (r *apiRoute) addConnections(rule int, backends []gatewayv1.BackendRef) {
 	r.backends = backends
 }
 
+func (r *apiRoute) hasConnections() bool { return r.kind == "TLSRoute" || r.kind == "TCPRoute" }
+
 // isGateway says whether a route is to belong to a Gateway, and which.
 func isGateway(parent *gatewayv1.ParentReference) bool {
 	return or(parent.Group, gatewayv1.GroupName) == gatewayv1.GroupName && or(parent.Kind, "Gateway") == "Gateway"
@@ -107,12 +109,21 @@ func (c *gatewayConverter) addRoute(route *apiRoute) {
 	if !slices.ContainsFunc(route.ParentRefs, isParent) {
 		return
 	}
-	listeners, all := c.listenersOf(route)
-	if len(listeners) == 0 {
+	listeners, closed, all := c.listenersOf(route)
+	if len(listeners)+len(closed) == 0 {
 		route.note("it is not carried over to Gateway %s: no listener takes it, by sectionName, port, protocol and allowedRoutes", objectName(c.source))
 		return
 	}
-	rules, connections := c.rules(route), c.connections(route)
+	if len(listeners) > 0 {
+		c.addTo(listeners, all, route, c.rules(route, false), c.connections(route))
+	}
+	if len(closed) > 0 && !route.hasConnections() {
+		c.addTo(closed, false, route, c.rules(route, true), nil)
+	}
+}
+
+// addTo adds a route with these rules to listeners, or to all of its protocol.
+func (c *gatewayConverter) addTo(listeners []appv1.Name, all bool, route *apiRoute, rules []appv1.RouteRule, connections []appv1.ConnectionRule) {
 	if len(rules) == 0 && len(connections) == 0 {
 		route.note("it is not carried over to Gateway %s: no rule of it is", objectName(c.source))
 		return
@@ -142,9 +153,9 @@ func (c *gatewayConverter) addRoute(route *apiRoute) {
 	}
 }
 
-// listenersOf returns the names of the Gateway's listeners that take a route in, and whether a route takes these too if it names
-// none.
-func (c *gatewayConverter) listenersOf(route *apiRoute) (taken []appv1.Name, all bool) {
+// listenersOf returns the names of the Gateway's listeners that take a route in, of those where it is closed, as nothing
+// says whether they do, and whether a route takes the former too if it names none.
+func (c *gatewayConverter) listenersOf(route *apiRoute) (taken, closed []appv1.Name, all bool) {
 	all = true
 	for i, listener := range c.sources {
 		if !slices.Contains(fitting[route.kind], listener.Protocol) {
@@ -153,33 +164,36 @@ func (c *gatewayConverter) listenersOf(route *apiRoute) (taken []appv1.Name, all
 		wants := func(parent gatewayv1.ParentReference) bool {
 			return route.hasParent(&parent, c.source) && or(parent.SectionName, listener.Name) == listener.Name && or(parent.Port, listener.Port) == listener.Port
 		}
-		if slices.ContainsFunc(route.ParentRefs, wants) && c.allows(listener, route) {
-			taken = append(taken, c.gateway.Spec.Listeners[i].Name)
-		} else {
-			all = false
+		name, attachment := c.gateway.Spec.Listeners[i].Name, c.attachment(listener, route)
+		if !slices.ContainsFunc(route.ParentRefs, wants) {
+			attachment = refused
 		}
+		if attachment == unknown {
+			attachment = c.noteUnknown(listener, route)
+		}
+		switch attachment {
+		case allowed:
+			taken = append(taken, name)
+			continue
+		case unknown:
+			closed = append(closed, name)
+		}
+		all = false
 	}
-	return taken, all
+	return taken, closed, all
 }
 
-// allows says whether a listener lets a route belong to it.
-func (c *gatewayConverter) allows(listener *gatewayv1.Listener, route *apiRoute) bool {
-	allowed := or(listener.AllowedRoutes, gatewayv1.AllowedRoutes{})
-	isKind := func(kind gatewayv1.RouteGroupKind) bool {
-		return or(kind.Group, gatewayv1.GroupName) == gatewayv1.GroupName && string(kind.Kind) == route.kind
+// noteUnknown says that nobody knows whether a listener takes a route in. The route is allowed if --open names it.
+func (c *gatewayConverter) noteUnknown(listener *gatewayv1.Listener, route *apiRoute) attachment {
+	name := flagName(route.kind, route)
+	then, result := "until then, or until --open names "+name+", it answers 503 there", unknown
+	switch {
+	case slices.Contains(c.open, name):
+		then, result = "it is let through", allowed
+	case route.hasConnections():
+		then = "until then, or until --open names " + name + ", it is left out there"
 	}
-	if len(allowed.Kinds) > 0 && !slices.ContainsFunc(allowed.Kinds, isKind) {
-		return false
-	}
-	switch or(or(allowed.Namespaces, gatewayv1.RouteNamespaces{}).From, gatewayv1.NamespacesFromSame) {
-	case gatewayv1.NamespacesFromAll:
-		return true
-	case gatewayv1.NamespacesFromSelector:
-		c.at("listener %s", listener.Name).note("allowedRoutes.namespaces.selector is not looked at: %s %s is taken to be allowed", route.kind, objectName(route))
-		return true
-	case gatewayv1.NamespacesFromSame:
-		return route.GetNamespace() == c.source.Namespace
-	default:
-		return false
-	}
+	route.note("whether listener %s of Gateway %s takes it depends on labels of namespace %s, which is not in the input: give that too; %s",
+		listener.Name, objectName(c.source), route.GetNamespace(), then)
+	return result
 }

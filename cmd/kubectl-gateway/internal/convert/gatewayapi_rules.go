@@ -14,12 +14,12 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// rules returns the rules for requests of a route.
-func (c *gatewayConverter) rules(route *apiRoute) []appv1.RouteRule {
-	if route.kind == "TLSRoute" || route.kind == "TCPRoute" {
+// rules returns the rules for requests of a route. If it is closed, they answer 503.
+func (c *gatewayConverter) rules(route *apiRoute, closed bool) []appv1.RouteRule {
+	if route.hasConnections() {
 		return nil
 	}
-	closed := c.closed || c.isClosed(route.kind, route.GetNamespace(), route.GetName())
+	closed = closed || c.closed || c.isClosed(route.kind, route.GetNamespace(), route.GetName())
 	if len(route.rules) == 0 && !closed {
 		return []appv1.RouteRule{{}}
 	}
@@ -189,6 +189,8 @@ func (c *gatewayConverter) servicePort(at place, route *apiRoute, ref gatewayv1.
 		problem = "only Services can be backends"
 	case namespace != c.source.Namespace:
 		problem = fmt.Sprintf("backends are in the Gateway's namespace, %s: make a Gateway in theirs", c.source.Namespace)
+	case namespace != route.GetNamespace() && !c.isGranted(route, namespace, string(ref.Name)):
+		problem = fmt.Sprintf("no ReferenceGrant in the input lets a %s of namespace %s refer to it", route.kind, route.GetNamespace())
 	case !isServiceName(string(ref.Name)):
 		problem = "this is no name of a Service"
 	case ref.Port == nil:

@@ -57,6 +57,16 @@ var apiRequests = []struct {
 	{"attachment", "edge", request(81, "GET", "app.example.com", "/"), "app 1 own"},
 	{"attachment", "edge", request(81, "GET", "app.example.com", "/old"), "app 0 redirect 302 /new"},
 	{"attachment", "edge", request(81, "GET", "app.example.com", "/team/x"), "app 2 500"},
+	{"attachment", "edge", request(81, "GET", "app.example.com", "/granted"), "app 3 own"},
+	{"attachment", "edge", request(81, "GET", "app.example.com", "/not-granted"), "app 4 500"},
+	// Nothing says whether these namespaces have the label.
+	{"attachment", "edge", request(82, "GET", "app.example.com", "/"), "app-2 1 answer 503"},
+	{"attachment", "edge", request(82, "GET", "other.example.com", "/"), "own-2 0 answer 503"},
+	{"attachment", "edge", request(86, "GET", "known.example.com", "/"), "known 0 web"},
+	{"attachment", "edge", request(86, "GET", "app.example.com", "/"), "app-2 1 answer 503"},
+	{"attachment", "edge", request(87, "GET", "app.example.com", "/granted"), "app 3 own"},
+	{"attachment", "edge", request(87, "GET", "known.example.com", "/"), ""},
+	{"attachment", "edge", request(5433, "", "", "/"), ""},
 	{"attachment", "edge", request(83, "GET", "app.example.com", "/"), ""},
 	{"attachment", "edge", request(84, "GET", "app.example.com", "/"), ""},
 	{"attachment", "edge", request(85, "GET", "one.example.com", "/"), "named 0 named"},
@@ -137,6 +147,27 @@ func outcome(table routing.Table, r routing.Request) string {
 		words = append(words, 500)
 	}
 	return strings.Join(strings.Fields(fmt.Sprintln(words...)), " ")
+}
+
+// TestUnknownNamespaceIsOpened: the user says that a route may belong to a listener, though nothing in the input does.
+func TestUnknownNamespaceIsOpened(t *testing.T) {
+	documents, err := cli.Files{Paths: []string{"testdata/gatewayapi-attachment.in.yaml"}}.Read(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := Convert(Input{Documents: documents, Open: []string{"HTTPRoute/team/app", "TCPRoute/infra/connections"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, _ := routing.Compile(&result.Gateways[0].Spec)
+	for want, r := range map[string]routing.Request{
+		"app 3 own": request(82, "GET", "app.example.com", "/granted"), "connections 0 own": request(5433, "", "", "/"),
+		"own-2 0 answer 503": request(82, "GET", "other.example.com", "/"),
+	} {
+		if got := outcome(table, r); got != want {
+			t.Errorf("%+v: %q, want %q", r, got, want)
+		}
+	}
 }
 
 // TestGatewayAPIRules: rules have the shape of HTTPRoute's. Random ones, and those of the examples, come back as they were from a
