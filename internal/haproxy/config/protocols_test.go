@@ -56,6 +56,7 @@ func TestGRPC(t *testing.T) {
 }
 
 func testGRPC(t *testing.T, policy string) {
+	t.Helper()
 	const message = "\x00\x00\x00\x00\x05hello"
 	call := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")

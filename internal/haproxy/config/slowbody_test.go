@@ -127,7 +127,7 @@ func TestBodiesOfLimitedBackends(t *testing.T) {
 			}
 			got, _ := io.ReadAll(response.Body)
 			_ = response.Body.Close()
-			if response.StatusCode != 200 || string(got) != fmt.Sprint(size) {
+			if response.StatusCode != http.StatusOK || string(got) != fmt.Sprint(size) {
 				t.Errorf("HTTP/2, %d bytes: got %d %q", size, response.StatusCode, got)
 			}
 		}
