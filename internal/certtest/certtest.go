@@ -42,7 +42,11 @@ type request struct {
 // NewAuthority makes an authority.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	key := ecdsaKey(t)
+	return newAuthority(t, ecdsaKey(t))
+}
+
+func newAuthority(t testing.TB, key crypto.Signer) *Authority {
+	t.Helper()
 	template := x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(240 * time.Hour),

@@ -1,11 +1,28 @@
 package certtest
 
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"testing"
+)
+
 // Refused is a certificate for *.example.com with another's key, both of a kind (Ed448) that Go does not know: HAProxy alone refuses it.
 // It lasts until 2126.
 func Refused() Pair { return Pair{Certificate: []byte(refusedCertificate), Key: []byte(refusedKey)} }
 
 // RefusedCertificatesKey is the key that Refused's certificate has in truth.
 func RefusedCertificatesKey() []byte { return []byte(fittingKey) }
+
+// Weak is a pair that fits, and that HAProxy alone refuses: the authority that signed it has a key of 1024 bits.
+func Weak(t testing.TB, names []string) Pair {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that it is weak is the point
+	must(t, err)
+	weak := newAuthority(t, key)
+	pair := weak.Issue(t, names)
+	pair.Certificate = append(pair.Certificate, weak.PEM...)
+	return pair
+}
 
 const (
 	refusedCertificate = `-----BEGIN CERTIFICATE-----

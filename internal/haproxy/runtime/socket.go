@@ -19,6 +19,8 @@ const (
 	// maxCommand is how long a command may be, payload included. HAProxy has to hold it in one buffer (tune.bufsize, 16384
 	// by default) and does not say so when it cannot.
 	maxCommand = 15 << 10
+	// maxPayload is the same for a payload, which HAProxy keeps elsewhere (tune.cli.max-payload-size).
+	maxPayload = 127 << 10
 )
 
 // errNoAnswer says that HAProxy took a command and closed the connection without a word.
@@ -34,6 +36,11 @@ func exchange(ctx context.Context, socket, command string) (string, error) {
 	if len(command) > maxCommand {
 		return "", fmt.Errorf("command of %d bytes is longer than HAProxy's buffer", len(command))
 	}
+	return exchangePayload(ctx, socket, command)
+}
+
+// exchangePayload is exchange for a command whose payload may be longer.
+func exchangePayload(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	reply, err := roundTrip(ctx, socket, command)

@@ -1,0 +1,140 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gateway/internal/haproxy/config"
+)
+
+const (
+	// checked is the name by which HAProxy has a certificate while it is asked about it, and that of the server that is given it.
+	checked = "checked"
+	// notInUse is HAProxy's answer about a certificate that it has not loaded.
+	notInUse = "Can't replace a certificate which is not referenced by the configuration!"
+	// done ends its answer when it did what it was told.
+	done = "Success!"
+)
+
+var errNotInUse = errors.New("HAProxy does not have the certificate")
+
+// RefusedCertificateError is HAProxy's answer about a certificate that it cannot use.
+type RefusedCertificateError struct {
+	// Reason is what it says.
+	Reason string
+}
+
+func (e *RefusedCertificateError) Error() string {
+	return "HAProxy refuses the certificate: " + e.Reason
+}
+
+// CheckCertificate returns nil if HAProxy can use a certificate, a PEM with its key, and a RefusedCertificateError if it says that it cannot.
+// Nobody is shown it: a server of config.CheckSection is given it, and deleted.
+func (w *Worker) CheckCertificate(ctx context.Context, pem []byte) error {
+	if len(pem) > maxPayload {
+		return &RefusedCertificateError{Reason: fmt.Sprintf("with its key it has %d bytes: HAProxy takes %d", len(pem), maxPayload)}
+	}
+	before, err := w.Process(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.forgetChecked(ctx); err != nil {
+		return err
+	}
+	err = w.check(ctx, pem)
+	if forgetErr := w.forgetChecked(ctx); forgetErr != nil {
+		return forgetErr
+	}
+	if err != nil {
+		// Half of the commands may have met one worker, and half the next one.
+		if after, afterErr := w.Process(ctx); afterErr != nil || after != before {
+			return fmt.Errorf("HAProxy was reloaded meanwhile: %w", errors.Join(errors.New(err.Error()), afterErr))
+		}
+	}
+	return err
+}
+
+func (w *Worker) check(ctx context.Context, pem []byte) error {
+	if _, err := exchange(ctx, w.socket, "new ssl cert "+checked+"\n"); err != nil {
+		return fmt.Errorf("failed to have a certificate checked: %w", err)
+	}
+	if err := w.replaceCertificate(ctx, checked, pem); err != nil {
+		return err
+	}
+	reply, err := exchange(ctx, w.socket, "add server "+config.CheckSection+"/"+checked+" 127.0.0.1:1 ssl verify none crt "+checked+"\n")
+	if err != nil {
+		return fmt.Errorf("failed to have a certificate checked: %w", err)
+	}
+	if reply != serverAdded {
+		return refusal(reply, checked)
+	}
+	return nil
+}
+
+// forgetChecked removes what was left by a check, if anything.
+func (w *Worker) forgetChecked(ctx context.Context) error {
+	for _, command := range []string{"del server " + config.CheckSection + "/" + checked, "abort ssl cert " + checked, "del ssl cert " + checked} {
+		if _, err := exchange(ctx, w.socket, command+"\n"); err != nil {
+			return fmt.Errorf("failed to forget a certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// ReplaceCertificate makes HAProxy use another certificate in place of the one of a file, a path, wherever it has that. If it has it nowhere,
+// there is nothing to do. A certificate that it cannot use is a RefusedCertificateError, and changes nothing.
+func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte) error {
+	if err := w.replaceCertificate(ctx, file, pem); !errors.Is(err, errNotInUse) {
+		return err
+	}
+	return nil
+}
+
+func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte) error {
+	if !isWord(file) {
+		return fmt.Errorf("%q cannot be the file of a certificate", file)
+	}
+	// An empty line would end the PEM.
+	var lines []byte
+	for line := range bytes.Lines(pem) {
+		if len(bytes.TrimSpace(line)) > 0 {
+			lines = append(lines, line...)
+		}
+	}
+	reply, err := exchangePayload(ctx, w.socket, "set ssl cert "+file+" <<\n"+string(lines)+"\n")
+	if err != nil {
+		return fmt.Errorf("failed to hand a certificate over: %w", err)
+	}
+	switch {
+	case strings.HasPrefix(reply, notInUse):
+		return errNotInUse
+	case !strings.HasPrefix(reply, "Transaction "):
+		return refusal(reply, file)
+	}
+	if reply, err = exchangePayload(ctx, w.socket, "commit ssl cert "+file+"\n"); err != nil {
+		return fmt.Errorf("failed to have a certificate used: %w", err)
+	}
+	if strings.HasSuffix(reply, done) {
+		return nil
+	}
+	// Some refusals leave the certificate where the next one would be added to it.
+	if _, err := exchange(ctx, w.socket, "abort ssl cert "+file+"\n"); err != nil {
+		return fmt.Errorf("failed to forget a certificate: %w", err)
+	}
+	return refusal(reply, file)
+}
+
+// refusal is what HAProxy says of a certificate, without the file's name and what it says each time.
+func refusal(reply, file string) error {
+	var reasons []string
+	for line := range strings.Lines(reply) {
+		line = strings.TrimSpace(strings.ReplaceAll(line, " '"+file+"'", ""))
+		if line != "" && line != "Failed!" && !strings.HasPrefix(line, "Committing ") && !strings.HasPrefix(line, "Can't ") {
+			reasons = append(reasons, strings.TrimSuffix(line, "."))
+		}
+	}
+	return &RefusedCertificateError{Reason: strings.Join(reasons, "; ")}
+}
