@@ -36,6 +36,7 @@ type options struct {
 	configDir, runDir  string
 	mounts             agent.Mounts
 	haproxyCerts       string
+	keysSocket         string
 	healthAddress      string
 	pod, namespace     string
 }
@@ -74,10 +75,12 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", resources.CertificatesDir,
-		"`directory` with SECRET/tls.crt, SECRET/hash and SECRET/problem, without keys, for each -secret")
+		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret")
 	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", resources.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", resources.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
+	flags.StringVar(&o.keysSocket, "keys-socket", resources.KeysSocket,
+		"`file` of the socket where HAProxy listens to gateway-keys, if there is a -secret")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
@@ -124,6 +127,8 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-run-dir=%s is not an absolute path of letters, digits, and /._-", o.runDir)
 	case !hapathPattern.MatchString(o.haproxyCerts):
 		return fmt.Errorf("-haproxy-certificates-dir=%s is not an absolute path of letters, digits, and /._-", o.haproxyCerts)
+	case !hapathPattern.MatchString(o.keysSocket):
+		return fmt.Errorf("-keys-socket=%s is not an absolute path of letters, digits, and /._-", o.keysSocket)
 	}
 	return nil
 }
@@ -138,12 +143,16 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	paths := config.Paths{
+		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
+	}
+	if len(o.mounts.Secrets) > 0 {
+		paths.KeysSocket = o.keysSocket
+	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod,
 		Gateways: gateways, Core: core,
-		Paths: config.Paths{
-			ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
-		},
+		Paths:         paths,
 		Bind:          bind(),
 		Mounts:        o.mounts,
 		HealthAddress: o.healthAddress,

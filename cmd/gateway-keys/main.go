@@ -7,10 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/golang/glog"
 
+	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/signals"
 )
@@ -44,12 +46,13 @@ func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
-		"`directory` to pass them on to the agent in, without keys; SECRET/hash tells the pair, SECRET/problem what is wrong with what the Secret holds now")
+		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
+	socket := flags.String("haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
-		usage.WriteString("gateway-keys passes the certificates of a proxy pod on once their keys fit, and keeps those before until then.\n" +
+		usage.WriteString("gateway-keys passes the certificates of a proxy pod on once HAProxy takes them, and keeps those before until then.\n" +
 			"The operator starts it in every proxy pod with certificates.\n\n")
 		flags.PrintDefaults()
 	}
@@ -68,6 +71,10 @@ func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 		return errors.New("-pairs-dir is missing: where HAProxy looks for certificates and keys")
 	case k.Certificates == "":
 		return errors.New("-certificates-dir is missing: where the agent looks for certificates")
+	case *socket == "":
+		return errors.New("-haproxy-socket is missing: where HAProxy is asked about certificates")
 	}
+	k.Pairs = filepath.Clean(k.Pairs) // the files have the names that they have in HAProxy's configuration
+	k.HAProxy = runtime.NewWorker(*socket)
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,15 +11,16 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	all := []string{"-secrets-dir=/secrets", "-pairs-dir=/pairs", "-certificates-dir=/certificates"}
+	all := []string{"-secrets-dir=/secrets", "-pairs-dir=/pairs", "-certificates-dir=/certificates", "-haproxy-socket=/run/keys.sock"}
 	tests := map[string]struct {
 		arguments []string
 		want      string
 	}{
 		"all that is needed":   {all, ""},
 		"no Secrets":           {all[1:], "-secrets-dir is missing"},
-		"nothing for HAProxy":  {[]string{all[0], all[2]}, "-pairs-dir is missing"},
-		"nothing for an agent": {all[:2], "-certificates-dir is missing"},
+		"nothing for HAProxy":  {slices.Delete(slices.Clone(all), 1, 2), "-pairs-dir is missing"},
+		"nothing for an agent": {slices.Delete(slices.Clone(all), 2, 3), "-certificates-dir is missing"},
+		"no HAProxy":           {all[:3], "-haproxy-socket is missing"},
 		"an argument too many": {append(all, "shop"), `unexpected argument "shop"`},
 		"an unknown flag":      {[]string{"-secret-dir=/secrets"}, "-secret-dir"},
 	}
@@ -26,7 +28,7 @@ func TestParse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var k keeper.Keeper
 			err := parse(&k, flag.NewFlagSet("gateway-keys", flag.ContinueOnError), test.arguments)
-			if test.want == "" && (err != nil || k.Secrets != "/secrets" || k.Pairs != "/pairs" || k.Certificates != "/certificates") {
+			if test.want == "" && (err != nil || k.Secrets != "/secrets" || k.Pairs != "/pairs" || k.Certificates != "/certificates" || k.HAProxy == nil) {
 				t.Errorf("got %+v, error %v", k, err)
 			}
 			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {

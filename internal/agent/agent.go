@@ -3,10 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
@@ -28,7 +25,7 @@ import (
 const (
 	// checkInterval is how often the loop looks whether HAProxy was restarted, and tries again what did not succeed.
 	checkInterval = time.Second
-	// startInterval takes its place while HAProxy does not answer: its container is about to start.
+	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while certificates are awaited.
 	startInterval = 50 * time.Millisecond
 )
 
@@ -77,19 +74,12 @@ type Agent struct {
 	observed []routing.Backend
 	mounts   *mountReader
 	material material
-	// trials find out which certificates HAProxy refuses; trial are those in want that it is being asked about, and plain is
-	// want without them, once that was needed.
-	trials trials
-	trial  []certificateID
-	plain  *load
 	// awaiting says that certificates are not there yet.
 	awaiting bool
 	// fulfilled says that HAProxy answers by all of want.
 	fulfilled bool
 	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none.
 	pending time.Time
-	// searching says that the last load was refused, perhaps because of the certificates on trial, and is to be tried without them.
-	searching bool
 	// reported is the generation that was last reported.
 	reported int64
 	// littered says that there may be configurations on the disk that nobody wants: older ones, and what was refused.
@@ -142,10 +132,6 @@ func New(options Options) (*Agent, error) {
 	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {
 		return nil, err
 	}
-	if a.state.proven {
-		a.state.disk.certificates = a.store.certificates(a.state.disk.id)
-	}
-	a.state.good.certificates = a.store.provenCertificates()
 	a.served = a.store.served()
 	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.served)
 	return a, nil
@@ -202,7 +188,7 @@ func (a *Agent) loop(ctx context.Context) {
 		a.probes.beat(time.Now())
 		a.pass(ctx)
 		interval := checkInterval
-		if !a.state.up {
+		if !a.state.up || a.awaiting {
 			interval = startInterval
 		}
 		timer.Reset(interval)
@@ -257,10 +243,6 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 	a.state.observe(&process)
 	if process != before {
 		glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
-		if a.state.good.id == "" {
-			// Its answer proves that HAProxy took these. The agent before may have been killed before it could note that.
-			maps.Copy(a.state.good.certificates, a.store.certificates(process.LoadID))
-		}
 	}
 }
 
@@ -268,7 +250,7 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 // master's connections on which it was asked.
 func (a *Agent) suspect(ctx context.Context, now time.Time) {
 	switch {
-	case a.failing || now.Sub(a.downSince) < stuckGrace:
+	case a.failing || now.Sub(a.downSince) < downGrace:
 	case a.master.IsDraining(ctx):
 		a.downSince = now
 	default:
@@ -315,13 +297,13 @@ func (a *Agent) keep() {
 func (a *Agent) tell() {
 	a.probes.observe(a.state.up, a.state.sure())
 	liveGeneration.Set(float64(a.state.sure()))
-	message := a.message(time.Now())
+	message := a.message()
 	a.exhibit.observe(&a.state, a.compiled.generation, message)
 	live := a.state.live
 	if a.state.good.uid != a.compiled.uid {
 		live = 0 // what runs is another Gateway's of this name
 	}
-	if a.compiled.table == nil || a.searching || live == 0 && message == "" {
+	if a.compiled.table == nil || live == 0 && message == "" {
 		return
 	}
 	// Who waits for a generation waits for all of it.
@@ -330,27 +312,12 @@ func (a *Agent) tell() {
 	} else if message == "" {
 		message = resources.AboutGeneration(live, fmt.Sprintf("%s is not mounted: %s", a.state.unmounted, resources.AwaitingReplacement))
 	}
-	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.problems()})
-}
-
-// problems are what the newest generation's certificates leave to wish for.
-func (a *Agent) problems() []appv1.ProxyProblem {
-	problems := slices.Clone(a.material.problems)
-	for listener, certificates := range a.material.certificates {
-		for _, certificate := range certificates {
-			if a.trials.isRefused(certificateID{certificate.Secret, certificate.Hash}) {
-				const format = "HAProxy refuses the certificate of %s: its log says why"
-				problems = append(problems, newProblem(listener, kindSecret, a.options.Namespace, certificate.Secret, format))
-			}
-		}
-	}
-	slices.SortFunc(problems, compareProblems)
-	return slices.Compact(problems)
+	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.material.problems})
 }
 
 // message says in one line what keeps the newest generation from being live, "" if nothing does.
-func (a *Agent) message(now time.Time) string {
-	if a.failing && now.Sub(a.downSince) > downGrace {
+func (a *Agent) message() string {
+	if a.failing {
 		return "HAProxy does not answer; its log says why"
 	}
 	if failure, ok := a.refusal(); ok {

@@ -13,7 +13,7 @@ import (
 
 // Mounts say what of Secrets and ConfigMaps there is in the agent's container.
 type Mounts struct {
-	// CertificatesDir holds SECRET/tls.crt, SECRET/hash and SECRET/problem, AuthoritiesDir CONFIGMAP/ca.crt.
+	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, AuthoritiesDir CONFIGMAP/ca.crt.
 	CertificatesDir, AuthoritiesDir string
 	// Secrets and ConfigMaps are the names of those that are mounted, whether they exist or not.
 	Secrets, ConfigMaps []string
@@ -95,9 +95,8 @@ func (r *mountReader) certificate(secret string) certificateFile {
 	content, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.CertificateFile)
 	switch {
 	case missing == "":
-		hash, _ := readMounted(r.mounts.CertificatesDir, secret, certificates.HashFile)
 		file := parseCertificate(content)
-		file.hash, file.outdated = string(hash), string(wrong)
+		file.outdated = string(wrong)
 		return file
 	case nothingWrong == "":
 		return certificateFile{problem: string(wrong)}

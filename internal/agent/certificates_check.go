@@ -32,8 +32,6 @@ type certificateFile struct {
 	notBefore, notAfter time.Time
 	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it holds.
 	outdated string
-	// hash tells the content, with that of its key.
-	hash string
 }
 
 // authorityFile is what a ConfigMap's ca.crt holds.
@@ -194,7 +192,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	if file.outdated != "" {
 		c.problem(listener.Name, kindSecret, secret, file.outdated+"; what it held before goes on")
 	}
-	certificate := config.Certificate{Secret: secret, Names: names, Hash: file.hash}
+	certificate := config.Certificate{Secret: secret, Names: names}
 	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 }
 

@@ -76,7 +76,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
 	file := func(from, until time.Time, names ...string) certificateFile {
-		return certificateFile{names: names, notBefore: from, notAfter: until, hash: "h"}
+		return certificateFile{names: names, notBefore: from, notAfter: until}
 	}
 	files := mounted{
 		certificates: map[string]certificateFile{
@@ -88,8 +88,8 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			"five":     file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org"),
 			"nameless": file(hour(-1), hour(5)),
 			"missing":  {problem: "%s does not exist or has no tls.crt"},
-			"older":    {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(5), hash: "h", outdated: "%s has no tls.key"},
-			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), hash: "h", outdated: "%s has no tls.key"},
+			"older":    {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(5), outdated: "%s has no tls.key"},
+			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), outdated: "%s has no tls.key"},
 		},
 		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "%s is broken"}},
 	}
@@ -111,7 +111,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	table.Listeners[2].TLS.ClientCAs = []string{"broken", "staff"}
 
 	got := collect(&table, files, "shop", now)
-	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com] h} {nameless [] h}] staff:[{good [a.example.com] h}] wild:[{sooner [b.example.com] h} {good [a.example.com] h} {older [a.example.com] h}]]" {
+	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {older [a.example.com]}]]" {
 		t.Errorf("certificates are %s", s)
 	}
 	if s := fmt.Sprintf("%s", got.authorities); s != "map[staff:PEM]" {

@@ -55,16 +55,16 @@ func TestMountReaderOfWhatTheKeeperWrites(t *testing.T) {
 	one := certtest.NewAuthority(t).Issue(t, []string{"one.example.com"})
 	volume := certtest.NewVolume(t)
 	volume.Put(map[string][]byte{
-		"good/tls.crt": one.Certificate, "good/hash": []byte("1a"),
-		"older/tls.crt": one.Certificate, "older/hash": []byte("1a"), "older/problem": []byte("%s has no tls.key"),
+		"good/tls.crt":  one.Certificate,
+		"older/tls.crt": one.Certificate, "older/problem": []byte("%s has no tls.key"),
 		"bad/problem": []byte("%s has no tls.key"),
 	})
 	r := newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"good", "older", "bad"}})
 	for secret, want := range map[string]certificateFile{
-		"good": {hash: "1a"}, "older": {hash: "1a", outdated: "%s has no tls.key"}, "bad": {problem: "%s has no tls.key"},
+		"good": {}, "older": {outdated: "%s has no tls.key"}, "bad": {problem: "%s has no tls.key"},
 	} {
 		got := r.files.certificates[secret]
-		if got.hash != want.hash || got.outdated != want.outdated || got.problem != want.problem || (len(got.names) == 1) != (want.hash != "") {
+		if got.outdated != want.outdated || got.problem != want.problem || (len(got.names) == 1) != (secret != "bad") {
 			t.Errorf("%s was read as %+v", secret, got)
 		}
 	}
@@ -78,13 +78,13 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	r := newPassRig(t, 1)
 	r.agent.mounts = newMountReader(mounts)
 	for _, found := range []string{"nothing", "..version-1"} {
-		if r.agent.gather(true, time.Now()) {
-			t.Errorf("with %s in the volume, the agent acts", found)
+		if !r.agent.gather(true, time.Now()) || !r.agent.want.partial || len(r.agent.material.problems) > 0 {
+			t.Errorf("with %s in the volume, partial is %t, and problems are %v", found, r.agent.want.partial, r.agent.material.problems)
 		}
 		mustDo(t, os.MkdirAll(filepath.Join(dir, "..version-1"), 0o700))
 	}
 	mustDo(t, os.Symlink("..version-1", filepath.Join(dir, certificates.DataLink)))
-	if !r.agent.gather(true, time.Now()) {
+	if !r.agent.gather(false, time.Now()) || r.agent.want.partial {
 		t.Error("the agent still waits")
 	}
 	if newMountReader(Mounts{}).isAwaited() || newMountReader(Mounts{}).look() {
@@ -92,25 +92,11 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	}
 }
 
-// What has to be loaded in any case, as after a restart of the agent, is loaded without the certificates on trial.
-func TestWhatHasToBeLoadedIsNotOnTrial(t *testing.T) {
-	t.Parallel()
-	r := newPassRig(t, 1)
-	r.addHTTPS(certtest.NewAuthority(t).Issue(t, []string{"one.example.com"}))
-	r.agent.state.up = true
-	for unknown, want := range map[string]int{reasonAgentRestarted: 0, "": 1} {
-		r.agent.state.unknown = unknown
-		if !r.agent.gather(true, time.Now()) || len(r.agent.trial) != want || len(r.agent.want.certificates) != want {
-			t.Errorf("to be loaded because %q: on trial are %v", unknown, r.agent.trial)
-		}
-	}
-}
-
 // addHTTPS adds a listener, "https", and mounts its certificate.
 func (r *passRig) addHTTPS(pair certtest.Pair) {
 	r.t.Helper()
 	volume := certtest.NewVolume(r.t)
-	volume.Put(map[string][]byte{"shop/tls.crt": pair.Certificate, "shop/hash": []byte("1a")})
+	volume.Put(map[string][]byte{"shop/tls.crt": pair.Certificate})
 	r.agent.mounts = newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"shop"}})
 	r.gatewaySeen.Spec.Listeners = append(r.gatewaySeen.Spec.Listeners, appv1.Listener{
 		Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS,

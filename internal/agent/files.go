@@ -24,8 +24,6 @@ const (
 	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent, which
 	// knows nothing of this one's. In it is the checksum of all other files.
 	provenName = "proven"
-	// certificatesName is a file that lists the certificates that are in the configuration, SECRET HASH a line.
-	certificatesName = "certificates"
 )
 
 // store keeps configurations on disk: a directory for each, and a symlink to the one HAProxy starts on. The directory's
@@ -121,41 +119,6 @@ func checksum(sums map[string]uint32) []byte {
 		lines = fmt.Appendf(lines, "%s %08x\n", name, sums[name])
 	}
 	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(lines, castagnoli))
-}
-
-// provenCertificates returns those that are in any configuration that HAProxy is known to have run. If the agent before was killed during a
-// reload, that is not known of what the symlink points to, but of the one before it.
-func (s *store) provenCertificates() map[certificateID]bool {
-	certificates := map[certificateID]bool{}
-	entries, _ := os.ReadDir(filepath.Dir(s.current)) // what cannot be read is not known
-	for _, entry := range entries {
-		if proven, _ := s.isProven(entry.Name()); proven {
-			maps.Copy(certificates, s.certificates(entry.Name()))
-		}
-	}
-	return certificates
-}
-
-// certificates returns those that are in a configuration.
-func (s *store) certificates(id string) map[certificateID]bool {
-	// A configuration of an older agent has no such file, and no certificates.
-	content, _ := os.ReadFile(filepath.Join(s.dir(id), certificatesName))
-	certificates := map[certificateID]bool{}
-	for line := range strings.Lines(string(content)) {
-		if secret, hash, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			certificates[certificateID{secret, hash}] = true
-		}
-	}
-	return certificates
-}
-
-// formatCertificates returns the content of certificatesName.
-func formatCertificates(certificates map[certificateID]bool) []byte {
-	var content strings.Builder
-	for _, id := range slices.SortedFunc(maps.Keys(certificates), certificateID.compare) {
-		content.WriteString(id.secret + " " + id.hash + "\n")
-	}
-	return []byte(content.String())
 }
 
 // nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it runs

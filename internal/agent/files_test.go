@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +24,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("an empty directory holds %q, %t, %v", id, proven, err)
 	}
 	first := s.nextID()
-	certificates := setOf([]certificateID{{"a.tls", "11"}, {"b", "22"}})
-	mustDo(t, s.write(first, sources(config.ConfigFile, "one", certificatesName, string(formatCertificates(certificates))), false))
+	mustDo(t, s.write(first, sources(config.ConfigFile, "one"), false))
 	if _, err := os.Stat(current); err == nil {
 		t.Error("writing alone made it the current one")
 	}
@@ -34,9 +32,6 @@ func TestStore(t *testing.T) {
 	second := s.nextID()
 	mustDo(t, s.write(second, sources(config.ConfigFile, "two"), false))
 	mustDo(t, s.point(second))
-	if got := s.certificates(second); len(got) > 0 {
-		t.Errorf("there are no certificates, got %v", got)
-	}
 	if content, err := os.ReadFile(filepath.Join(current, config.ConfigFile)); err != nil || string(content) != "two" {
 		t.Errorf("current is %q, %v", content, err)
 	}
@@ -50,9 +45,6 @@ func TestStore(t *testing.T) {
 	next := store{current: current, epoch: 1}
 	if id, proven, err := next.open(); id != first || !proven || err != nil {
 		t.Errorf("the next agent finds %q, %t, %v", id, proven, err)
-	}
-	if got := next.provenCertificates(); !maps.Equal(got, certificates) {
-		t.Errorf("the next agent finds certificates %v, want %v", got, certificates)
 	}
 	if id := next.nextID(); id == first {
 		t.Errorf("the id %s is used twice", id)

@@ -21,8 +21,6 @@ const (
 	livePoll    = 2 * time.Millisecond
 	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests either.
 	stoppingTimeout = 5 * time.Second
-	// stuckGrace is how long HAProxy may take to come back, unless it drains, before certificates are suspected.
-	stuckGrace = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
 	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and one more for
 	// each longestSpace of it that is longer.
@@ -30,16 +28,18 @@ const (
 	longestSpace = 30 * time.Second
 	// maxTidied is how many leftovers are tried at once: HAProxy holds all its threads for each, busy or not.
 	maxTidied = 10
-	// downGrace is how long HAProxy may take to start before the status says that it does not run.
+	// downGrace is how long HAProxy may take to start, unless it drains, before the status says that it does not run.
 	downGrace = 10 * time.Second
 )
 
 // act takes the step that leads to a.want, or to the next best. It returns whether HAProxy runs something new.
 func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	now := time.Now()
-	a.searching, a.fulfilled, a.state.crowded = false, false, false
-	if a.isStuck() {
-		return false, a.writeBare()
+	a.fulfilled, a.state.crowded = false, false
+	if a.isBare() {
+		a.state.proven = false
+		glog.Warningf("HAProxy has no certificates to start on: generation %d is to be on disk without", a.want.generation)
+		return false, a.write(a.want, step{after: a.want.config})
 	}
 	others := a.others()
 	want, index, next := a.choose(ctx, others, now)
@@ -48,7 +48,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	}
 	if !next.write {
 		a.state.runsAlready(want)
-		a.judge(index, now)
+		a.judge(index)
 		return false, nil
 	}
 	if a.state.up && next.reload != "" {
@@ -74,7 +74,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 			a.state.loaded(a.state.worker)
 			glog.V(2).Infof("Generation %d is live, as %s: %s", want.generation, a.state.disk.id, summary(next.plan))
 			loads.WithLabelValues("runtime", summary(next.plan)).Inc()
-			a.judge(index, now)
+			a.judge(index)
 			return true, nil
 		}
 		a.state.unknown, reason = reasonCommandsFailed, reasonCommandsFailed
@@ -94,7 +94,7 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 	if err := a.reload(ctx, reason); err != nil {
 		return false, a.failed(err, before, beforeKnown, index < len(others))
 	}
-	a.judge(index, time.Now())
+	a.judge(index)
 	return true, nil
 }
 
@@ -128,71 +128,38 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 // else to try.
 func (a *Agent) unloadable(err error, want load, more bool) error {
 	loadFailures.Inc()
-	a.state.fail(&want, err.Error(), false, lastSoonRetry, time.Now())
+	a.state.fail(&want, err.Error(), lastSoonRetry, time.Now())
 	if more {
 		a.rouse()
 	}
 	return err
 }
 
-// failed takes back what could not be loaded; more says that there is something else to try. As long as it may be because of
-// the certificates on trial, that is no error.
+// failed takes back what could not be loaded; more says that there is something else to try.
 func (a *Agent) failed(err error, before load, known, more bool) error {
 	loadFailures.Inc()
-	rejected, longest := errors.As(err, new(*runtime.RejectedError)), lastSoonRetry
-	if rejected {
+	longest := lastSoonRetry
+	if errors.As(err, new(*runtime.RejectedError)) {
 		longest = lastRetry
 	}
-	a.state.fail(&a.state.disk, err.Error(), rejected, longest, time.Now())
+	a.state.fail(&a.state.disk, err.Error(), longest, time.Now())
 	err = fmt.Errorf("failed to load %s: %w", a.state.disk.id, err)
 	rollBackErr := a.rollBack(before, known)
 	if more {
 		a.rouse()
 	}
-	if a.searching = rejected && more && len(a.trial) > 0; a.searching {
-		glog.Warningf("Trying without the new certificates: %v", err)
-		return rollBackErr
-	}
 	return errors.Join(err, rollBackErr)
 }
 
-// judge draws the conclusion from what was loaded, or runs already: if that is what is left of a.want without the
-// certificates on trial, and a.want was refused, then these are to blame.
-func (a *Agent) judge(index int, now time.Time) {
+// judge notes whether HAProxy answers by all of a.want, when a load was loaded or runs already.
+func (a *Agent) judge(index int) {
 	a.fulfilled = index == 0 && a.state.up && a.state.unknown == "" && !a.state.disk.partial
-	if index != 1 || len(a.trial) == 0 || !a.state.failures[a.want.key()].rejected {
-		return
-	}
-	glog.Warningf("HAProxy refuses the certificates of %s, or one of them", secretNames(a.trial))
-	a.trials.blame(a.trial, now)
-	a.rouse()
 }
 
-func secretNames(ids []certificateID) string {
-	var names []string
-	for _, id := range ids {
-		names = append(names, id.secret)
-	}
-	return strings.Join(names, ", ")
-}
-
-// isStuck says whether HAProxy may be unable to start because of a certificate: one that it would refuse may have taken the place of one
-// that it had loaded, a moment before it ended.
-func (a *Agent) isStuck() bool { return a.failing && len(a.state.disk.certificates) > 0 }
-
-// writeBare makes HAProxy start on what was loaded last, without certificates. They are tried once it runs.
-func (a *Agent) writeBare() error {
-	bare := a.only(nil)
-	if good := a.state.good; good.id != "" {
-		good.certificates = nil
-		bare = a.again(good)
-	}
-	if err := a.write(bare, step{write: true, after: bare.config}); err != nil {
-		return err
-	}
-	a.state.unknown = reasonWrittenDown
-	glog.Warningf("HAProxy does not start: generation %d is on disk without certificates, as %s", bare.generation, a.state.disk.id)
-	return nil
+// isBare says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it, as when the node was restarted
+// and what was in memory is gone. It is asked about them once it runs.
+func (a *Agent) isBare() bool {
+	return a.awaiting && !a.state.up && a.state.disk.id != "" && !a.state.disk.partial
 }
 
 // write puts what the step is to load on the disk, for HAProxy to start on.
@@ -200,7 +167,6 @@ func (a *Agent) write(want load, next step) error {
 	want.id, want.config = a.store.nextID(), next.after
 	files := want.config.Sources()
 	files[config.LoadFile] = config.SourceOf(config.LoadContent(a.options.Namespace, a.options.Gateway, want.id))
-	files[certificatesName] = config.SourceOf(formatCertificates(want.certificates))
 	if !a.state.up {
 		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
 	}

@@ -16,9 +16,10 @@ import (
 // gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
 // no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
 func (a *Agent) gather(changed bool, now time.Time) bool {
-	if !a.watch.synced() || a.awaits() {
+	if !a.watch.synced() {
 		return false
 	}
+	a.await()
 	touched := a.watch.takeTouched()
 	if changed || a.compiled.table == nil {
 		a.compile()
@@ -27,45 +28,34 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 		return false
 	}
 	same := a.want.generation == a.compiled.generation && a.want.config.Skeleton != ""
+	same = same && a.want.partial == a.awaiting
 	if a.mounts.look() || !same || a.material.isOutdated(now) {
 		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
 		same = false
 	}
-	proven, trial := a.trials.next(identify(a.material.certificates), a.state.good.certificates, now)
-	if !a.state.up || a.state.unknown != "" {
-		// What HAProxy starts on, or has to load anyway, has only what it has loaded before: it would not start on one bad certificate, and the
-		// load after a refused one may cost connections.
-		trial = nil
+	if a.awaiting {
+		a.material.problems = nil // nothing is known of them yet
 	}
-	if !slices.Equal(trial, a.trial) {
-		a.plain = nil
-	}
-	a.trial = trial
-	certificates := setOf(proven, trial)
-	if same && maps.Equal(certificates, a.want.certificates) && a.want.partial == a.isPartial(a.material, certificates) && a.follow(touched) {
+	if same && a.follow(touched) {
 		return true
 	}
 	sameBackends := a.observe(touched)
 	newGeneration := a.want.generation != a.compiled.generation
-	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, certificates, a.backends, sameBackends)
-	a.plain = nil
+	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, a.backends, sameBackends)
+	a.want.partial = a.awaiting
 	if newGeneration {
-		kept := []*load{&a.want, &a.state.good}
-		if len(a.trial) > 0 {
-			kept = append(kept, a.withoutTrial())
-		}
-		a.state.forget(kept...)
+		a.state.forget(&a.want, &a.state.good)
 	}
 	return true
 }
 
-// awaits says whether the certificates are not there yet: a pod that became ready without them would take the place of one that has them.
-func (a *Agent) awaits() bool {
+// await notes whether the certificates are not there yet: HAProxy has to run before it can be asked about them. A pod that became ready
+// without them would take the place of one that has them.
+func (a *Agent) await() {
 	was := a.awaiting
 	if a.awaiting = a.mounts.isAwaited(); a.awaiting && !was {
 		glog.Infof("Waiting for the container %s to pass certificates on", resources.KeysContainer)
 	}
-	return a.awaiting
 }
 
 // observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
@@ -106,7 +96,6 @@ func (a *Agent) follow(touched map[string]bool) bool {
 			}
 			a.backends[backend] = state
 			a.want.config = a.want.config.WithServers(backend, state.Servers)
-			a.plain = nil
 		}
 	}
 	return true
@@ -129,25 +118,22 @@ func (a *Agent) compile() {
 	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, result: result, table: &result.Table}
 }
 
-// render makes a load of a table with those of its certificates that are among the given ones.
+// render makes a load of a table and its certificates.
 func (a *Agent) render(
-	generation int64, table routing.Table, found material, certificates map[certificateID]bool, backends map[routing.Backend]config.BackendState,
-	sameBackends bool,
+	generation int64, table routing.Table, found material, backends map[routing.Backend]config.BackendState, sameBackends bool,
 ) load {
 	return load{
-		uid:          a.compiled.uid,
-		generation:   generation,
-		table:        table,
-		certificates: certificates,
-		partial:      a.isPartial(found, certificates),
-		unmounted:    found.unmounted,
-		found:        found,
+		uid:        a.compiled.uid,
+		generation: generation,
+		table:      table,
+		unmounted:  found.unmounted,
+		found:      found,
 		config: a.want.config.Next(config.Input{
 			Generation:   generation,
 			Table:        table,
 			Backends:     backends,
 			SameBackends: sameBackends,
-			Certificates: restrict(found.certificates, certificates),
+			Certificates: found.certificates,
 			Authorities:  found.authorities,
 			Paths:        a.options.Paths,
 			Bind:         a.options.Bind,
@@ -155,61 +141,27 @@ func (a *Agent) render(
 	}
 }
 
-// isPartial says whether certificates could be used that are not among these and of which it is not known that HAProxy
-// refuses them.
-func (a *Agent) isPartial(found material, certificates map[certificateID]bool) bool {
-	return slices.ContainsFunc(identify(found.certificates), func(id certificateID) bool {
-		return !certificates[id] && !a.trials.isRefused(id)
-	})
-}
-
 // others are what to load while a.want is refused, best first.
 func (a *Agent) others() []func() load {
-	var others []func() load
-	if len(a.trial) > 0 {
-		others = append(others, func() load { return *a.withoutTrial() })
+	if a.state.good.id == "" {
+		return nil
 	}
-	if a.state.good.id != "" {
-		others = append(others, func() load { return a.again(a.state.good) })
-	}
-	return others
-}
-
-// only is a.want with no certificates but these.
-func (a *Agent) only(certificates map[certificateID]bool) load {
-	return a.render(a.want.generation, a.want.table, a.material, certificates, a.backends, false)
-}
-
-// withoutTrial is a.want without the certificates on trial.
-func (a *Agent) withoutTrial() *load {
-	if a.plain == nil {
-		proven := maps.Clone(a.want.certificates)
-		for _, id := range a.trial {
-			delete(proven, id)
-		}
-		plain := a.only(proven)
-		a.plain = &plain
-	}
-	return a.plain
+	return []func() load{func() load { return a.again(a.state.good) }}
 }
 
 // again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
 // reload.
 func (a *Agent) again(good load) load {
-	again := a.render(good.generation, good.table, good.found, good.certificates, endpoints.States(good.table.Backends(), a.watch.cluster()), false)
-	again.uid = good.uid
+	again := a.render(good.generation, good.table, good.found, endpoints.States(good.table.Backends(), a.watch.cluster()), false)
+	again.uid, again.partial = good.uid, good.partial
 	return again
 }
 
-// refusal is why the newest generation is not loaded; certificates on trial do not count.
+// refusal is why the newest generation is not loaded.
 func (a *Agent) refusal() (failure, bool) {
-	wanted := &a.want
-	if len(a.trial) > 0 {
-		wanted = a.plain
-	}
-	if wanted == nil || len(a.state.failures) == 0 {
+	if len(a.state.failures) == 0 {
 		return failure{}, false
 	}
-	f, ok := a.state.failures[wanted.key()]
+	f, ok := a.state.failures[a.want.key()]
 	return f, ok
 }

@@ -39,9 +39,7 @@ type load struct {
 	generation int64
 	table      routing.Table
 	config     config.Config
-	// certificates are those that are in it.
-	certificates map[certificateID]bool
-	// partial says that certificates are left out of it of which is not known yet whether HAProxy takes them.
+	// partial says that certificates are left out of it because gateway-keys has not passed on any yet.
 	partial bool
 	// unmounted names something that the Gateway names and that is not mounted in this pod; "" if everything is.
 	unmounted string
@@ -67,10 +65,8 @@ func (l *load) key() string {
 // failure is a configuration that could not be loaded.
 type failure struct {
 	message string
-	// rejected says that HAProxy said no; otherwise it did not say anything.
-	rejected bool
-	delay    time.Duration
-	until    time.Time
+	delay   time.Duration
+	until   time.Time
 }
 
 // state is what the loop knows of HAProxy. Only the loop touches it.
@@ -92,8 +88,7 @@ type state struct {
 	live int64
 	// unmounted is what is left out of it because it is not mounted in this pod; "" if nothing is.
 	unmounted string
-	// good is what was loaded last; its table goes on when a newer one is refused. Of what an earlier agent loaded, the
-	// certificates alone are known.
+	// good is what was loaded last; its table goes on when a newer one is refused.
 	good load
 
 	// crowded says that nothing is reloaded for a moment, because many old workers are still there.
@@ -157,7 +152,7 @@ func (s *state) runsAlready(wanted load) {
 		return
 	}
 	s.disk.uid = wanted.uid
-	s.disk.certificates, s.disk.partial, s.disk.unmounted = wanted.certificates, wanted.partial, wanted.unmounted
+	s.disk.partial, s.disk.unmounted = wanted.partial, wanted.unmounted
 	s.loaded(s.worker)
 }
 
@@ -223,14 +218,14 @@ func (s *state) refused(wanted *load, now time.Time) bool {
 const forgetAfter = time.Hour
 
 // fail notes that a load failed; it is tried again after a while that doubles each time, up to the longest.
-func (s *state) fail(refused *load, message string, rejected bool, longest time.Duration, now time.Time) {
+func (s *state) fail(refused *load, message string, longest time.Duration, now time.Time) {
 	key := refused.key()
 	delay := min(max(2*s.failures[key].delay, firstRetry), longest)
 	if s.failures == nil {
 		s.failures = map[string]failure{}
 	}
 	maps.DeleteFunc(s.failures, func(_ string, f failure) bool { return now.Sub(f.until) > forgetAfter })
-	s.failures[key] = failure{message: message, rejected: rejected, delay: delay, until: now.Add(delay)}
+	s.failures[key] = failure{message: message, delay: delay, until: now.Add(delay)}
 }
 
 // forget drops failures that are not of these loads, which nobody wants any more.

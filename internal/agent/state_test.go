@@ -155,11 +155,11 @@ func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
 	if got.generation != 2 || index != 0 || next.reload == "" {
 		t.Errorf("before it was refused: %d, generation %d, %+v", index, got.generation, next)
 	}
-	s.fail(&bad, "no", true, lastRetry, now)
+	s.fail(&bad, "no", lastRetry, now)
 	if _, index, next = s.choose(bad, others, now); index != 1 || next.reload == "" {
 		t.Errorf("the second best was not refused yet: %d, %+v", index, next)
 	}
-	s.fail(&worse, "no", true, lastRetry, now)
+	s.fail(&worse, "no", lastRetry, now)
 	got, index, next = s.choose(bad, others, now)
 	if got.generation != 1 || index != 2 || next.reload != "" || len(next.plan.Add) != 1 {
 		t.Errorf("while it waits: %d, generation %d, %+v", index, got.generation, next)
@@ -184,7 +184,7 @@ func TestRetriesBackOff(t *testing.T) {
 	want := firstRetry
 	x, y := load{config: config.Config{Skeleton: "x"}}, load{config: config.Config{Skeleton: "y"}}
 	for range 10 {
-		s.fail(&x, "no", true, lastRetry, now)
+		s.fail(&x, "no", lastRetry, now)
 		if !s.refused(&x, now.Add(want-1)) || s.refused(&x, now.Add(want)) {
 			t.Errorf("the wait is not %s", want)
 		}
@@ -201,8 +201,8 @@ func TestRetriesBackOff(t *testing.T) {
 	if s.refused(&x, now) {
 		t.Error("a failure nobody asks for is kept")
 	}
-	s.fail(&x, "no", true, lastRetry, now)
-	s.fail(&y, "no", true, lastRetry, now.Add(2*forgetAfter))
+	s.fail(&x, "no", lastRetry, now)
+	s.fail(&y, "no", lastRetry, now.Add(2*forgetAfter))
 	if len(s.failures) != 1 {
 		t.Errorf("failures that nobody asked for in a long time are kept: %v", s.failures)
 	}
@@ -214,7 +214,7 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 	withList := func(content string) *load {
 		return &load{config: config.Config{Skeleton: "x", Static: map[string][]byte{"certificates-443.list": []byte(content)}}}
 	}
-	s.fail(withList("one"), "no", true, lastRetry, now)
+	s.fail(withList("one"), "no", lastRetry, now)
 	if !s.refused(withList("one"), now) || s.refused(withList("two"), now) {
 		t.Error("other certificates are another load")
 	}
@@ -225,7 +225,7 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 	}
 }
 
-// Until it is known which certificates HAProxy takes, what it runs is not all of the generation.
+// Until certificates are passed on, what runs is not all of the generation.
 func TestAPartialLoadIsNotLive(t *testing.T) {
 	s := newState()
 	s.disk = load{id: "load-2", generation: 2, partial: true, config: newConfig("a", 1)}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 )
 
@@ -24,8 +26,10 @@ type tlsRig struct {
 	*rig
 	authority            *certtest.Authority
 	secrets, authorities *certtest.Volume
-	keeper               keeper.Keeper
-	httpsPort            int32
+	// pairsDir and shownDir hold what the Keeper makes of the Secrets, for HAProxy and for the agent.
+	pairsDir, shownDir string
+	httpsPort          int32
+	stopKeeper         func()
 }
 
 // newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets are
@@ -34,20 +38,38 @@ func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 	t.Helper()
 	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t)}
 	r.secrets, r.authorities = certtest.NewVolume(t), certtest.NewVolume(t)
-	r.keeper = keeper.Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir()}
-	r.options.Paths.CertificateDir = r.keeper.Pairs
+	r.pairsDir, r.shownDir = t.TempDir(), t.TempDir()
+	r.options.Paths.CertificateDir = r.pairsDir
+	r.options.Paths.KeysSocket = filepath.Join(r.options.Paths.RunDir, "keys.sock")
 	r.options.Mounts = Mounts{
-		CertificatesDir: r.keeper.Certificates, AuthoritiesDir: r.authorities.Dir, Secrets: secrets, ConfigMaps: []string{"staff"},
+		CertificatesDir: r.shownDir, AuthoritiesDir: r.authorities.Dir, Secrets: secrets, ConfigMaps: []string{"staff"},
 	}
 	r.createService("api")
 	r.createSlice("api", "one", newEndpoint(t, "one"))
 	return r
 }
 
-// start starts the agent and HAProxy and waits until the pod is ready.
+// startKeeper starts a Keeper, which stops with the test at the latest.
+func (r *tlsRig) startKeeper() {
+	k := keeper.Keeper{
+		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket),
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	r.stopKeeper = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("Keeper: %v", err)
+		}
+	})
+	r.t.Cleanup(r.stopKeeper)
+}
+
+// start starts the Keeper, the agent and HAProxy and waits until the pod is ready.
 func (r *tlsRig) start(spec appv1.GatewaySpec) {
 	r.t.Helper()
-	r.must(r.keeper.Look(time.Now()))
+	r.startKeeper()
 	r.createGateway(spec)
 	r.startAgent()
 	r.startHAProxy()
@@ -58,7 +80,6 @@ func (r *tlsRig) start(spec appv1.GatewaySpec) {
 func (r *tlsRig) put(secret string, pair certtest.Pair) {
 	r.t.Helper()
 	r.secrets.PutPair(secret, pair)
-	r.must(r.keeper.Look(time.Now()))
 }
 
 // https is an HTTPS listener.

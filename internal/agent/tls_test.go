@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +18,14 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/proxyconfig"
 	"gateway/internal/resources"
 )
 
 const (
 	noReason  = "does not exist or has no tls.crt"
 	refusedBy = "HAProxy refuses the certificate of Secret shop/"
+	misfit    = ": inconsistencies between private key and certificate loaded"
 	noKeyOf   = " is not the key of its certificate: private key does not match public key"
 	goesOn    = noKeyOf + "; what it held before goes on"
 )
@@ -59,7 +62,7 @@ func TestABadCertificateDisablesThatCertificateAlone(t *testing.T) {
 		"shop Secret/keyless Secret shop/keyless has no tls.key",
 		"shop Secret/mismatched tls.key of Secret shop/mismatched"+noKeyOf,
 		"shop Secret/missing "+noReason,
-		"shop Secret/refused "+refusedBy+"refused: its log says why",
+		"shop Secret/refused "+refusedBy+"refused"+misfit,
 		"shop Secret/wrong is not for shop.example.com: it is for a.org",
 	)
 
@@ -115,6 +118,7 @@ func TestARenewalLosesNoRequest(t *testing.T) {
 			}
 		})
 	}
+	running := r.process()
 	for range 3 {
 		renewed := r.authority.Issue(t, names)
 		r.put("shop", renewed)
@@ -124,6 +128,7 @@ func TestARenewalLosesNoRequest(t *testing.T) {
 	clients.Wait()
 	t.Logf("%d requests", requests.Load())
 	r.expectProblems()
+	r.expectNoReload(running)
 }
 
 // A key that does not fit is never loaded: what the Secret held before goes on. What was renewed beside it is used.
@@ -179,9 +184,6 @@ func TestARenewalThatIsEarly(t *testing.T) {
 	r.put("shop", r.authority.Issue(t, names))
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
 	stop := r.keepsShowing("shop.example.com")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- r.keeper.Run(ctx) }()
 	early := r.authority.Issue(t, names, certtest.Valid(time.Now().Add(5*time.Second), time.Now().Add(time.Hour)))
 	r.secrets.PutPair("shop", early)
 	r.expectProblems("https Secret/shop the certificate of Secret shop/shop is not valid before " + early.Leaf.NotBefore.Format("2006-01-02 15:04:05") +
@@ -189,8 +191,6 @@ func TestARenewalThatIsEarly(t *testing.T) {
 	r.expectShown("shop.example.com", early)
 	r.expectProblems()
 	stop()
-	cancel()
-	r.must(<-ended)
 }
 
 // Of a key of a kind that Go does not know, HAProxy alone can tell that it does not fit; also when nothing but the key changes.
@@ -205,30 +205,11 @@ func TestAKeyThatHAProxyAloneRefuses(t *testing.T) {
 	r.start(spec)
 	r.expectProblems()
 	r.put("refused", refused)
-	r.expectProblems("refused Secret/refused " + refusedBy + "refused")
+	r.expectProblems("refused Secret/refused " + refusedBy + "refused" + misfit + "; what it held before goes on")
 	r.addMore(spec)
 	r.expectShown("good.example.com", good)
 	r.put("refused", mended)
 	r.expectProblems()
-}
-
-// What HAProxy refuses is tried again and again, for as long as it is there.
-func TestRefusalsLeaveNothingOnTheDisk(t *testing.T) {
-	r := newTLSRig(t, "good", "refused")
-	r.put("good", r.authority.Issue(t, []string{"shop.example.com"}))
-	r.start(r.tlsSpec(r.https("https", "shop.example.com", "good", "refused")))
-	refusals := metric(t, "gateway_agent_load_failures_total")
-	r.put("refused", certtest.Refused())
-	r.eventually("it is refused twice more", func() error {
-		if got := metric(t, "gateway_agent_load_failures_total") - refusals; got < 3 {
-			return fmt.Errorf("%v times", got)
-		}
-		return nil
-	})
-	r.stop()
-	if dirs := loadDirs(t, r.options.Paths); len(dirs) > 2 {
-		t.Errorf("refused configurations are left: %v", dirs)
-	}
 }
 
 // A key was broken, and HAProxy starts anew: on what the Secret held before.
@@ -250,61 +231,104 @@ func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
 	r.expectBody("/", "one")
 }
 
-// HAProxy starts on what it has run before. While it is away, a certificate that it refuses takes the place of one of these.
+// While HAProxy is away, a certificate that it refuses comes for one that it has, and one that it takes for another. It starts on what it had.
 func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "good", "other")
-	good := r.authority.Issue(t, []string{"good.example.com"})
+	good, other := r.authority.Issue(t, []string{"good.example.com"}), r.authority.Issue(t, []string{"other.example.com"})
 	r.put("good", good)
-	r.put("other", r.authority.Issue(t, []string{"other.example.com"}))
+	r.put("other", other)
 	r.start(r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("other", "other.example.com", "other")))
 	r.expectProblems()
 	r.haproxy.Stop()
-	r.put("other", certtest.Refused())
-	list := fmt.Sprintf("certificates-%d.list", r.httpsPort)
-	r.eventually("it would start without certificates", func() error {
-		if _, err := os.Stat(filepath.Join(r.options.Paths.ConfigDir, list)); err == nil {
-			return fmt.Errorf("it would load %s", list)
-		}
-		return nil
-	})
+	good = r.authority.Issue(t, []string{"good.example.com"})
+	r.put("good", good)
+	r.put("other", certtest.Weak(t, []string{"other.example.com"}))
 	r.startHAProxy()
 	r.expectShown("good.example.com", good)
-	r.expectProblems("other Secret/other " + refusedBy + "other")
+	r.expectShown("other.example.com", other)
+	r.expectProblems("other Secret/other " + refusedBy + "other: unable to load chain certificate into SSL Context: ca key too small; what it held before goes on")
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
 }
 
-// An agent that restarts makes HAProxy load everything again. It knows what HAProxy has taken before, so one certificate that
-// it does not take is no harm to the others.
-func TestAnAgentThatRestartsKeepsGoodCertificates(t *testing.T) {
+// What HAProxy refuses is in no configuration: nothing that is reloaded meanwhile is refused, whoever restarts.
+func TestARefusedCertificateIsNeverLoaded(t *testing.T) {
 	r := newTLSRig(t, "good", "bad")
-	r.put("good", r.authority.Issue(t, []string{"good.example.com"}))
+	good := r.authority.Issue(t, []string{"good.example.com"})
+	r.put("good", good)
 	r.put("bad", certtest.Refused())
 	refusals := metric(t, "gateway_agent_load_failures_total")
 	spec := r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("bad", "bad.example.com", "bad"))
 	r.start(spec)
-	r.expectProblems("bad Secret/bad " + refusedBy + "bad")
-	r.eventually("it is not tried again for some seconds", func() error {
-		if got := metric(t, "gateway_agent_load_failures_total") - refusals; got < 4 {
-			return fmt.Errorf("it was refused %v times", got)
-		}
-		return nil
-	})
-	// What counts is the load of the next agent.
+	problem := "bad Secret/bad " + refusedBy + "bad" + misfit
+	r.expectProblems(problem)
+	stop := r.keepsShowing("good.example.com")
 	r.addMore(spec)
 	r.stop()
-	stop := r.keepsShowing("good.example.com")
+	r.stopKeeper()
+	r.startKeeper()
 	r.startAgent()
-	r.eventually("the next agent has HAProxy refuse it", func() error {
-		if got := metric(t, "gateway_agent_load_failures_total") - refusals; got < 5 {
-			return fmt.Errorf("it was refused %v times", got)
+	r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Generation == r.gateway().Generation })
+	r.expectProblems(problem)
+	stop()
+	r.haproxy.Stop()
+	r.startHAProxy()
+	r.expectShown("good.example.com", good)
+	if got := metric(t, "gateway_agent_load_failures_total"); got != refusals {
+		t.Errorf("HAProxy refused %v loads", got-refusals)
+	}
+}
+
+// A renewal that meets a reload is used by the worker that comes out of it, too.
+func TestARenewalDuringAReload(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t, "shop")
+	names := []string{"shop.example.com"}
+	r.put("shop", r.authority.Issue(t, names))
+	spec := r.tlsSpec(r.https("https", "shop.example.com", "shop"))
+	r.start(spec)
+	stop := r.keepsShowing("shop.example.com")
+	services := []string{"api"}
+	for i := range 6 {
+		renewed := r.authority.Issue(t, names)
+		r.put("shop", renewed)
+		for range i {
+			services = append(services, "s"+string(rune('a'+len(services))))
+			spec.Routes = r.retrying(services...).Routes
+			r.edit(spec)
+		}
+		r.expectReport(r.gateway().Generation, "")
+		r.expectShown("shop.example.com", renewed)
+		r.expectShown("shop.example.com", renewed)
+	}
+	stop()
+}
+
+// After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is not.
+func TestAPodThatLostWhatWasInMemory(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t, "shop")
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.put("shop", shop)
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	r.stop()
+	r.haproxy.Stop()
+	r.stopKeeper()
+	r.pairsDir, r.shownDir = t.TempDir(), t.TempDir()
+	r.options.Paths.CertificateDir, r.options.Mounts.CertificatesDir = r.pairsDir, r.shownDir
+	r.startKeeper()
+	r.startAgent()
+	r.eventually("HAProxy can start", func() error {
+		if r.onDisk("ssl crt-list") == nil {
+			return errors.New("it would look for certificates")
 		}
 		return nil
 	})
-	r.expectProblems("bad Secret/bad " + refusedBy + "bad")
-	r.expectReport(2, "")
-	stop()
+	r.startHAProxy()
+	r.expectShown("shop.example.com", shop)
+	r.expectProblems()
+	r.expectReport(1, "")
 }
 
 // Retries for a Service take a reload, which reads all keys again, however many there are. One was broken meanwhile, and nothing is lost.
@@ -413,7 +437,7 @@ func TestTheAgentHoldsNoKey(t *testing.T) {
 	r.put("shop", certtest.Pair{Certificate: slices.Concat([]byte("-----BEGIN PRIVATE KEY-----\n"), body, []byte("\n"), shop.Certificate), Key: shop.Key})
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
 	r.expectShown("shop.example.com", shop)
-	for _, dir := range []string{filepath.Dir(r.options.Paths.ConfigDir), r.keeper.Certificates, r.authorities.Dir} {
+	for _, dir := range []string{filepath.Dir(r.options.Paths.ConfigDir), r.shownDir, r.authorities.Dir} {
 		r.must(filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err

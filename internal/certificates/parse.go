@@ -21,8 +21,6 @@ const (
 
 	// JoinedFile is the name of the file with a certificate and its key, which HAProxy so reads at once.
 	JoinedFile = "tls.pem"
-	// HashFile is beside a certificate without its key, and tells the content of both.
-	HashFile = "hash"
 	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why, with a %s for the
 	// Secret.
 	ProblemFile = "problem"

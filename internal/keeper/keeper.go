@@ -3,8 +3,6 @@ package keeper
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +16,7 @@ import (
 	"github.com/golang/glog"
 
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/runtime"
 )
 
 const (
@@ -26,20 +25,44 @@ const (
 
 	// interval is how often a Keeper looks for changes. kubelet takes up to a minute or so to write one.
 	interval = 500 * time.Millisecond
+	// waitInterval takes its place while HAProxy is to be asked or told something and does not answer: it is about to start.
+	waitInterval = 50 * time.Millisecond
+	// askAgain is how long a certificate that HAProxy refused is taken for refused.
+	askAgain = time.Minute
+	// startTime is more than HAProxy takes from reading its files until it answers.
+	startTime = time.Minute
 )
+
+// HAProxy is what runs beside a Keeper. A Keeper asks it about each certificate before it writes that where HAProxy will start on it.
+type HAProxy interface {
+	// Process returns which worker answers.
+	Process(ctx context.Context) (runtime.Process, error)
+	// CheckCertificate returns nil if HAProxy can use a certificate, and a runtime.RefusedCertificateError if it cannot.
+	CheckCertificate(ctx context.Context, pem []byte) error
+	// ReplaceCertificate makes it use one in place of that of a file.
+	ReplaceCertificate(ctx context.Context, file string, pem []byte) error
+}
 
 // Keeper passes on what Secrets hold. It alone writes its two directories, which outlive it: what is there when it starts is what it
 // passed on before.
 type Keeper struct {
 	// Secrets holds SECRET/tls.crt and SECRET/tls.key.
 	Secrets string
-	// Pairs gets both in SECRET/tls.pem for HAProxy, Certificates SECRET/tls.crt, SECRET/hash and SECRET/problem for the agent.
+	// Pairs gets both in SECRET/tls.pem for HAProxy, Certificates SECRET/tls.crt and SECRET/problem for the agent.
 	Pairs, Certificates string
+	// HAProxy is asked about them and told of them.
+	HAProxy HAProxy
 
 	// version is what Secrets was when it was passed on; from is when that was, by the wall clock, which may be put back, and until is when it
 	// has to be looked at again though it is the same; zero: never.
 	version     string
 	from, until time.Time
+	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
+	written map[string]time.Time
+	// told is the worker that has them.
+	told runtime.Process
+	// waiting says that HAProxy did not answer.
+	waiting bool
 }
 
 // contents are those of files, by SECRET/FILE.
@@ -47,22 +70,36 @@ type contents map[string][]byte
 
 // Run works until ctx ends. An error says why it cannot.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		if err := k.Look(time.Now()); err != nil {
-			return err
-		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-timer.C:
+		}
+		if err := k.Look(ctx, time.Now()); err != nil {
+			return err
+		}
+		if k.waiting {
+			timer.Reset(waitInterval)
+		} else {
+			timer.Reset(interval)
 		}
 	}
 }
 
-// Look passes on what changed since it last looked. at is the time by which certificates are valid or not.
-func (k *Keeper) Look(at time.Time) error {
+// Look passes on what changed since it last looked, unless HAProxy has to be asked about it and does not answer. at is the time by which
+// certificates are valid or not.
+func (k *Keeper) Look(ctx context.Context, at time.Time) error {
+	k.waiting = false
+	if err := k.pass(ctx, at); err != nil {
+		return err
+	}
+	return k.tell(ctx, at)
+}
+
+func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	link := filepath.Join(k.Secrets, certificates.DataLink)
 	version, err := os.Readlink(link)
 	if err != nil {
@@ -82,9 +119,22 @@ func (k *Keeper) Look(at time.Time) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	pairs, shown, until := sift(now, before, at)
+	known, err := read(filepath.Join(k.Certificates, certificates.DataLink))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	pairs, shown, until, err := k.sift(ctx, now, before, known, at)
+	if err != nil {
+		glog.V(1).Infof("Certificates wait until HAProxy can be asked about them: %v", err)
+		k.waiting = true
+		return nil
+	}
 	// HAProxy's first: the agent has it load what the agent sees.
 	if err := replace(k.Pairs, pairs); err != nil {
+		return err
+	}
+	k.note(pairs, before, at)
+	if err := k.tell(ctx, at); err != nil {
 		return err
 	}
 	if err := replace(k.Certificates, shown); err != nil {
@@ -94,21 +144,40 @@ func (k *Keeper) Look(at time.Time) error {
 	return nil
 }
 
-// sift returns what HAProxy and the agent get of the Secrets now, given what HAProxy had before, and when time alone changes that, zero: never.
-// Of a Secret that is gone, or that has no certificate any more, they get nothing: that is no mistake.
-func sift(now, before contents, at time.Time) (pairs, shown contents, until time.Time) {
-	pairs, shown = contents{}, contents{}
+// sift returns what HAProxy and the agent get of the Secrets now, given what they had before, and when time alone changes that, zero: never.
+// Of a Secret that is gone, or that has no certificate any more, the agent gets nothing: that is no mistake. HAProxy's file stays, as a
+// configuration may name it still. An error says that HAProxy did not answer.
+func (k *Keeper) sift(ctx context.Context, now, before, known contents, at time.Time) (pairs, shown contents, until time.Time, err error) {
+	pairs, shown = maps.Clone(before), contents{}
+	if pairs == nil {
+		pairs = contents{}
+	}
+	changesAt := func(t time.Time) {
+		if until.IsZero() || !t.IsZero() && t.Before(until) {
+			until = t
+		}
+	}
 	for _, path := range slices.Sorted(maps.Keys(now)) {
 		secret, file := filepath.Split(path)
 		if file != certificates.CertificateFile {
 			continue
 		}
-		earlier := before[secret+certificates.JoinedFile]
+		var earlier []byte
+		if known[path] != nil {
+			earlier = before[secret+certificates.JoinedFile]
+		}
 		joined, problem := certificates.Join(now[path], now[secret+certificates.KeyFile])
 		if problem == "" {
 			var changes time.Time
-			if problem, changes = compareTimes(joined, earlier, at); until.IsZero() || !changes.IsZero() && changes.Before(until) {
-				until = changes
+			problem, changes = compareTimes(joined, earlier, at)
+			changesAt(changes)
+		}
+		if problem == "" && !bytes.Equal(joined, before[secret+certificates.JoinedFile]) {
+			if problem, err = k.ask(ctx, joined); err != nil {
+				return nil, nil, time.Time{}, err
+			}
+			if problem != "" {
+				changesAt(at.Add(askAgain))
 			}
 		}
 		if problem != "" {
@@ -117,13 +186,69 @@ func sift(now, before contents, at time.Time) (pairs, shown contents, until time
 			joined = earlier
 		}
 		if joined != nil {
-			hash := sha256.Sum256(joined)
 			pairs[secret+certificates.JoinedFile] = joined
 			shown[secret+certificates.CertificateFile] = certificates.Public(joined)
-			shown[secret+certificates.HashFile] = []byte(hex.EncodeToString(hash[:]))
 		}
 	}
-	return pairs, shown, until
+	return pairs, shown, until, nil
+}
+
+// ask returns why HAProxy cannot use a pair, with a %s for the Secret, "" if it can.
+func (k *Keeper) ask(ctx context.Context, joined []byte) (problem string, err error) {
+	err = k.HAProxy.CheckCertificate(ctx, joined)
+	var refused *runtime.RefusedCertificateError
+	if errors.As(err, &refused) {
+		return "HAProxy refuses the certificate of %s: " + strings.ReplaceAll(refused.Reason, "%", "%%"), nil
+	}
+	return "", err
+}
+
+// note notes which files of Pairs were written. Of those that another Keeper wrote it is not known when.
+func (k *Keeper) note(pairs, before contents, at time.Time) {
+	first := k.written == nil
+	if first {
+		k.written = map[string]time.Time{}
+	}
+	for path, content := range pairs {
+		if first || !bytes.Equal(content, before[path]) {
+			k.written[path], k.told = at, runtime.Process{}
+		}
+	}
+}
+
+// tell makes HAProxy use what was written and it may not have read: a worker reads files when it starts, and one that has begun to may
+// have read those of before.
+func (k *Keeper) tell(ctx context.Context, at time.Time) error {
+	if k.told != (runtime.Process{}) {
+		maps.DeleteFunc(k.written, func(_ string, written time.Time) bool { return at.Sub(written) > startTime })
+	}
+	if len(k.written) == 0 {
+		return nil
+	}
+	process, err := k.HAProxy.Process(ctx)
+	if err != nil {
+		k.waiting = true
+		return nil //nolint:nilerr // it reads them when it starts
+	}
+	if process == k.told {
+		return nil
+	}
+	pairs, err := read(filepath.Join(k.Pairs, certificates.DataLink))
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(k.written)) {
+		if process.Started > k.written[path].Unix() {
+			continue
+		}
+		if err := k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), pairs[path]); err != nil {
+			glog.Warningf("HAProxy does not use %s yet: %v", filepath.Dir(path), err)
+			k.waiting = true
+			return nil
+		}
+	}
+	k.told = process
+	return nil
 }
 
 // compareTimes says why a pair cannot be used at a time at which the earlier one can, with a %s for the Secret, "" otherwise; and when the

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,19 +16,58 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
+	"gateway/internal/haproxy/runtime"
 )
+
+// proxy stands for HAProxy.
+type proxy struct {
+	process runtime.Process
+	// down is what it answers if it does not, and refused why it refuses a pair.
+	down    error
+	refused map[string]string
+	// has are the pairs that it was told of since it started, by file, and asked is how many it was asked about.
+	has   map[string]string
+	asked int
+}
+
+func (p *proxy) Process(context.Context) (runtime.Process, error) { return p.process, p.down }
+
+func (p *proxy) CheckCertificate(_ context.Context, pem []byte) error {
+	p.asked++
+	if reason, ok := p.refused[string(pem)]; ok && p.down == nil {
+		return &runtime.RefusedCertificateError{Reason: reason}
+	}
+	return p.down
+}
+
+func (p *proxy) ReplaceCertificate(_ context.Context, file string, pem []byte) error {
+	p.has[file] = string(pem)
+	return p.down
+}
+
+// restart starts a worker at some time.
+func (p *proxy) restart(at time.Time) {
+	p.process = runtime.Process{PID: p.process.PID + 1, Started: at.Unix()}
+	p.has = map[string]string{}
+}
+
+func joined(pair certtest.Pair) string { return string(slices.Concat(pair.Certificate, pair.Key)) }
 
 // rig is a Keeper and what kubelet mounts for it.
 type rig struct {
 	t       *testing.T
 	secrets *certtest.Volume
 	keeper  *Keeper
+	haproxy *proxy
+	// kept are pairs of Secrets that are gone.
+	kept map[string]certtest.Pair
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, secrets: certtest.NewVolume(t)}
-	r.keeper = &Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir()}
+	r.haproxy = &proxy{process: runtime.Process{PID: 7, Started: 1}, refused: map[string]string{}, has: map[string]string{}}
+	r.keeper = &Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir(), HAProxy: r.haproxy}
 	return r
 }
 
@@ -43,22 +81,22 @@ func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string)
 // expectAt does so at some time.
 func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems map[string]string) {
 	r.t.Helper()
-	if err := r.keeper.Look(at); err != nil {
-		r.t.Fatal(err)
+	r.look(at)
+	read, shown := contents{}, contents{}
+	for secret, pair := range r.kept {
+		read[secret+"/tls.pem"] = []byte(joined(pair))
 	}
-	joined, shown := contents{}, contents{}
 	for secret, pair := range pairs {
-		joined[secret+"/tls.pem"] = slices.Concat(pair.Certificate, pair.Key)
+		read[secret+"/tls.pem"] = []byte(joined(pair))
 		shown[secret+"/tls.crt"] = pair.Certificate
-		shown[secret+"/hash"] = fmt.Appendf(nil, "%x", sha256.Sum256(joined[secret+"/tls.pem"]))
 	}
 	for secret, problem := range problems {
 		shown[secret+"/problem"] = []byte(problem)
 	}
-	for volume, want := range map[string]contents{r.keeper.Pairs: joined, r.keeper.Certificates: shown} {
+	for volume, want := range map[string]contents{r.keeper.Pairs: read, r.keeper.Certificates: shown} {
 		got := contents{}
 		for _, secret := range []string{"a", "b", "c"} {
-			for _, file := range []string{"tls.pem", "tls.crt", "tls.key", "hash", "problem"} {
+			for _, file := range []string{"tls.pem", "tls.crt", "tls.key", "problem"} {
 				if content, err := os.ReadFile(filepath.Join(volume, secret, file)); err == nil {
 					got[secret+"/"+file] = content
 				}
@@ -73,11 +111,18 @@ func (r *rig) expectAt(at time.Time, pairs map[string]certtest.Pair, problems ma
 	}
 }
 
+func (r *rig) look(at time.Time) {
+	r.t.Helper()
+	if err := r.keeper.Look(r.t.Context(), at); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left over.
 func (r *rig) expectNoLook(at time.Time) {
 	r.t.Helper()
 	left := filepath.Join(r.keeper.Pairs, versionPrefix+"left")
-	if err := errors.Join(os.Mkdir(left, 0o700), r.keeper.Look(at), os.Remove(left)); err != nil {
+	if err := errors.Join(os.Mkdir(left, 0o700), r.keeper.Look(r.t.Context(), at), os.Remove(left)); err != nil {
 		r.t.Errorf("at %s it did something: %v", at, err)
 	}
 }
@@ -106,12 +151,97 @@ func TestKeeper(t *testing.T) {
 	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate})
 	r.expect(pairs{"a": a, "b": b}, problems{"a": "%s has no tls.key"})
 
-	// What was put right is used, and what was removed is gone.
+	// What was put right is used, and what was removed is gone, but for HAProxy, whose configuration may name it still.
 	r.secrets.PutPair("a", renewed)
 	r.secrets.PutPair("b", certtest.Pair{})
+	r.kept = pairs{"b": b}
 	r.expect(pairs{"a": renewed}, nil)
 	r.secrets.PutPair("b", certtest.Pair{Certificate: renewed.Certificate, Key: b.Key})
 	r.expect(pairs{"a": renewed}, problems{"b": wrong})
+}
+
+// A certificate that HAProxy refuses is nowhere, with what HAProxy says, and leaves what was there before; so it is for all others.
+func TestKeeperAsksHAProxy(t *testing.T) {
+	type pairs = map[string]certtest.Pair
+	type problems = map[string]string
+	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Now()
+	a, b, renewed := authority.Issue(t, nil), authority.Issue(t, nil), authority.Issue(t, nil)
+	r.haproxy.refused[joined(b)] = "100% too small"
+	r.secrets.PutPair("a", a)
+	r.secrets.PutPair("b", b)
+	r.expectAt(at, pairs{"a": a}, problems{"b": "HAProxy refuses the certificate of %s: 100%% too small"})
+	r.secrets.PutPair("a", b)
+	r.secrets.PutPair("b", renewed)
+	r.expectAt(at, pairs{"a": a, "b": renewed}, problems{"a": "HAProxy refuses the certificate of %s: 100%% too small"})
+	// It is asked again, but not all the time; about what it has taken, never.
+	r.expectNoLook(at.Add(askAgain - time.Second))
+	asked := r.haproxy.asked
+	clear(r.haproxy.refused)
+	r.expectAt(at.Add(askAgain), pairs{"a": b, "b": renewed}, nil)
+	if r.haproxy.asked != asked+1 {
+		t.Errorf("it was asked %d times", r.haproxy.asked-asked)
+	}
+}
+
+// While HAProxy does not answer, what it has taken before stays. A pod that starts waits; what it need not be asked about does not.
+func TestKeeperWaitsForHAProxy(t *testing.T) {
+	type pairs = map[string]certtest.Pair
+	r, authority := newRig(t), certtest.NewAuthority(t)
+	a, renewed := authority.Issue(t, nil), authority.Issue(t, nil)
+	r.haproxy.down = errors.New("not yet")
+	r.expect(nil, nil)
+	r.keeper.Certificates = t.TempDir()
+	r.secrets.PutPair("a", a)
+	r.look(time.Now())
+	if _, err := os.Readlink(filepath.Join(r.keeper.Certificates, certificates.DataLink)); err == nil || !r.keeper.waiting {
+		t.Errorf("waiting is %t, and the agent does not wait", r.keeper.waiting)
+	}
+	r.haproxy.down = nil
+	r.expect(pairs{"a": a}, nil)
+	r.haproxy.down = errors.New("no more")
+	r.secrets.PutPair("a", renewed)
+	r.expect(pairs{"a": a}, nil)
+	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate})
+	r.expect(pairs{"a": a}, map[string]string{"a": "%s has no tls.key"})
+}
+
+// HAProxy is told of what was written, each worker that may not have read it, and no other.
+func TestKeeperTellsHAProxy(t *testing.T) {
+	r, authority, at := newRig(t), certtest.NewAuthority(t), time.Unix(2_000_000_000, 0)
+	first, renewed := authority.Issue(t, nil, certtest.Valid(at.Add(-time.Hour), at.Add(time.Hour))), authority.Issue(t, nil, certtest.Valid(at.Add(-time.Hour), at.Add(time.Hour)))
+	file := filepath.Join(r.keeper.Pairs, "a", "tls.pem")
+	expect := func(what string, want ...certtest.Pair) {
+		t.Helper()
+		if len(want) != len(r.haproxy.has) || len(want) > 0 && r.haproxy.has[file] != joined(want[0]) {
+			t.Errorf("%s: it was told of %d", what, len(r.haproxy.has))
+		}
+	}
+	r.secrets.PutPair("a", first)
+	r.look(at)
+	expect("the first", first)
+	at = at.Add(time.Hour / 2)
+	r.look(at)
+	r.haproxy.restart(at)
+	r.look(at)
+	expect("one that has read it")
+	r.secrets.PutPair("a", renewed)
+	r.look(at)
+	expect("a renewal", renewed)
+	// It began to read before that, and answers later.
+	r.haproxy.restart(at)
+	r.haproxy.down = errors.New("it starts")
+	r.look(at.Add(2 * time.Second))
+	r.haproxy.down = nil
+	clear(r.haproxy.has)
+	r.look(at.Add(2 * time.Second))
+	expect("one that may have read the old one", renewed)
+	r.haproxy.restart(at.Add(time.Second))
+	r.look(at.Add(2 * time.Second))
+	expect("one that has read the new one")
+	// A Keeper that starts does not know what was told.
+	r.keeper = &Keeper{Secrets: r.keeper.Secrets, Pairs: r.keeper.Pairs, Certificates: r.keeper.Certificates, HAProxy: r.haproxy}
+	r.look(at.Add(3 * time.Second))
+	expect("by the next Keeper", renewed)
 }
 
 // A renewal that nobody may use yet, or any more, does not take the place of one that everybody may.
@@ -191,7 +321,7 @@ func TestKeeperReadsOneVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := make(chan error)
-	go func() { looked <- r.keeper.Look(time.Now()) }()
+	go func() { looked <- r.keeper.Look(t.Context(), time.Now()) }()
 	pipe, err := os.OpenFile(first, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +341,7 @@ func TestKeeperWritesForHAProxyFirst(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	r.secrets.PutPair("a", authority.Issue(t, nil))
 	r.keeper.Certificates = "/nowhere"
-	if err := r.keeper.Look(time.Now()); err == nil {
+	if err := r.keeper.Look(t.Context(), time.Now()); err == nil {
 		t.Error("no error")
 	}
 	if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", "tls.pem")); err != nil {
@@ -249,7 +379,7 @@ func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	for range 3 {
 		r.secrets.PutPair("a", authority.Issue(t, nil))
 		r.secrets.PutPair("b", authority.Issue(t, nil))
-		if err := r.keeper.Look(time.Now()); err != nil {
+		if err := r.keeper.Look(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -319,10 +449,10 @@ func BenchmarkKeeper(b *testing.B) {
 			for i := range count {
 				secrets.PutPair(fmt.Sprint("secret-", i), authority.Issue(b, nil))
 			}
-			keeper := Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir()}
+			keeper := Keeper{Secrets: secrets.Dir, Pairs: b.TempDir(), Certificates: b.TempDir(), HAProxy: &proxy{has: map[string]string{}}}
 			for b.Loop() {
 				keeper.version = ""
-				if err := keeper.Look(time.Now()); err != nil {
+				if err := keeper.Look(b.Context(), time.Now()); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -35,12 +35,14 @@ func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConf
 		WithImage(image).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
-		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+HAProxyCertificatesDir, "-certificates-dir="+CertificatesDir, "-logtostderr").
+		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+HAProxyCertificatesDir, "-certificates-dir="+CertificatesDir,
+			"-haproxy-socket="+KeysSocket, "-logtostderr").
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(secretsVolume, secretsDir).WithReadOnly(true),
 			mount(keysVolume, HAProxyCertificatesDir),
+			mount(keysRunVolume, keysRunDir),
 			mount(certificatesVolume, CertificatesDir),
 		)}
 }

@@ -13,15 +13,20 @@ import (
 const (
 	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key for each Secret.
 	secretsDir = "/etc/gateway/secrets"
-	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, SECRET/hash and SECRET/problem.
+	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem.
 	CertificatesDir = "/etc/gateway/certificates"
 	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
 	AuthoritiesDir = "/etc/gateway/authorities"
 	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.pem, certificate and key, for each Secret.
 	HAProxyCertificatesDir = "/etc/haproxy-certificates"
 
+	// KeysSocket is where HAProxy listens to the keys container alone.
+	KeysSocket = keysRunDir + "/keys.sock"
+	keysRunDir = "/run/haproxy-keys"
+
 	secretsVolume      = "secrets"
 	keysVolume         = "keys"
+	keysRunVolume      = "keys-run"
 	certificatesVolume = "certificates"
 	authoritiesVolume  = "authorities"
 
@@ -99,7 +104,7 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 	if len(Secrets(gateway)) == 0 {
 		return nil
 	}
-	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, HAProxyCertificatesDir).WithReadOnly(true)}
+	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, keysRunDir)}
 }
 
 // tlsVolumes are what kubelet mounts of the Secrets and ConfigMaps that the Gateway names, so that nobody needs a
@@ -115,7 +120,7 @@ func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 		}
 		volumes = append(volumes,
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(mounted),
-			inMemory(keysVolume), inMemory(certificatesVolume))
+			inMemory(keysVolume), inMemory(keysRunVolume), inMemory(certificatesVolume))
 	}
 	if configMaps := ConfigMaps(gateway); len(configMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()

@@ -70,11 +70,11 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "rw keys", "rw certificates"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "rw keys", "rw keys-run", "rw certificates"}},
 		{&pod.InitContainers[1], []string{
 			"rw config", "rw run", "token", "ro certificates", "ConfigMap internal ca.crt", "ConfigMap partners ca.crt", "ConfigMap staff ca.crt",
 		}},
-		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys"}},
+		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run"}},
 	} {
 		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
 			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)

@@ -206,8 +206,8 @@ func expectListening(t *testing.T, p task, want ...int) {
 // user's alone.
 func expectPrivateSockets(t *testing.T, p task) {
 	t.Helper()
-	for _, name := range []string{"master.sock", "worker.sock"} {
-		info, err := os.Lstat(p.inside("/run/haproxy/" + name))
+	for _, name := range []string{"haproxy/master.sock", "haproxy/worker.sock", "haproxy-keys/keys.sock"} {
+		info, err := os.Lstat(p.inside("/run/" + name))
 		must(t, err)
 		if info.Mode().Type() != fs.ModeSocket || info.Mode().Perm()&0o077 != 0 {
 			t.Error(fmt.Sprintf("%s is %s, want a socket without permissions", name, info.Mode()), "for the group and others")

@@ -49,7 +49,7 @@ func TestLockedDown(t *testing.T) {
 	t.Run("haproxy", func(t *testing.T) {
 		for _, p := range tasks(t, pod, "haproxy") {
 			expectConfined(t, p, proxyUser)
-			expectReadOnly(t, p, "/run/haproxy")
+			expectReadOnly(t, p, "/run/haproxy", "/run/haproxy-keys")
 			expectHolds(t, p, "key")
 			expectNoShell(t, p)
 			expectPrivateSockets(t, p)
@@ -58,7 +58,7 @@ func TestLockedDown(t *testing.T) {
 	t.Run("keys", func(t *testing.T) {
 		for _, p := range tasks(t, pod, "keys") {
 			expectConfined(t, p, proxyUser)
-			expectReadOnly(t, p, "/etc/gateway/certificates", "/etc/haproxy-certificates")
+			expectReadOnly(t, p, "/etc/gateway/certificates", "/etc/haproxy-certificates", "/run/haproxy-keys")
 			expectHolds(t, p, "key")
 			expectNoShell(t, p)
 		}

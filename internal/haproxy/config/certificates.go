@@ -13,6 +13,17 @@ import (
 const intermediateCiphers = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:" +
 	"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 
+// What gateway-keys hands certificates over by, and CheckSection: HAProxy says whether it can use one when a server there is given it.
+const (
+	keysSocket = `    stats socket %s mode 600 level admin
+`
+	// CheckSection has no servers but for a moment.
+	CheckSection = "certificates"
+	checkSection = `
+backend ` + CheckSection + ` from common
+`
+)
+
 // certificateList returns the name of the file that lists the certificates of a port.
 func certificateList(port int32) string { return "certificates-" + itoa(port) + ".list" }
 
@@ -47,16 +58,14 @@ func certificateLines(in Input, port int32) []string {
 			names := ownNames(in.Table, listener, certificate.Names)
 			names = append(names, exceptions(names, listener.Name, connected)...)
 			line := in.Paths.certificatePath(certificate.Secret) + " [" + options + "] " + strings.Join(names, " ") + "\n"
-			// A new certificate under the same name has to be seen as a change.
-			comment := "# " + quote(certificate.Hash, inConfig) + "\n"
 			switch {
 			case listener.Hostname == "" && len(first) == 0:
 				if len(names) == 0 {
 					line = strings.TrimSuffix(line, " \n") + " !*\n"
 				}
-				first = append(first, comment+line)
+				first = append(first, line)
 			case len(names) > 0:
-				others = append(others, comment+line)
+				others = append(others, line)
 			}
 		}
 	}

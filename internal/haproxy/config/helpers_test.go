@@ -42,6 +42,9 @@ func (w world) input(t testing.TB) config.Input {
 		Table:      table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,
 		Certificates: w.Certificates, Authorities: map[string][]byte{},
 	}
+	if len(w.Certificates) > 0 {
+		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"
+	}
 	for name, authority := range w.Authorities {
 		in.Authorities[name] = []byte(authority)
 	}

@@ -57,7 +57,7 @@ func TestHostileStringsAreInert(t *testing.T) {
 	inPath := strings.NewReplacer("%", "%25", `\`, "") // no path has a backslash
 	lines := func(s string) [3]int {
 		in := config.Input{Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{"127.0.0.1"}}}
-		in.Certificates = map[string][]config.Certificate{"https": {{Secret: "cert", Names: []string{s, "*." + s}, Hash: s}}}
+		in.Certificates = map[string][]config.Certificate{"https": {{Secret: "cert", Names: []string{s, "*." + s}}}}
 		in.Paths.CertificateDir = t.TempDir()
 		writeSecret(t, in.Paths, "cert", ca.Issue(t, []string{"a"}))
 		in.Table, _ = routing.Compile(&appv1.GatewaySpec{

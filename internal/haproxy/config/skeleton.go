@@ -42,6 +42,9 @@ func (h head) next(in Input, limits []string) head {
 func renderSkeleton(in Input, limits []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, globalSection, in.Paths.WorkerSocket(), milliseconds(in.Table.DrainTimeout), maxConnections(in)*filesPerConnection+ownFiles)
+	if in.Paths.KeysSocket != "" {
+		fmt.Fprintf(&b, keysSocket, in.Paths.KeysSocket)
+	}
 	if verifiesClients(in, 0) {
 		b.WriteString(noSessions)
 	}
@@ -61,6 +64,9 @@ func renderSkeleton(in Input, limits []string) string {
 	}
 	fmt.Fprintf(&b, metricsSection, bindLines(in.Bind, metricsPort, ""))
 	fmt.Fprintf(&b, countingSections, maxConnections(in)+ownFiles)
+	if in.Paths.KeysSocket != "" {
+		b.WriteString(checkSection)
+	}
 	if isRouting {
 		writeSpares(&b)
 	}

@@ -44,8 +44,6 @@ type Certificate struct {
 	// Names are the server names that clients get it for, in lower case: those of its names that are within the listener's
 	// hostname, as they are in the certificate.
 	Names []string
-	// Hash tells the content of both: when it changes, HAProxy has to load it anew.
-	Hash string
 }
 
 // Server is one endpoint of a Service.
@@ -80,6 +78,8 @@ type Paths struct {
 	RunDir string
 	// CertificateDir holds a directory for each Secret with certificates.
 	CertificateDir string
+	// KeysSocket is the socket of the command line by which gateway-keys hands certificates over; "" where it does not run.
+	KeysSocket string
 }
 
 // Config is what HAProxy runs by, split by how a change of it is brought about.

@@ -171,17 +171,18 @@ func TestAgentWithCertificates(t *testing.T) {
 	secrets, certificates, paths := certtest.NewVolume(t), t.TempDir(), haproxytest.NewPaths(t)
 	keys := filepath.Join(filepath.Dir(paths.ConfigDir), "keys")
 	must(t, os.Mkdir(keys, 0o700))
+	socket := filepath.Join(paths.RunDir, "keys.sock")
 	secrets.PutPair("good", pair)
 	secrets.PutPair("wrong", certtest.Pair{Certificate: authority.Issue(t, nil).Certificate, Key: pair.Key})
 	keeper := testenv.Start(t, nil, server.Build(t, "./cmd/gateway-keys"),
-		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-logtostderr")
+		"-secrets-dir="+secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
 	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"wrong"},{"name":"good"}]}}]}}`, port)
 	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
 	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + gateway.Namespace}, server.Build(t, "./cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+agentKubeconfig(t, gateway),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
-		"-secret=good", "-secret=missing", "-secret=wrong", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys)
+		"-secret=good", "-secret=missing", "-secret=wrong", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())

@@ -4,9 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"math/big"
 	"os"
@@ -68,9 +66,9 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config
 			name = "shop.example.com"
 		}
 		for _, secret := range listener.TLS.Secrets {
-			certificate := writeCertificate(t, filepath.Join(in.Paths.CertificateDir, secret), name)
+			writeCertificate(t, filepath.Join(in.Paths.CertificateDir, secret), name)
 			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], config.Certificate{
-				Secret: secret, Names: []string{name}, Hash: hash(certificate),
+				Secret: secret, Names: []string{name},
 			})
 		}
 	}
@@ -79,11 +77,6 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config
 		in.Authorities[configMap] = writeCertificate(t, filepath.Join(in.Paths.CertificateDir, "ca"), "ca.example.com")
 	}
 	return in
-}
-
-func hash(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
 }
 
 // writeCertificate writes tls.pem for HAProxy, and returns the certificate.

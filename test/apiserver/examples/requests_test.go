@@ -136,7 +136,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 				name = "shop.example.com"
 			}
 			in.Certificates[listener.Name] = append(in.Certificates[listener.Name],
-				config.Certificate{Secret: secret, Names: []string{name}, Hash: hash(content)})
+				config.Certificate{Secret: secret, Names: []string{name}})
 		}
 	}
 	_, configMaps := references(gateway)

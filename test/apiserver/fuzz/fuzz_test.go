@@ -245,7 +245,7 @@ func (r *run) addCertificates(g *generator, in *config.Input, listener *appv1.Li
 		if err := r.certificates.write(ref.Name); err != nil {
 			return err
 		}
-		in.Certificates[name] = append(in.Certificates[name], config.Certificate{Secret: ref.Name, Names: g.names(string(listener.Hostname)), Hash: "0123"})
+		in.Certificates[name] = append(in.Certificates[name], config.Certificate{Secret: ref.Name, Names: g.names(string(listener.Hostname))})
 	}
 	if validation := listener.TLS.ClientValidation; validation != nil {
 		r.addAuthorities(g, in, validation.CACertificateRefs)

@@ -24,6 +24,9 @@ func (s *Site) Input(table routing.Table) config.Input {
 		Table:      table, Backends: map[routing.Backend]config.BackendState{},
 		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
 	}
+	if len(resources.Secrets(s.Gateway)) > 0 {
+		input.Paths.KeysSocket = resources.KeysSocket
+	}
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
@@ -37,7 +40,7 @@ func (s *Site) Input(table routing.Table) config.Input {
 			names = []string{listener.Hostname}
 		}
 		for _, secret := range listener.TLS.Secrets {
-			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names, Hash: "of the Secret"})
+			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names})
 		}
 	}
 	for _, name := range AuthorityNames(table) {
