@@ -28,7 +28,9 @@ type certificateFile struct {
 	// problem says why it cannot be used for anything, with a %s for the Secret; "" if it can.
 	problem string
 	// names are the DNS names it is for, in lower case, sorted.
-	names               []string
+	names []string
+	// kind is that of the key: a listener may show one certificate of each for a name.
+	kind                x509.PublicKeyAlgorithm
 	notBefore, notAfter time.Time
 	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it holds.
 	outdated string
@@ -49,7 +51,7 @@ func parseCertificate(content []byte) certificateFile {
 		return certificateFile{problem: problem}
 	}
 	leaf := chain[0]
-	return certificateFile{names: dnsNames(leaf), notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
+	return certificateFile{names: dnsNames(leaf), kind: leaf.PublicKeyAlgorithm, notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
 }
 
 // parseAuthority reads a ca.crt.
@@ -130,6 +132,7 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 		files:     files,
 		namespace: namespace,
 		now:       now,
+		taken:     map[takenName]bool{},
 	}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
@@ -167,6 +170,25 @@ type collector struct {
 	files     mounted
 	namespace string
 	now       time.Time
+	// taken are the names that a listener has a certificate for.
+	taken map[takenName]bool
+}
+
+type takenName struct {
+	listener, name string
+	kind           x509.PublicKeyAlgorithm
+}
+
+// untaken returns the names that no certificate before has taken. Which of two is shown would change with each renewal.
+func (c *collector) untaken(listener string, names []string, kind x509.PublicKeyAlgorithm) []string {
+	var own []string
+	for _, name := range names {
+		if id := (takenName{listener, name, kind}); !c.taken[id] {
+			c.taken[id] = true
+			own = append(own, name)
+		}
+	}
+	return own
 }
 
 func (c *collector) certificate(listener *routing.Listener, secret string) {
@@ -192,7 +214,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	if file.outdated != "" {
 		c.problem(listener.Name, kindSecret, secret, file.outdated+"; what it held before goes on")
 	}
-	certificate := config.Certificate{Secret: secret, Names: names}
+	certificate := config.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
 	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,8 +88,9 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			"other":    file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org", "f.org", "g.org"),
 			"five":     file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org"),
 			"nameless": file(hour(-1), hour(5)),
+			"again":    file(hour(-1), hour(5), "a.example.com", "c.example.com"),
 			"missing":  {problem: "%s does not exist or has no tls.crt"},
-			"older":    {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(5), outdated: "%s has no tls.key"},
+			"older":    {names: []string{"a.example.com"}, kind: x509.RSA, notBefore: hour(-9), notAfter: hour(5), outdated: "%s has no tls.key"},
 			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), outdated: "%s has no tls.key"},
 		},
 		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "%s is broken"}},
@@ -98,7 +100,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			tlsListener("all", "", "good", "nameless", "missing"),
 			tlsListener("staff", "a.example.com", "good"),
 			tlsListener("nobody", "a.example.com", "good"),
-			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "five", "nameless", "good", "older", "oldest"),
+			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "five", "nameless", "good", "again", "older", "oldest"),
 			{Name: "plain", Protocol: "HTTP"},
 		},
 		Policies: map[routing.Backend]routing.BackendPolicy{
@@ -111,7 +113,7 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	table.Listeners[2].TLS.ClientCAs = []string{"broken", "staff"}
 
 	got := collect(&table, files, "shop", now)
-	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {older [a.example.com]}]]" {
+	if s := fmt.Sprint(got.certificates); s != "map[all:[{good [a.example.com]} {nameless []}] staff:[{good [a.example.com]}] wild:[{sooner [b.example.com]} {good [a.example.com]} {again [c.example.com]} {older [a.example.com]}]]" {
 		t.Errorf("certificates are %s", s)
 	}
 	if s := fmt.Sprintf("%s", got.authorities); s != "map[staff:PEM]" {
@@ -137,10 +139,10 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 		t.Errorf("it holds until %s, unmounted %q", got.until, got.unmounted)
 	}
 	later := collect(&table, files, "shop", got.until)
-	if n := len(later.certificates["wild"]); n != 4 || !later.until.After(hour(3)) || later.until.After(hour(3).Add(time.Second)) {
+	if n := len(later.certificates["wild"]); n != 5 || !later.until.After(hour(3)) || later.until.After(hour(3).Add(time.Second)) {
 		t.Errorf("then there are %d certificates, until %s", n, later.until)
 	}
-	if n := len(collect(&table, files, "shop", later.until).certificates["wild"]); n != 3 {
+	if n := len(collect(&table, files, "shop", later.until).certificates["wild"]); n != 4 {
 		t.Errorf("after that there are %d", n)
 	}
 }

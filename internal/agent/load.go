@@ -287,8 +287,18 @@ func (a *Agent) command(ctx context.Context, plan config.Plan) error {
 		}
 		delete(a.state.leftovers, leftover{change.Backend, change.Server})
 	}
+	for _, change := range plan.Lists {
+		if err := a.worker.AddCertificates(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Add); err != nil {
+			return err
+		}
+	}
 	for _, change := range plan.Maps {
 		if err := a.changeMap(ctx, change); err != nil {
+			return err
+		}
+	}
+	for _, change := range plan.Lists {
+		if err := a.worker.RemoveCertificates(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Remove); err != nil {
 			return err
 		}
 	}
@@ -349,6 +359,8 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) {
 func summary(plan config.Plan) string {
 	endpoints := len(plan.Add)+len(plan.Remove) > 0
 	switch {
+	case len(plan.Lists) > 0:
+		return "certificates"
 	case endpoints && len(plan.Maps) > 0:
 		return "endpoints and routes"
 	case endpoints:

@@ -170,7 +170,7 @@ type step struct {
 // mayPostpone says whether HAProxy can be told a step before it is on the disk: one that does nothing but add and remove servers. A
 // worker that starts anew within the second of its start is not seen to be another, but by what it has loaded.
 func (s *state) mayPostpone(next *step, now time.Time) bool {
-	return s.up && next.reload == "" && len(next.plan.Maps) == 0 && len(next.plan.Add)+len(next.plan.Remove) > 0 &&
+	return s.up && next.reload == "" && len(next.plan.Maps)+len(next.plan.Lists) == 0 && len(next.plan.Add)+len(next.plan.Remove) > 0 &&
 		now.Unix()-s.worker.Started > 1
 }
 
@@ -187,7 +187,7 @@ func (s *state) next(want config.Config) step {
 	case s.up:
 		return step{write: !plan.Empty(), after: plan.After, reload: plan.Reload, plan: plan}
 	case s.disk.id == "" || !s.proven:
-		changed := !s.known || plan.Reload != "" || len(plan.Maps)+len(plan.Remove) > 0 || want.Skeleton != s.disk.config.Skeleton
+		changed := !s.known || plan.Reload != "" || len(plan.Maps)+len(plan.Lists)+len(plan.Remove) > 0 || want.Skeleton != s.disk.config.Skeleton
 		return step{write: changed, after: want}
 	default:
 		return step{write: s.known && !plan.Empty() && plan.Reload == "", after: plan.After}

@@ -305,6 +305,52 @@ func TestARenewalDuringAReload(t *testing.T) {
 	stop()
 }
 
+// A certificate that comes later, goes, or is for other names takes no reload either, but at a port without any.
+func TestCertificatesComeAndGo(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t, "shop", "later", "wild")
+	shop := r.authority.Issue(t, []string{"shop.example.com"})
+	r.put("shop", shop)
+	r.put("wild", r.authority.Issue(t, []string{"*.example.com"}))
+	spec := r.tlsSpec(r.https("shop", "shop.example.com", "shop"), r.https("later", "later.example.com", "later"), r.https("wild", "*.example.com", "wild"))
+	r.start(spec)
+	r.expectProblems("later Secret/later " + noReason)
+	running, stop := r.process(), r.keepsShowing("shop.example.com")
+	later := r.authority.Issue(t, []string{"later.example.com"})
+	r.put("later", later)
+	r.expectShown("later.example.com", later)
+	r.expectProblems()
+	r.must(r.getTLS(r.client("later.example.com"), "later.example.com"))
+	// One for a name that the listener has not is none, so its line goes; what comes for it brings the line back.
+	r.put("later", r.authority.Issue(t, []string{"else.example.com"}))
+	r.expectProblems("later Secret/later is not for later.example.com: it is for else.example.com")
+	r.eventually("it is not shown", func() error {
+		if state, err := r.shown("later.example.com"); err == nil {
+			return fmt.Errorf("%v is", state.PeerCertificates[0].DNSNames)
+		}
+		return nil
+	})
+	later = r.authority.Issue(t, []string{"later.example.com", "*.example.org"})
+	r.put("later", later)
+	r.expectShown("later.example.com", later)
+	// Its listener gets another hostname.
+	spec.Listeners[2].Hostname = "*.example.org"
+	r.expectReport(r.edit(spec), "")
+	r.expectShown("b.example.org", later)
+	r.expectNoReload(running)
+	stop()
+	// What HAProxy starts on is the same.
+	show := "show ssl crt-list " + filepath.Join(r.options.Paths.ConfigDir, fmt.Sprintf("certificates-%d.list", r.httpsPort))
+	ran := r.haproxy.Worker(show)
+	r.haproxy.Stop()
+	r.startHAProxy()
+	r.expectShown("b.example.org", later)
+	if again := r.haproxy.Worker(show); !slices.Equal(slices.Sorted(strings.Lines(again)), slices.Sorted(strings.Lines(ran))) {
+		t.Errorf("it starts on %s, and ran %s", again, ran)
+	}
+	r.expectProblems()
+}
+
 // After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is not.
 func TestAPodThatLostWhatWasInMemory(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,13 @@ backend ` + CheckSection + ` from common
 `
 )
 
+const (
+	listPrefix = "certificates-"
+	strictSNI  = " strict-sni"
+)
+
 // certificateList returns the name of the file that lists the certificates of a port.
-func certificateList(port int32) string { return "certificates-" + itoa(port) + ".list" }
+func certificateList(port int32) string { return listPrefix + itoa(port) + ".list" }
 
 // certificatePath returns where HAProxy finds the certificate of a Secret, and its key: in one file, so that both are of one content.
 func (p Paths) certificatePath(secret string) string {
@@ -216,4 +221,53 @@ func verifiesClients(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
 		return l.TLS != nil && len(l.TLS.ClientCAs) > 0 && (port == 0 || l.Port == port)
 	})
+}
+
+// ListChange is how the list of certificates of a port, which is given by its name in Paths.ConfigDir, becomes the new one.
+type ListChange struct {
+	File        string
+	Add, Remove []string
+}
+
+// listChanges returns how the lists of a process that runs one configuration become those of another, and the files that it runs then. Not
+// among them is a list that takes a reload.
+func listChanges(desired, running Config) (changes []ListChange, static map[string][]byte) {
+	static = running.Static
+	for _, name := range slices.Sorted(maps.Keys(desired.Static)) {
+		want, have := string(desired.Static[name]), string(running.Static[name])
+		if want == have || have == "" || !strings.HasPrefix(name, listPrefix) || !canChangeList(running.Skeleton, name, want, have) {
+			continue
+		}
+		wantLines, haveLines := strings.Split(strings.TrimSuffix(want, "\n"), "\n"), strings.Split(strings.TrimSuffix(have, "\n"), "\n")
+		changes = append(changes, ListChange{File: name, Add: without(wantLines, haveLines), Remove: without(haveLines, wantLines)})
+		if len(changes) == 1 {
+			static = maps.Clone(static)
+		}
+		static[name] = desired.Static[name]
+	}
+	return changes, static
+}
+
+// canChangeList says whether HAProxy can be told to change a list. Every line has to have the same options, and none may ask clients for
+// certificates: a connection that was made by one line's is one of another line's when its name is. Nor can the first certificate change of a
+// port that shows it where it has no other.
+func canChangeList(skeleton, name, want, have string) bool {
+	options := ""
+	for line := range strings.Lines(want + have) {
+		_, rest, _ := strings.Cut(line, " [")
+		of, _, _ := strings.Cut(rest, "] ")
+		if options != "" && of != options || strings.Contains(of, " verify ") {
+			return false
+		}
+		options = of
+	}
+	_, bind, _ := strings.Cut(skeleton, "/"+name+" ")
+	bind, _, _ = strings.Cut(bind, "\n")
+	first, _, _ := strings.Cut(want, "\n")
+	return strings.Contains(bind, strictSNI) || strings.HasPrefix(have, first+"\n")
+}
+
+// without returns the lines that are not among others.
+func without(lines, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(others, line) })
 }

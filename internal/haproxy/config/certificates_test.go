@@ -2,9 +2,11 @@ package config_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gateway/internal/certtest"
@@ -50,4 +52,77 @@ func withRealCertificates(t testing.TB, in config.Input) config.Input {
 	}
 	in.Authorities = authorities
 	return in
+}
+
+// listWorld has a port that refuses names it has no certificate for, and one that shows its first certificate then.
+const listWorld = `
+spec:
+  listeners:
+    - {name: one, port: 443, protocol: HTTPS, hostname: one.io, tls: {certificateRefs: [{name: one}]}}
+    - {name: wild, port: 443, protocol: HTTPS, hostname: "*.io", tls: {certificateRefs: [{name: wild}]}}
+    - {name: any, port: 444, protocol: HTTPS, tls: {certificateRefs: [{name: any}]}}
+  routes: [{name: r, rules: [{backendRefs: [{name: one, port: 80}]}]}]
+backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
+certificates:
+  one: [{secret: one, names: [one.io]}]
+  wild: [{secret: wild, names: ["*.io"]}]
+  any: [{secret: any, names: [any.io]}, {secret: more, names: [more.io]}]
+`
+
+// TestListChanges: what of certificates HAProxy is told while it goes on, and what takes a reload.
+func TestListChanges(t *testing.T) {
+	const line = "/etc/haproxy-certificates/%s/tls.pem [ssl-min-ver TLSv1.2] "
+	change := func(port int, add, remove []string) []config.ListChange {
+		return []config.ListChange{{File: fmt.Sprintf("certificates-%d.list", port), Add: add, Remove: remove}}
+	}
+	of := func(secret, names string) string { return fmt.Sprintf(line, secret) + names }
+	for name, test := range map[string]struct {
+		from, to string
+		want     []config.ListChange
+		reload   string
+	}{
+		"nothing": {"", "", nil, ""},
+		"one more": {
+			"{secret: one, names: [one.io]}", "{secret: one, names: [one.io]}, {secret: new, names: [one.io]}",
+			change(443, []string{of("new", "one.io")}, nil), "",
+		},
+		"the first of a strict port goes": {
+			"one: [{secret: one, names: [one.io]}]", "",
+			change(443, nil, []string{of("one", "one.io")}), "",
+		},
+		"other names": {
+			`{secret: wild, names: ["*.io"]}`, `{secret: wild, names: [a.io, b.io]}`,
+			change(443, []string{of("wild", "a.io b.io")}, []string{of("wild", "*.io !one.io")}), "",
+		},
+		"the second of a port that is not strict": {
+			"{secret: more, names: [more.io]}", "{secret: more, names: [other.io]}",
+			change(444, []string{of("more", "other.io")}, []string{of("more", "more.io")}), "",
+		},
+		"the first of a port that is not strict": {"{secret: any, names: [any.io]}", "{secret: new, names: [any.io]}", nil, config.ReloadCertificates},
+		"the minimum version of one":             {"tls: {certificateRefs: [{name: wild}]}", "tls: {certificateRefs: [{name: wild}], minVersion: TLSv1.3}", nil, config.ReloadCertificates},
+		"the first of a port":                    {"any: [{secret: any, names: [any.io]}, {secret: more, names: [more.io]}]", "", nil, config.ReloadPorts},
+	} {
+		running := config.Render(parseWorld(t, listWorld).input(t))
+		if !strings.Contains(listWorld, test.from) {
+			t.Fatalf("%s: there is no %s", name, test.from)
+		}
+		desired := config.Render(parseWorld(t, strings.Replace(listWorld, test.from, test.to, 1)).input(t))
+		plan := config.Diff(desired, running)
+		if plan.Reload != test.reload || fmt.Sprint(plan.Lists) != fmt.Sprint(test.want) {
+			t.Errorf("%s: got %q and %q, want %q and %q", name, plan.Reload, plan.Lists, test.reload, test.want)
+		}
+		if again := config.Diff(desired, plan.After); !again.Empty() {
+			t.Errorf("%s: when it was carried out, the plan is %+v", name, again)
+		}
+	}
+	// Whoever shows a certificate to one listener has not shown it to another.
+	verified := strings.Replace(listWorld, "[{name: one}]}", "[{name: one}], clientValidation: {caCertificateRefs: [{name: ca}]}}", 1) + "authorities: {ca: PEM}\n"
+	both := strings.Replace(verified, "[{name: wild}]}", "[{name: wild}], clientValidation: {caCertificateRefs: [{name: ca}]}}", 1)
+	for _, world := range []string{verified, both} {
+		more := strings.Replace(world, "wild: [", "wild: [{secret: new, names: [a.io]}, ", 1)
+		plan := config.Diff(config.Render(parseWorld(t, more).input(t)), config.Render(parseWorld(t, world).input(t)))
+		if plan.Reload != config.ReloadCertificates {
+			t.Errorf("where clients are verified: got %q and %q", plan.Reload, plan.Lists)
+		}
+	}
 }

@@ -14,6 +14,8 @@ type Plan struct {
 	Reload string
 	// Add are servers to add, before anything else: no request may be routed to a server that is not there yet.
 	Add []ServerChange
+	// Lists are the lists of certificates to change: what they have more before Maps, what they have less after them.
+	Lists []ListChange
 	// Maps are the maps to change, one after the other.
 	Maps []MapChange
 	// Remove are servers to remove, last.
@@ -25,7 +27,7 @@ type Plan struct {
 
 // Empty says whether there is nothing to do.
 func (p Plan) Empty() bool {
-	return p.Reload == "" && len(p.Maps) == 0 && len(p.Add) == 0 && len(p.Remove) == 0
+	return p.Reload == "" && len(p.Lists) == 0 && len(p.Maps) == 0 && len(p.Add) == 0 && len(p.Remove) == 0
 }
 
 // ServerChange is a server to add to or remove from a backend section, which may be a spare.
@@ -65,14 +67,16 @@ const (
 // when it is needed again.
 func Diff(desired, running Config) Plan {
 	spares, reason := reloadReason(desired, running)
-	if reason == "" && !maps.EqualFunc(used(desired.Static, running.Static), desired.Static, bytes.Equal) {
+	lists, static := listChanges(desired, running)
+	if reason == "" && !maps.EqualFunc(used(desired.Static, static), desired.Static, bytes.Equal) {
 		reason = ReloadCertificates
 	}
 	if reason != "" {
 		return Plan{Reload: reason, After: desired}
 	}
 	plan := Plan{After: desired}
-	plan.After.Skeleton, plan.After.Static = running.Skeleton, running.Static
+	plan.Lists = lists
+	plan.After.Skeleton, plan.After.Static = running.Skeleton, static
 	if desired.Skeleton != running.Skeleton {
 		plan.After.covers = desired.Skeleton
 	}

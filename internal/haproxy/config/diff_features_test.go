@@ -69,7 +69,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", config.ReloadPolicies},
 		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", config.ReloadKinds},
 		"a proxy that is not trusted any more":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: []", config.ReloadKinds},
-		"another certificate":                         {"{secret: cert, names: [a.io]}", "{secret: cert, names: [a.io]}, {secret: other, names: [a.io]}", config.ReloadCertificates},
+		"another certificate":                         {"{secret: cert, names: [a.io]}", "{secret: cert, names: [a.io]}, {secret: other, names: [a.io]}", ""},
 		"a minimum version of TLS":                    {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], minVersion: TLSv1.3", config.ReloadCertificates},
 		"HSTS":                                        {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], hsts: {}", ""},
 		"a redirect to HTTPS":                         {"protocol: HTTP}", "protocol: HTTP, httpsRedirect: true}", ""},

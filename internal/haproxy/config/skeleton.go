@@ -164,7 +164,7 @@ func writeFrontend(b *strings.Builder, in Input, port int32) {
 		}
 		options = fmt.Sprintf(" ssl crt-list %s/%s alpn h2,http/1.1 ciphers %s", in.Paths.ConfigDir, certificateList(port), intermediateCiphers)
 		if isStrict(in, port) {
-			options += " strict-sni"
+			options += strictSNI
 		}
 		if verifiesClients(in, port) {
 			options += " no-tls-tickets"

@@ -85,12 +85,67 @@ func (w *Worker) forgetChecked(ctx context.Context) error {
 }
 
 // ReplaceCertificate makes HAProxy use another certificate in place of the one of a file, a path, wherever it has that. If it has it nowhere,
-// there is nothing to do. A certificate that it cannot use is a RefusedCertificateError, and changes nothing.
+// it can be added to lists from then on. A certificate that it cannot use is a RefusedCertificateError, and changes nothing.
 func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte) error {
-	if err := w.replaceCertificate(ctx, file, pem); !errors.Is(err, errNotInUse) {
+	err := w.replaceCertificate(ctx, file, pem)
+	if !errors.Is(err, errNotInUse) {
 		return err
 	}
+	if _, err := exchange(ctx, w.socket, "new ssl cert "+file+"\n"); err != nil {
+		return fmt.Errorf("failed to hand a certificate over: %w", err)
+	}
+	return w.replaceCertificate(ctx, file, pem)
+}
+
+// AddCertificates adds lines to a list of certificates, a path. HAProxy has to have the certificates.
+func (w *Worker) AddCertificates(ctx context.Context, list string, lines []string) error {
+	for _, line := range lines {
+		reply, err := exchangePayload(ctx, w.socket, "add ssl crt-list "+list+" <<\n"+line+"\n\n")
+		if err == nil && !strings.HasSuffix(reply, done) {
+			err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
+		}
+		if err != nil {
+			return fmt.Errorf("failed to add a certificate to a list: %w", err)
+		}
+	}
 	return nil
+}
+
+// RemoveCertificates removes lines from a list of certificates, a path.
+func (w *Worker) RemoveCertificates(ctx context.Context, list string, lines []string) error {
+	for _, line := range lines {
+		if err := w.removeCertificate(ctx, list, line); err != nil {
+			return fmt.Errorf("failed to remove a certificate from a list: %w", err)
+		}
+	}
+	return nil
+}
+
+func (w *Worker) removeCertificate(ctx context.Context, list, line string) error {
+	reply, err := exchange(ctx, w.socket, "show ssl crt-list -n "+list+"\n")
+	if err != nil {
+		return err
+	}
+	entry, err := entryOf(reply, line)
+	if err != nil {
+		return err
+	}
+	if reply, err = exchange(ctx, w.socket, "del ssl crt-list "+list+" "+entry+"\n"); err == nil && !strings.HasPrefix(reply, "Entry ") {
+		err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
+	}
+	return err
+}
+
+// entryOf finds a line in the answer to "show ssl crt-list -n", and returns the first word that is there, FILE:NUMBER.
+func entryOf(reply, line string) (string, error) {
+	file, rest, _ := strings.Cut(line, " ")
+	for shown := range strings.Lines(reply) {
+		entry, shownRest, _ := strings.Cut(strings.TrimSpace(shown), " ")
+		if strings.HasPrefix(entry, file+":") && shownRest == strings.TrimSpace(rest) && isWord(entry) {
+			return entry, nil
+		}
+	}
+	return "", fmt.Errorf("it is not there: %s", file)
 }
 
 func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte) error {

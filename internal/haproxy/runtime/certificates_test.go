@@ -19,8 +19,9 @@ type certificateRig struct {
 	*proxy
 	t         *testing.T
 	authority *certtest.Authority
-	file      string
 	https     int32
+	// file is that of the certificate, line the only one of the list.
+	file, line, list string
 }
 
 func newCertificateRig(t *testing.T, first certtest.Pair, authority *certtest.Authority) *certificateRig {
@@ -28,10 +29,10 @@ func newCertificateRig(t *testing.T, first certtest.Pair, authority *certtest.Au
 	p := &proxy{port: haproxytest.FreePort(t), Instance: &haproxytest.Instance{Paths: haproxytest.NewPaths(t)}}
 	r := &certificateRig{proxy: p, t: t, authority: authority, file: filepath.Join(t.TempDir(), "tls.pem"), https: haproxytest.FreePort(t)}
 	r.write(first)
-	list := filepath.Join(t.TempDir(), "certificates.list")
-	must(t, os.WriteFile(list, []byte(r.file+" [ssl-min-ver TLSv1.2] shop.example.com\n"), 0o600))
+	r.list, r.line = filepath.Join(t.TempDir(), "certificates.list"), r.file+" [ssl-min-ver TLSv1.2] shop.example.com"
+	must(t, os.WriteFile(r.list, []byte(r.line+"\n"), 0o600))
 	p.Instance = haproxytest.Start(t, p.Paths, p.files("one", fmt.Sprintf(
-		"backend certificates\nfrontend tls\n    bind 127.0.0.1:%d ssl crt-list %s\n    http-request return status 200\n", r.https, list)))
+		"backend certificates\nfrontend tls\n    bind 127.0.0.1:%d ssl crt-list %s strict-sni\n    http-request return status 200\n", r.https, r.list)))
 	p.worker, p.master = NewWorker(p.WorkerSocket), NewMaster(filepath.Join(p.Paths.RunDir, "master.sock"))
 	return r
 }
@@ -50,7 +51,7 @@ func (r *certificateRig) expectShown(pair certtest.Pair) {
 	}
 }
 
-// A certificate is used at once, and without a reload; one that HAProxy has nowhere changes nothing.
+// A certificate is used at once, and without a reload; one that HAProxy has nowhere changes nothing, until it is in a list.
 func TestReplaceCertificate(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
 	first, second := authority.Issue(t, names), authority.Issue(t, names, certtest.RSA(t, 2048))
@@ -62,6 +63,22 @@ func TestReplaceCertificate(t *testing.T) {
 	r.expectShown(second)
 	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
 	r.expectShown(second)
+	list, line := r.list, "/nowhere/tls.pem [ssl-min-ver TLSv1.2] shop.example.com !not.example.com"
+	other := r.file + " [ssl-min-ver TLSv1.2] other.example.com"
+	for range 3 {
+		must(t, r.worker.AddCertificates(t.Context(), list, []string{line, other}))
+		must(t, r.worker.RemoveCertificates(t.Context(), list, []string{r.line}))
+		r.expectShown(first)
+		must(t, r.worker.AddCertificates(t.Context(), list, []string{r.line}))
+		must(t, r.worker.RemoveCertificates(t.Context(), list, []string{line, other}))
+		r.expectShown(second)
+	}
+	if err := r.worker.RemoveCertificates(t.Context(), list, []string{line}); err == nil {
+		t.Error("what is not there is removed")
+	}
+	if err := r.worker.AddCertificates(t.Context(), list, []string{"/unknown/tls.pem [ssl-min-ver TLSv1.2] x"}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("what HAProxy does not have: %v", err)
+	}
 	if after, err := r.worker.Process(t.Context()); after != before {
 		t.Errorf("HAProxy was reloaded: %v", err)
 	}

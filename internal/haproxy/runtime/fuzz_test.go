@@ -13,6 +13,7 @@ func FuzzReplies(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n", "Unknown command", "Pid: 12\ndescription: gateway a/b load=x-1\nStart_time_sec: 1795232339\n", "Pid: -1\nPid: x\n:\n::", "description: load=load=",
 		"#<PID> <type>\n12991           master          9   0d00h00m51s     3.4.7\n",
+		"Committing x\nunable to load 'x': ee key too small.\nFailed!\n", "# list\n/a/tls.pem:1 [ssl-min-ver TLSv1.2] a.io\n/a/tls.pem:2;quit [ssl-min-ver TLSv1.2] a.io\n",
 	} {
 		f.Add(seed)
 	}
@@ -22,6 +23,12 @@ func FuzzReplies(f *testing.F) {
 		}
 		if line := firstLine(reply); strings.Contains(line, "\n") || !strings.Contains(reply, line) {
 			t.Errorf("the first line of %q is %q", reply, line)
+		}
+		if reason := refusal(reply, "x").Error(); strings.Contains(reason, "\n") {
+			t.Errorf("the reason in %q is %q", reply, reason)
+		}
+		if entry, err := entryOf(reply, "/a/tls.pem [ssl-min-ver TLSv1.2] a.io"); err == nil && (!isWord(entry) || !strings.Contains(reply, entry)) {
+			t.Errorf("the entry in %q is %q", reply, entry)
 		}
 	})
 }
