@@ -33,6 +33,7 @@ import (
 	"gateway/internal/metrics"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/internal/status"
 )
 
@@ -336,7 +337,7 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 // observe collects what the status of a Gateway depends on.
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
 	observed := status.Observed{
-		Problems:   routing.Problems(&gateway.Spec),
+		Problems:   routing.Problems(source.Translate(gateway)),
 		Backends:   map[string]*corev1.Service{},
 		Service:    made.Service,
 		Deployment: made.Deployment,

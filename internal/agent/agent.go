@@ -17,6 +17,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
@@ -69,9 +70,9 @@ type Agent struct {
 	// want is the newest configuration that was rendered, from backends and material; of backends, endpoints that changed since are
 	// in it too.
 	want     load
-	backends map[routing.Backend]config.BackendState
+	backends map[model.Backend]config.BackendState
 	// observed are the keys of backends, sorted.
-	observed []routing.Backend
+	observed []model.Backend
 	mounts   *mountReader
 	material material
 	// awaiting says that certificates are not there yet.
@@ -104,8 +105,9 @@ type Agent struct {
 type compiled struct {
 	uid        types.UID
 	generation int64
-	result     routing.Compiled
 	table      *routing.Table
+	// backends are those of the table, sorted.
+	backends []model.Backend
 }
 
 // New returns an agent. Nothing runs before Run.
@@ -113,7 +115,7 @@ func New(options Options) (*Agent, error) {
 	a := &Agent{
 		options:  options,
 		littered: true,
-		backends: map[routing.Backend]config.BackendState{},
+		backends: map[model.Backend]config.BackendState{},
 		wake:     make(chan struct{}, 1),
 		store:    store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
 		master:   runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),

@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -95,18 +96,19 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 		},
 		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "%s is broken"}},
 	}
+	policies := map[model.Backend]model.BackendPolicy{
+		{Service: "api", Port: 443}: {TLS: &model.BackendTLS{CAs: []string{"staff", "broken"}}},
+		{Service: "api", Port: 444}: {TLS: &model.BackendTLS{CAs: []string{"broken"}}},
+		{Service: "api", Port: 80}:  {},
+	}
 	table := routing.Table{
+		Settings: model.Settings{Policies: policies},
 		Listeners: []routing.Listener{
 			tlsListener("all", "", "good", "nameless", "missing"),
 			tlsListener("staff", "a.example.com", "good"),
 			tlsListener("nobody", "a.example.com", "good"),
 			tlsListener("wild", "*.example.com", "expired", "sooner", "early", "other", "five", "nameless", "good", "again", "older", "oldest"),
 			{Name: "plain", Protocol: "HTTP"},
-		},
-		Policies: map[routing.Backend]routing.BackendPolicy{
-			{Service: "api", Port: 443}: {TLS: &routing.BackendTLS{CAs: []string{"staff", "broken"}}},
-			{Service: "api", Port: 444}: {TLS: &routing.BackendTLS{CAs: []string{"broken"}}},
-			{Service: "api", Port: 80}:  {},
 		},
 	}
 	table.Listeners[1].TLS.ClientCAs = []string{"staff"}

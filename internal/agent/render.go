@@ -9,8 +9,10 @@ import (
 
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/config"
+	"gateway/internal/model"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 // gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
@@ -61,10 +63,10 @@ func (a *Agent) await() {
 // observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
 // were touched. It returns true if there are none: then a.want is of the same.
 func (a *Agent) observe(touched map[string]bool) bool {
-	var unsure []routing.Backend
-	wanted := a.compiled.result.Backends
+	var unsure []model.Backend
+	wanted := a.compiled.backends
 	for service := range touched {
-		unsure = append(unsure, routing.BackendsOf(service, wanted)...)
+		unsure = append(unsure, model.BackendsOf(a.options.Namespace, service, wanted)...)
 	}
 	sameWanted := slices.Equal(wanted, a.observed)
 	if !sameWanted {
@@ -73,8 +75,8 @@ func (a *Agent) observe(touched map[string]bool) bool {
 				unsure = append(unsure, backend)
 			}
 		}
-		maps.DeleteFunc(a.backends, func(backend routing.Backend, _ config.BackendState) bool {
-			_, ok := slices.BinarySearchFunc(wanted, backend, routing.CompareBackends)
+		maps.DeleteFunc(a.backends, func(backend model.Backend, _ config.BackendState) bool {
+			_, ok := slices.BinarySearchFunc(wanted, backend, model.CompareBackends)
 			return !ok
 		})
 		a.observed = wanted
@@ -86,7 +88,7 @@ func (a *Agent) observe(touched map[string]bool) bool {
 // follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
 func (a *Agent) follow(touched map[string]bool) bool {
 	for service := range touched {
-		for backend, state := range endpoints.States(routing.BackendsOf(service, a.compiled.result.Backends), a.watch.cluster()) {
+		for backend, state := range endpoints.States(model.BackendsOf(a.options.Namespace, service, a.compiled.backends), a.watch.cluster()) {
 			before := a.backends[backend]
 			if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
 				return false
@@ -106,8 +108,8 @@ func (a *Agent) compile() {
 	if gateway == nil || a.compiled.table != nil && a.compiled.uid == gateway.UID && a.compiled.generation == gateway.Generation {
 		return
 	}
-	result := a.compiled.result.Next(&gateway.Spec)
-	for _, problem := range result.Problems {
+	table, problems := routing.Compile(source.Translate(gateway))
+	for _, problem := range problems {
 		glog.Warningf("Gateway %s/%s generation %d: route %s, listener %s: %s", gateway.Namespace, gateway.Name,
 			gateway.Generation, problem.Route, problem.Listener, problem.Message)
 	}
@@ -115,12 +117,12 @@ func (a *Agent) compile() {
 		a.want = load{}
 		a.reported = 0
 	}
-	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, result: result, table: &result.Table}
+	a.compiled = compiled{uid: gateway.UID, generation: gateway.Generation, table: &table, backends: table.Backends()}
 }
 
 // render makes a load of a table and its certificates.
 func (a *Agent) render(
-	generation int64, table routing.Table, found material, backends map[routing.Backend]config.BackendState, sameBackends bool,
+	generation int64, table routing.Table, found material, backends map[model.Backend]config.BackendState, sameBackends bool,
 ) load {
 	return load{
 		uid:        a.compiled.uid,

@@ -10,7 +10,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/resources"
-	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 // Owner returns the name of the Gateway that controls an object, if one does. Objects of other API groups are called Gateway, too.
@@ -49,7 +49,7 @@ func BackendKeys(obj any) ([]string, error) {
 // BackendNames are the names of all Services in a Gateway's routes of every kind, sorted and unique.
 func BackendNames(gateway *appv1.Gateway) []string {
 	var names []string
-	for ref := range routing.References(&gateway.Spec) {
+	for ref := range source.References(gateway) {
 		names = append(names, ref.Backend.Service)
 	}
 	slices.Sort(names)

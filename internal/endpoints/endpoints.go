@@ -10,8 +10,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"gateway/internal/haproxy/config"
+	"gateway/internal/model"
 	"gateway/internal/resources"
-	"gateway/internal/routing"
 )
 
 // Namespace is what was seen of one. Both functions return what must not be changed.
@@ -23,8 +23,8 @@ type Namespace struct {
 }
 
 // States says what each of the Service ports is.
-func States(backends []routing.Backend, seen Namespace) map[routing.Backend]config.BackendState {
-	states := make(map[routing.Backend]config.BackendState, len(backends))
+func States(backends []model.Backend, seen Namespace) map[model.Backend]config.BackendState {
+	states := make(map[model.Backend]config.BackendState, len(backends))
 	for _, backend := range backends {
 		service := seen.Service(backend.Service)
 		port := servicePort(service, backend.Port)

@@ -11,7 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 const (
@@ -103,7 +103,7 @@ func spread(gateway *appv1.Gateway) *corev1ac.AffinityApplyConfiguration {
 
 // terminationGrace is in seconds. A pod that has no connections left ends at once.
 func terminationGrace(gateway *appv1.Gateway) int64 {
-	drain := routing.DrainTimeout(&gateway.Spec)
+	drain := source.DrainTimeout(&gateway.Spec)
 	return endpointsGoneSeconds + int64(math.Ceil(drain.Seconds())) + endSeconds
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 )
 
 // What a request is compared with are lists of entries: at each of its hostnames those of its exact path, those of
@@ -97,60 +97,56 @@ type refusal struct {
 	entry    *Entry
 }
 
-// refuseSteps refuses the entries that would make a list take too many steps: those of longer prefixes before those of
-// shorter ones, then the last ones.
-func (c *compiler) refuseSteps(routes []appv1.Route) {
+// refuseSteps refuses the entries that would make a list take too many steps.
+func (c *compiler) refuseSteps() {
 	sums, levels := map[string]float64{}, map[int]bool{}
-	for i := range routes {
-		if c.results[i].steps == 0 {
+	for i := range c.routes {
+		if c.routes[i].steps == 0 {
 			continue
 		}
-		for _, hostname := range hostnamesOf(routes[i].Hostnames) {
-			sums[string(hostname)] += c.results[i].steps
-			levels[hostnameLevel(string(hostname))] = true
+		for _, hostname := range c.routes[i].Hostnames {
+			sums[hostname] += c.routes[i].steps
+			levels[hostnameLevel(hostname)] = true
 		}
 	}
-	c.maxSteps = float64(maxSteps / max(len(levels), 1))
-	if c.maxSteps != c.before.maxSteps {
-		c.touched = nil
-	}
-	c.refused = map[refusal]bool{}
+	most := float64(maxSteps / max(len(levels), 1))
 	for _, hostname := range slices.Sorted(maps.Keys(sums)) {
-		if sums[hostname] > c.maxSteps {
-			c.refuseStepsOf(hostname, routes)
+		if sums[hostname] > most {
+			c.refuseStepsOf(hostname, most)
 		}
 	}
 }
 
 // hostnameLevel returns the same for hostnames that no request meets two of.
 func hostnameLevel(hostname string) int {
-	switch hostnameClass(hostname) {
-	case 0:
-		return 0
-	case 1:
+	if strings.HasPrefix(hostname, "*") || hostname == "" {
 		return 1 + strings.Count(hostname, ".")
-	default:
-		return 1
 	}
+	return 0
 }
 
-func (c *compiler) refuseStepsOf(hostname string, routes []appv1.Route) {
-	var entries []*Entry
-	for i := range routes {
-		if slices.Contains(hostnamesOf(routes[i].Hostnames), appv1.Hostname(hostname)) {
-			for j := range c.results[i].entries {
-				entries = append(entries, &c.results[i].entries[j])
+// refuseStepsOf refuses those of a hostname: those of longer prefixes before those of shorter ones, then the last ones.
+func (c *compiler) refuseStepsOf(hostname string, most float64) {
+	type candidate struct {
+		*Entry
+		route *model.Route
+	}
+	var candidates []candidate
+	for i := range c.routes {
+		if route := &c.routes[i]; slices.Contains(route.Hostnames, hostname) {
+			for j := range route.entries {
+				candidates = append(candidates, candidate{&route.entries[j], route.Route})
 			}
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b *Entry) int {
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		if a.PathType == Prefix && b.PathType == Prefix {
 			return cmp.Compare(len(a.Path), len(b.Path))
 		}
 		return cmp.Compare(a.PathType, b.PathType)
 	})
 	taken, told := map[string]float64{}, map[*Rule]bool{}
-	for _, entry := range entries {
+	for _, entry := range candidates {
 		place, sum := entry.Path, 0.0
 		switch entry.PathType {
 		case Exact:
@@ -167,15 +163,15 @@ func (c *compiler) refuseStepsOf(hostname string, routes []appv1.Route) {
 			}
 		}
 		steps := entry.leastSteps()
-		if steps == 0 || sum+steps <= c.maxSteps {
+		if steps == 0 || sum+steps <= most {
 			taken[place] += steps
 			continue
 		}
-		c.refused[refusal{hostname, entry}] = true
+		c.refused[refusal{hostname, entry.Entry}] = true
 		if rule := entry.Rule; !told[rule] {
 			told[rule] = true
-			c.ruleProblem(rule, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, it takes too "+
-				"many steps to compare a request with them", rule.Index, hostname)
+			c.problem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
+				"it takes too many steps to compare a request with them", rule.Index, hostname)
 		}
 	}
 }
@@ -200,7 +196,7 @@ func closed(entry Entry) Entry {
 	}
 	entry.Headers, entry.Query, entry.Session = anyOf(entry.Headers), anyOf(entry.Query), ""
 	entry.steps = minValue // .* goes to the end of the value.
-	entry.Rule = &Rule{Route: entry.Rule.Route, Index: entry.Rule.Index, MaxBody: -1}
+	entry.Rule = failing(entry.Rule)
 	return entry
 }
 

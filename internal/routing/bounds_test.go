@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
+	source "gateway/internal/source/appv1"
 )
 
 // dearRules returns rules with expressions of which a list has room for about a dozen.
@@ -34,7 +37,7 @@ func headerExpression(path string) func(string) string {
 func refusedRules(problems []routing.Problem) map[string]int {
 	refused := map[string]int{}
 	for _, problem := range problems {
-		if problem.InRule {
+		if problem.Reason == model.ReasonUnsupportedValue {
 			refused[problem.Route]++
 		}
 	}
@@ -65,12 +68,12 @@ func TestTooManySteps(t *testing.T) {
 		"many headers to look for": {[]string{route("a", "a.io", strings.ReplaceAll(dearRules(2100, headerExpression("/")), "type: RegularExpression, ", ""))}, "a"},
 	} {
 		spec := parseSpec(t, "listeners: [{name: http, port: 80}]\nroutes: ["+strings.Join(test.routes, ", ")+"]")
-		table, problems := routing.Compile(spec)
+		table, problems := routingtest.Compile(spec)
 		refused := refusedRules(problems)
 		if got := strings.Join(slices.Collect(routesOf(refused)), ","); got != test.want {
 			t.Errorf("%s: rules of %q are refused, want of %q", name, got, test.want)
 		}
-		if again := routing.Problems(spec); !reflect.DeepEqual(again, problems) {
+		if again := routing.Problems(source.Translate(&appv1.Gateway{Spec: *spec})); !reflect.DeepEqual(again, problems) {
 			t.Errorf("%s: without the table, the problems are %v, want %v", name, again, problems)
 		}
 		for route, n := range refused {
@@ -100,45 +103,11 @@ func routesOf(refused map[string]int) func(yield func(string) bool) {
 	}
 }
 
-// TestNextWithTooManySteps: after edits that make steps too many, or few enough, a spec is compiled as it is by itself.
-func TestNextWithTooManySteps(t *testing.T) {
-	t.Parallel()
-	spec := parseSpec(t, `
-listeners: [{name: http, port: 80}]
-routes:
-- {name: a, hostnames: [a.io, a.b.io], `+dearRules(10, pathExpression)+`}
-- {name: b, hostnames: [a.io], `+dearRules(10, pathExpression)+`}
-- {name: c, hostnames: [b.io], `+dearRules(10, pathExpression)+`}
-- {name: d, hostnames: [d.io], `+dearRules(1, pathExpression)+`}
-`)
-	compiled := routing.Compiled{}.Next(spec.DeepCopy())
-	counts := map[int]bool{}
-	for i, edit := range []func(){
-		func() { spec.Routes[3].Hostnames[0] = "*.b.io" },
-		func() { spec.Routes[2].Rules[0].Matches[0].Path.Value = "/" },
-		func() { spec.Routes[3].Hostnames[0] = "d.io" },
-		func() { spec.Routes[0], spec.Routes[1] = spec.Routes[1], spec.Routes[0] },
-		func() { spec.Routes[0].Hostnames = []appv1.Hostname{"b.io"} },
-		func() { spec.Routes = spec.Routes[1:] },
-	} {
-		edit()
-		compiled = compiled.Next(spec.DeepCopy())
-		table, problems := routing.Compile(spec)
-		if !reflect.DeepEqual(compiled.Table, table) || !reflect.DeepEqual(compiled.Problems, problems) {
-			t.Errorf("edit %d: another table than by itself, or other problems: %v, want %v", i, compiled.Problems, problems)
-		}
-		counts[len(problems)] = true
-	}
-	if len(counts) < 3 {
-		t.Errorf("the numbers of problems are %v: the test does not try enough", counts)
-	}
-}
-
 // TestTooLong: a value that is too long for the expressions for its host and path is refused, whatever other rules
 // there are.
 func TestTooLong(t *testing.T) {
 	t.Parallel()
-	table, problems := routing.Compile(parseSpec(t, `
+	table, problems := routingtest.Compile(parseSpec(t, `
 listeners: [{name: http, port: 80}]
 routes:
 - name: r

@@ -1,10 +1,11 @@
 package routing
 
 import (
+	"fmt"
+	"net/url"
+	"strconv"
 	"strings"
 )
-
-const upperHex = "0123456789ABCDEF"
 
 // maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: HAProxy does that in
 // buffers of five times as much.
@@ -26,8 +27,8 @@ func CanonicalPath(path string) (string, bool) {
 	if odd && (len(path) > maxOddPath || strings.Contains(path, "%00")) {
 		return "", false
 	}
-	decoded, ok := percentDecode(path)
-	if !ok {
+	decoded, err := url.PathUnescape(path)
+	if err != nil {
 		return "", false
 	}
 	canonical := percentEncode(decoded, isPathCharacter)
@@ -48,8 +49,12 @@ func CanonicalPath(path string) (string, bool) {
 
 // canonicalValue returns the value of a query parameter that a request is matched by, in which "+" stands for a space.
 func canonicalValue(value string) string {
-	value = strings.ReplaceAll(strings.ReplaceAll(keepMalformed(value), "%00", "%2500"), "+", " ")
-	decoded, _ := percentDecode(value) // nothing in it is malformed any more
+	return decodedValue(strings.NewReplacer("%00", "%2500", "+", " ").Replace(value))
+}
+
+// decodedValue returns a value with everything decoded that is text.
+func decodedValue(value string) string {
+	decoded, _ := url.PathUnescape(keepMalformed(value)) // nothing in it is malformed any more
 	return percentEncode(decoded, isText)
 }
 
@@ -90,23 +95,6 @@ func keepMalformed(s string) string {
 	return b.String()
 }
 
-func percentDecode(s string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		c, ok := encodedByte(s, i)
-		if !ok {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	return b.String(), true
-}
-
 // isText says whether a byte is printable ASCII and no percent sign.
 func isText(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
 
@@ -120,7 +108,7 @@ func percentEncode(s string, keep func(c byte) bool) string {
 	var b strings.Builder
 	for i := range len(s) {
 		if c := s[i]; !keep(c) {
-			b.WriteString("%" + string(upperHex[c>>4]) + string(upperHex[c&15]))
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
 		}
@@ -133,14 +121,6 @@ func encodedByte(s string, i int) (byte, bool) {
 	if s[i] != '%' || i+2 >= len(s) {
 		return 0, false
 	}
-	high, low := hexDigit(s[i+1]), hexDigit(s[i+2])
-	return high<<4 | low&15, high < 16 && low < 16
-}
-
-// hexDigit returns the value of a hexadecimal digit, or 16.
-func hexDigit(c byte) byte {
-	if i := strings.IndexByte(upperHex, strings.ToUpper(string(c))[0]); i >= 0 {
-		return byte(i)
-	}
-	return 16
+	c, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
+	return byte(c), err == nil
 }

@@ -1,9 +1,6 @@
 package routing
 
-import (
-	"cmp"
-	"strings"
-)
+import "strings"
 
 // maxHostLength is the length of the longest DNS name.
 const maxHostLength = 253
@@ -46,36 +43,4 @@ const digits = "0123456789"
 
 func consistsOf(s, chars string) bool {
 	return strings.TrimLeft(s, chars) == ""
-}
-
-// hostMatches says whether a normalised host meets a hostname: "*.example.com" stands for every name below example.com,
-// however many labels below, but not for example.com itself.
-func hostMatches(hostname, host string) bool {
-	if hostname == "" || hostname == host {
-		return true
-	}
-	suffix, wildcard := strings.CutPrefix(hostname, "*")
-	return wildcard && len(host) > len(suffix) && strings.HasSuffix(host, suffix)
-}
-
-// hostnamesOverlap says whether some host meets both hostnames.
-func hostnamesOverlap(a, b string) bool {
-	return a == "" || b == "" || hostMatches(a, b) || hostMatches(b, a)
-}
-
-// CompareHostnames orders hostnames by precedence: exact ones, then wildcards, longer ones first, then "". Hostnames of
-// the same precedence, which no one host meets, are ordered by the alphabet.
-func CompareHostnames(a, b string) int {
-	return cmp.Or(cmp.Compare(hostnameClass(a), hostnameClass(b)), cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-}
-
-func hostnameClass(hostname string) int {
-	switch {
-	case hostname == "":
-		return 2
-	case hostname[0] == '*':
-		return 1
-	default:
-		return 0
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"gateway/internal/model"
 )
 
 // Request is what a request is matched by.
@@ -46,7 +48,7 @@ func (t Table) Match(r Request) (Match, bool) {
 	r.Path = path
 	for i := range t.Listeners {
 		listener := &t.Listeners[i]
-		if listener.Port != r.Port || !hostMatches(listener.Hostname, r.Host) {
+		if listener.Port != r.Port || !model.HostnameMatches(listener.Hostname, r.Host) {
 			continue
 		}
 		for _, host := range listener.Hosts {
@@ -74,7 +76,7 @@ func (h *Host) list(pathType PathType, r Request) []*Entry {
 	var list []*Entry
 	for i := range h.Entries {
 		entry := &h.Entries[i]
-		if entry.PathType != pathType || !hostMatches(h.Name, r.Host) || pathType != Regex && !entry.pathMatches(r.Path) {
+		if entry.PathType != pathType || !model.HostnameMatches(h.Name, r.Host) || pathType != Regex && !entry.pathMatches(r.Path) {
 			continue
 		}
 		list = append(list, entry)
@@ -110,12 +112,12 @@ func isTooLong(list []*Entry, r Request) bool {
 }
 
 func (e *Entry) matches(r Request) bool {
-	if !hostMatches(e.Hostname, r.Host) || !e.pathMatches(r.Path) || e.Method != "" && e.Method != r.Method {
+	if !model.HostnameMatches(e.Hostname, r.Host) || !e.pathMatches(r.Path) || e.Method != "" && e.Method != r.Method {
 		return false
 	}
 	for _, condition := range e.Headers {
 		values, ok := r.Header[condition.Name]
-		if !ok || !condition.meets(strings.Join(values, ",")) {
+		if !ok || !meets(condition, strings.Join(values, ",")) {
 			return false
 		}
 	}
@@ -124,7 +126,7 @@ func (e *Entry) matches(r Request) bool {
 	}
 	for _, condition := range e.Query {
 		value, ok := queryParam(r.Query, condition.Name)
-		if !ok || !condition.meets(value) {
+		if !ok || !meets(condition, value) {
 			return false
 		}
 	}
@@ -142,11 +144,11 @@ func (e *Entry) pathMatches(path string) bool {
 	}
 }
 
-func (c Condition) meets(value string) bool {
-	if c.Regex {
-		return regexMatches(c.Value, value)
+func meets(condition Condition, value string) bool {
+	if condition.Regex {
+		return regexMatches(condition.Value, value)
 	}
-	return value == c.Value
+	return value == condition.Value
 }
 
 // regexMatches compares by bytes: each byte of the value is a character of its own.
@@ -161,15 +163,4 @@ func regexMatches(expression, value string) bool {
 	}
 	// Not the text itself: it may end within \Q.
 	return regexp.MustCompile(`\A(?:` + parsed.String() + `)\z`).MatchString(string(characters))
-}
-
-// ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard
-// ("*.example.com") belongs to the listener that all its names belong to that have no other.
-func (t Table) ListenerFor(port int32, hostname string) *Listener {
-	for i := range t.Listeners {
-		if t.Listeners[i].Port == port && hostMatches(t.Listeners[i].Hostname, hostname) {
-			return &t.Listeners[i]
-		}
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 func TestNormalizeHost(t *testing.T) {
@@ -60,7 +61,7 @@ func TestNormalizeHost(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	table, _ := routing.Compile(parseSpec(t, `
+	table, _ := routingtest.Compile(parseSpec(t, `
 listeners:
   - {name: any, port: 80}
   - {name: wild, port: 80, hostname: "*.example.com"}

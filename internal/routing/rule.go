@@ -1,151 +1,204 @@
 package routing
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 
-// Rule is what happens to the requests that a rule of the spec matches.
-type Rule struct {
-	// Route is the route's name; "" for what a listener does by itself.
-	Route string
-	// Index is the index of the rule in the route, from 0.
-	Index int
-	// Targets get the requests. None: requests are answered with 500.
-	Targets []Target
-	// Timeout is how long an attempt may take until the answer begins; 0: the default, negative: any time.
-	Timeout time.Duration
-	// Once says that a request which an endpoint has taken is not sent to another one, since its time is for all attempts
-	// together.
-	Once bool
-	// Retry says when a request is tried again; nil: the default.
-	Retry *Retry
-	// Affinity keeps clients on an endpoint; nil: it does not.
-	Affinity *Affinity
-	// MaxBody is the size of the largest request body in bytes; negative: any.
-	MaxBody int64
-	// Headers is what happens to headers on the way.
-	Headers HeaderChanges
-	// Rewrite is another host or path for the backend; nil: none.
-	Rewrite *Rewrite
-	// Redirect answers the request; nil: it does not.
-	Redirect *Redirect
-	// Response answers the request; nil: it does not.
-	Response *Response
-	// CORS says which pages may use the rule; nil: the rule does not care.
-	CORS *CORS
+	"gateway/internal/model"
+)
+
+// compileRoute returns an entry for every match of every rule of a route. For one that cannot be carried out there is an
+// entry that answers all requests that it may be for with an error.
+func (c *compiler) compileRoute(route *model.Route) compiledRoute {
+	compiled := compiledRoute{Route: route}
+	for i := range route.Rules {
+		rule, sessions := c.compileRule(route, i)
+		for j := range route.Rules[i].Matches {
+			entry, err := compileMatch(&route.Rules[i].Matches[j])
+			entry.Rule = rule
+			switch {
+			case err == nil:
+				compiled.entries = append(compiled.entries, withSessions(entry, sessions)...)
+			case entry.Path == "":
+				c.problem(route, "no request meets rules[%d].matches[%d]: %v", i, j, err)
+			default:
+				c.problem(route, "requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
+				compiled.entries = append(compiled.entries, closed(entry))
+			}
+		}
+	}
+	for i := range compiled.entries {
+		compiled.steps += compiled.entries[i].leastSteps()
+	}
+	return compiled
 }
 
-// Retry says when a request is tried again.
-type Retry struct {
-	// Attempts is how often to try again.
-	Attempts int32
-	// Codes are the statuses to try again after, sorted.
-	Codes []int32
+// problem notes what cannot be done of what a route says.
+func (c *compiler) problem(route *model.Route, format string, args ...any) {
+	c.problems = append(c.problems, Problem{
+		Origin: route.Origin, Route: route.Name, Reason: model.ReasonUnsupportedValue,
+		Message: fmt.Sprintf("route %q: "+format, append([]any{route.Name}, args...)...),
+	})
 }
 
-// Affinity keeps a client on an endpoint by a cookie.
-type Affinity struct {
-	// Name is what the names of its cookies begin with.
-	Name string
-	// MaxLife is how long it may be used; 0: any time.
-	MaxLife time.Duration
+// compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
+func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session) {
+	from := &route.Rules[index]
+	rule := &Rule{Route: route.Name, Index: index, Action: from.Action}
+	for _, target := range from.Backends {
+		if target.Weight > 0 {
+			rule.Targets = append(rule.Targets, target)
+		}
+	}
+	sessions := compileSessions(rule, from.Backends)
+	size := filtersSize(rule)
+	for _, session := range sessions {
+		size = max(size, filtersSize(session.rule))
+	}
+	if size > maxFilters {
+		c.problem(route, "requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", index, size, maxFilters)
+		return failing(rule), nil
+	}
+	return rule, sessions
 }
 
-// HeaderChanges is what happens to headers of a request and of its answer.
-type HeaderChanges struct {
-	Request, Response []HeaderChange
+// failing returns a rule without targets in place of another: its requests are answered with 500.
+func failing(rule *Rule) *Rule {
+	return &Rule{Route: rule.Route, Index: rule.Index, Action: Action{MaxBody: -1}}
 }
 
-// HeaderChange is what happens to the headers of one name.
-type HeaderChange struct {
-	// Name is in lower case.
-	Name string
-	// Clear says whether those that are there are removed first.
-	Clear bool
-	// Values are added.
-	Values []string
+// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the entry
+// has no path then if no request has it.
+func compileMatch(match *model.Match) (Entry, error) {
+	entry := Entry{
+		PathType: match.PathType, Path: match.Path, Method: match.Method,
+		Headers: slices.Clone(match.Headers), Query: slices.Clone(match.Query),
+	}
+	var invalid error
+	size := regexSize{}
+	if entry.PathType == Regex {
+		size, invalid = checkRegex("path", entry.Path)
+	} else {
+		canonical, ok := CanonicalPath(entry.Path)
+		if !ok {
+			return Entry{}, fmt.Errorf("requests with the path %q are answered with 400", entry.Path)
+		}
+		if entry.Path = canonical; entry.PathType == Prefix && !strings.HasSuffix(canonical, "/") {
+			entry.Path += "/"
+		}
+	}
+	for i := range entry.Headers {
+		entry.Headers[i].Name = strings.ToLower(entry.Headers[i].Name)
+	}
+	for i := range entry.Query {
+		if param := &entry.Query[i]; !param.Regex {
+			param.Value = decodedValue(param.Value)
+		}
+	}
+	err := checkConditions(&entry, size)
+	return entry, cmp.Or(invalid, err)
 }
 
-// PathChange is another path.
-type PathChange struct {
-	// Full is another path as a whole; "" if a prefix is replaced.
-	Full string
-	// Depth is how many segments the prefix has that is replaced: 0 for "/", 1 for "/api".
-	Depth int
-	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
-	Prefix string
+// maxMatch is how long the expressions of a match may be together, in bytes: HAProxy has to hold them in one line.
+const maxMatch = 6000
+
+// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and says what is wrong with
+// them.
+func checkConditions(entry *Entry, size regexSize) error {
+	for _, kind := range []struct {
+		name       string
+		conditions []Condition
+	}{{"header", entry.Headers}, {"query parameter", entry.Query}} {
+		slices.SortFunc(kind.conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
+		for i, condition := range kind.conditions {
+			if i > 0 && condition.Name == kind.conditions[i-1].Name {
+				return fmt.Errorf("%s %q is there twice", kind.name, condition.Name)
+			}
+			one := regexSize{length: len(QuoteRegex(condition.Value))}
+			if condition.Regex {
+				var err error
+				if one, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
+					return err
+				}
+			}
+			size.length += one.length + len(QuoteRegex(condition.Name))
+			size.steps += one.steps
+		}
+	}
+	entry.steps = size.steps
+	if size.length > maxMatch {
+		return fmt.Errorf("its conditions are too long: %d bytes where %d are allowed, when every sign is written out", size.length, maxMatch)
+	}
+	return nil
 }
 
-// Rewrite is another host or path.
-type Rewrite struct {
-	// Hostname is another host; "": none.
-	Hostname string
-	// Path is another path; nil: none.
-	Path *PathChange
+// regexSize is how long the translations of expressions are, and how many steps they take for values of minValue bytes.
+type regexSize struct {
+	length int
+	steps  float64
 }
 
-// Redirect sends the client elsewhere.
-type Redirect struct {
-	// Status is 301, 302, 303, 307 or 308.
-	Status int32
-	// Scheme and Hostname replace the request's; "": they do not.
-	Scheme, Hostname string
-	// Port is the port to name; 0: that of the scheme if there is one, else the listener's.
-	Port int32
-	// Path is another path; nil: none.
-	Path *PathChange
+func checkRegex(field, expression string) (regexSize, error) {
+	translated, steps, err := translateRegex(expression)
+	if err != nil {
+		return regexSize{}, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
+	}
+	return regexSize{len(translated), steps}, nil
 }
 
-// Response is a fixed answer.
-type Response struct {
-	Status            int32
-	ContentType, Body string
+// maxFilters is how long the filters of a rule may be, with those of one of its targets: HAProxy has to hold them in
+// one line.
+const maxFilters = 6500
+
+// filtersSize returns how many bytes the filters of a rule take at most, with those of one of its targets.
+func filtersSize(rule *Rule) int {
+	size, largest := headersSize(rule.Headers), 0
+	for _, target := range rule.Targets {
+		largest = max(largest, headersSize(target.Headers))
+	}
+	if rewrite := rule.Rewrite; rewrite != nil {
+		size += pathSize(rewrite.Path)
+	}
+	if redirect := rule.Redirect; redirect != nil {
+		size += pathSize(redirect.Path)
+	}
+	if cors := rule.CORS; cors != nil {
+		for _, name := range slices.Concat(cors.Methods, cors.Headers, cors.Expose) {
+			size += len(name) + len(", ")*3
+		}
+	}
+	return size + largest
 }
 
-// CORS says which pages of other origins may use a rule.
-type CORS struct {
-	// Origins are origins, patterns like https://*.example.com, or "*".
-	Origins []string
-	// Credentials says whether requests may carry cookies.
-	Credentials bool
-	// Methods, Headers and Expose are lists for the headers of the protocol, perhaps "*".
-	Methods, Headers, Expose []string
-	// MaxAge is for how many seconds a preflight answer may be kept.
-	MaxAge int32
+func pathSize(path *PathChange) int {
+	if path == nil {
+		return 0
+	}
+	return encodedSize(path.Full) + encodedSize(path.Prefix)
 }
 
-// BackendPolicy says how to talk to a backend.
-type BackendPolicy struct {
-	// Refused says that nothing may be sent there: see refuseUnnamed.
-	Refused bool
-	// TLS says to speak TLS; nil: no.
-	TLS *BackendTLS
-	// ProxyProtocol is "V1", "V2" or "".
-	ProxyProtocol string
-	// Algorithm is one of the API's load balancing algorithms; "": Random. Header is the name for algorithm Header.
-	Algorithm, Header string
-	// Check says how to ask endpoints whether they are well; nil: not at all.
-	Check *HealthCheck
-	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.
-	MaxErrors int32
-	// MaxConnections is how many requests an endpoint gets at a time; 0: any number. MaxQueue is how many wait for it; 0: any
-	// number.
-	MaxConnections, MaxQueue int32
-	// QueueTimeout is how long a request may wait; 0: the default.
-	QueueTimeout time.Duration
+func headersSize(changes HeaderChanges) int {
+	size := 0
+	for _, side := range [][]HeaderChange{changes.Request, changes.Response} {
+		for _, change := range side {
+			size += len(change.Name) + len("q-|")
+			for _, value := range change.Values {
+				size += len(change.Name) + encodedSize(value) + len("q+.0=|")
+			}
+		}
+	}
+	return size
 }
 
-// BackendTLS is how to speak TLS to endpoints.
-type BackendTLS struct {
-	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates.
-	CAs []string
-	// ServerName is asked for, and the certificate has to be for it.
-	ServerName string
-}
-
-// HealthCheck is how endpoints are asked whether they are well.
-type HealthCheck struct {
-	// Path is requested from Hostname; "": a connection is enough.
-	Path, Hostname    string
-	Interval, Timeout time.Duration
-	// Fall checks in a row take an endpoint out, Rise bring it back.
-	Fall, Rise int32
+// encodedSize is how long a text is where some signs are percent-encoded.
+func encodedSize(s string) int {
+	size := len(s)
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '%' || c == '|' || c == '+' || c == '#' {
+			size += 2
+		}
+	}
+	return size
 }

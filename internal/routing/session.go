@@ -1,19 +1,6 @@
 package routing
 
-import (
-	"crypto/sha256"
-	"fmt"
-	"strings"
-
-	appv1 "gateway/api/app/v1"
-)
-
-// Cookie returns the name of the cookie for the endpoints of a backend. Each has one of its own: if several shared one, each would
-// overwrite what the others had set.
-func (a *Affinity) Cookie(backend Backend) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", backend.Service, backend.Port))
-	return fmt.Sprintf("%s-%x", a.Name, sum[:4])
-}
+import "strings"
 
 // session is what happens to requests of clients that a backend of a split has a session with.
 type session struct {
@@ -21,16 +8,15 @@ type session struct {
 	rule   *Rule
 }
 
-// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero included: who was with one
-// of them stays there (GEP-1619, "Traffic Splitting").
-func compileSessions(rule *Rule, refs []appv1.BackendRef) []session {
+// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero included:
+// who was with one of them stays there (GEP-1619, "Traffic Splitting").
+func compileSessions(rule *Rule, backends []Target) []session {
 	if rule.Affinity == nil {
 		return nil
 	}
 	var sessions []session
 	seen := map[Backend]bool{}
-	for i := range refs {
-		target := compileTarget(&refs[i])
+	for _, target := range backends {
 		if seen[target.Backend] {
 			continue
 		}

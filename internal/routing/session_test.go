@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // ofSessions is a spec whose rules 2 and 5 no request reaches: rule 1 has their matches, whatever session a request has.
@@ -30,7 +31,7 @@ routes:
 
 // TestSessions: a session decides which backend of a rule gets a request, but not which rule.
 func TestSessions(t *testing.T) {
-	table, _ := routing.Compile(parseSpec(t, ofSessions))
+	table, _ := routingtest.Compile(parseSpec(t, ofSessions))
 	cookie := func(service string) string {
 		return (&routing.Affinity{Name: "s"}).Cookie(routing.Backend{Service: service, Port: 80})
 	}
@@ -74,7 +75,7 @@ func TestSessions(t *testing.T) {
 }
 
 func TestRulesThatNoRequestReaches(t *testing.T) {
-	table, _ := routing.Compile(parseSpec(t, ofSessions))
+	table, _ := routingtest.Compile(parseSpec(t, ofSessions))
 	for entry := range table.Listeners[0].Entries() {
 		if entry.Rule.Index == 2 || entry.Rule.Index == 5 {
 			t.Errorf("no request reaches %+v", entry)

@@ -8,15 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/resources"
-	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 // maxListed is how many problems of a kind a message lists; it counts the rest.
 const maxListed = 5
 
 // checkAccepted reports the routes that cannot be served, and then what may be a mistake.
-func checkAccepted(problems []routing.Problem, unused []string) condition {
+func checkAccepted(problems []model.Problem, unused []string) condition {
 	switch {
 	case len(problems) == 0 && len(unused) == 0:
 		return accepted()
@@ -28,20 +29,14 @@ func checkAccepted(problems []routing.Problem, unused []string) condition {
 		messages = append(messages, problem.Message)
 	}
 	messages = append(messages, unused...)
-	switch {
-	case problems[0].InBackends:
-		return notAccepted(ReasonUnusedBackend, list(messages))
-	case problems[0].InRule:
-		return notAccepted(ReasonUnsupportedValue, list(messages))
-	}
-	return notAccepted(ReasonNoMatchingListenerHostname, list(messages))
+	return notAccepted(string(problems[0].Reason), list(messages))
 }
 
 // references returns what the routes name, each once and in order.
-func references(spec *appv1.GatewaySpec) []routing.Reference {
-	var all []routing.Reference
-	seen := map[routing.Reference]bool{}
-	for ref := range routing.References(spec) {
+func references(gateway *appv1.Gateway) []model.Reference {
+	var all []model.Reference
+	seen := map[model.Reference]bool{}
+	for ref := range source.References(gateway) {
 		if !seen[ref] {
 			seen[ref] = true
 			all = append(all, ref)
@@ -52,23 +47,23 @@ func references(spec *appv1.GatewaySpec) []routing.Reference {
 
 // UnusedBackends returns a sentence for each entry of spec.backends that no route refers to. The schema does not refuse it: an entry
 // may come before its route.
-func UnusedBackends(spec *appv1.GatewaySpec) []string {
+func UnusedBackends(gateway *appv1.Gateway) []string {
 	var messages []string
-	for _, i := range routing.UnusedBackends(spec) {
+	for _, i := range source.UnusedBackends(gateway) {
 		messages = append(messages, fmt.Sprintf("no route refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",
-			i, spec.Backends[i].Name, spec.Backends[i].Port))
+			i, gateway.Spec.Backends[i].Name, gateway.Spec.Backends[i].Port))
 	}
 	return messages
 }
 
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(gateway *appv1.Gateway, refs []routing.Reference, backends map[string]*corev1.Service, proxies endpoints) condition {
+func checkRefs(gateway *appv1.Gateway, refs []model.Reference, backends map[string]*corev1.Service, proxies endpoints) condition {
 	var reason string
 	var messages []string
-	tls := backendsWithTLS(&gateway.Spec)
+	tls := backendsWithTLS(gateway)
 	for _, ref := range refs {
-		found, message := checkRef(gateway.Namespace, ref, backends[ref.Backend.Service], tls)
+		found, message := checkRef(ref, backends[ref.Backend.Service], tls)
 		if found == "" {
 			continue
 		}
@@ -85,11 +80,11 @@ func checkRefs(gateway *appv1.Gateway, refs []routing.Reference, backends map[st
 	return unresolvedRefs(reason, list(messages))
 }
 
-func backendsWithTLS(spec *appv1.GatewaySpec) map[routing.Backend]bool {
-	tls := map[routing.Backend]bool{}
-	for _, backend := range spec.Backends {
+func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {
+	tls := map[model.Backend]bool{}
+	for _, backend := range gateway.Spec.Backends {
 		if backend.TLS != nil {
-			tls[routing.Backend{Service: backend.Name, Port: backend.Port}] = true
+			tls[model.Backend{Namespace: gateway.Namespace, Service: backend.Name, Port: backend.Port}] = true
 		}
 	}
 	return tls
@@ -97,8 +92,8 @@ func backendsWithTLS(spec *appv1.GatewaySpec) map[routing.Backend]bool {
 
 // checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none; tls says
 // which ports are spoken TLS to.
-func checkRef(namespace string, ref routing.Reference, service *corev1.Service, tls map[routing.Backend]bool) (reason, message string) {
-	name := namespace + "/" + ref.Backend.Service
+func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backend]bool) (reason, message string) {
+	name := ref.Backend.Namespace + "/" + ref.Backend.Service
 	if service == nil {
 		return ReasonBackendNotFound, fmt.Sprintf("Service %s does not exist: create it or change the route", name)
 	}
@@ -112,7 +107,7 @@ func checkRef(namespace string, ref routing.Reference, service *corev1.Service, 
 	if port == nil {
 		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.Backend.Port)
 	}
-	if ref.Kind == routing.HTTPRoute && port.AppProtocol != nil {
+	if ref.Kind == source.HTTPRoute && port.AppProtocol != nil {
 		if problem := ProtocolProblem(*port.AppProtocol, tls[ref.Backend]); problem != "" {
 			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.Backend.Port, name, *port.AppProtocol, problem)
 		}

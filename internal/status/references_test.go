@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/routing"
+	"gateway/internal/model"
 )
 
 const resolved = "ResolvedRefs=True ResolvedRefs: everything that is named exists and can be used"
@@ -112,12 +112,12 @@ func TestUnusedBackends(t *testing.T) {
 			unused + `no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
 		"it may be meant for what a route refers to": {
-			newGateway(toAPI, withTLSBackend("apy", 8443, "ca")), Observed{Problems: []routing.Problem{{InBackends: true, Message: "nothing is sent there"}}},
+			newGateway(toAPI, withTLSBackend("apy", 8443, "ca")), Observed{Problems: []model.Problem{{Reason: model.ReasonUnusedBackend, Message: "nothing is sent there"}}},
 			`Accepted=False UnusedBackend: nothing is sent there; ` +
 				`no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
 		"what is wrong comes first, and gives the reason": {
-			newGateway(toAPI, withTLSBackend("api", 80)), Observed{Problems: []routing.Problem{{Message: "one"}}},
+			newGateway(toAPI, withTLSBackend("api", 80)), Observed{Problems: []model.Problem{{Reason: model.ReasonNoMatchingListenerHostname, Message: "one"}}},
 			`Accepted=False NoMatchingListenerHostname: one; ` +
 				`no route refers to spec.backends[0] "api" port 80: correct its name or port, or remove it`,
 		},
@@ -127,8 +127,8 @@ func TestUnusedBackends(t *testing.T) {
 // The longest names, as many as the schema allows: the first are listed, to the end.
 func TestManyUnusedBackends(t *testing.T) {
 	gateway := newGateway()
-	for range 256 {
-		withTLSBackend(strings.Repeat("x", 63), 65535)(gateway)
+	for i := range int32(256) {
+		withTLSBackend(strings.Repeat("x", 63), 65535-i)(gateway)
 	}
 	message := find(Compute(gateway, Observed{}, now).Conditions, appv1.ConditionAccepted).Message
 	if !strings.HasSuffix(message, "or remove it; and 251 more") || strings.Count(message, "spec.backends[") != maxListed {

@@ -13,14 +13,14 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/resources"
-	"gateway/internal/routing"
 )
 
 // Observed is what is known about the world around a Gateway. Everything in it is only read.
 type Observed struct {
 	// Problems are what keeps routes from being served, from compiling the spec.
-	Problems []routing.Problem
+	Problems []model.Problem
 	// Backends are the Services named by routes that exist, by name.
 	Backends map[string]*corev1.Service
 	// Service is the Gateway's own Service; nil if it does not exist.
@@ -60,9 +60,9 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	if observed.Deployment != nil {
 		status.Replicas = observed.Deployment.Status.Replicas
 	}
-	refs := references(&gateway.Spec)
+	refs := references(gateway)
 	for _, c := range []condition{
-		checkAccepted(observed.Problems, UnusedBackends(&gateway.Spec)),
+		checkAccepted(observed.Problems, UnusedBackends(gateway)),
 		checkRefs(gateway, refs, observed.Backends, proxies),
 		checkProgrammed(gateway, proxies, observed),
 	} {

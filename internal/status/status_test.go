@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/resources"
-	"gateway/internal/routing"
 )
 
 var (
@@ -140,7 +140,9 @@ func TestComputeWhole(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	problem := func(message string) routing.Problem { return routing.Problem{Message: message} }
+	problem := func(message string) model.Problem {
+		return model.Problem{Reason: model.ReasonNoMatchingListenerHostname, Message: message}
+	}
 	expectCondition(t, map[string]conditionTest{
 		"without problems it is accepted": {
 			gateway: newGateway(),
@@ -148,22 +150,22 @@ func TestAccepted(t *testing.T) {
 		},
 		"every problem is listed": {
 			gateway:  newGateway(),
-			observed: Observed{Problems: []routing.Problem{problem("one"), problem("two")}},
+			observed: Observed{Problems: []model.Problem{problem("one"), problem("two")}},
 			want:     "Accepted=False NoMatchingListenerHostname: one; two",
 		},
 		"the first problem is one of a rule": {
 			gateway:  newGateway(),
-			observed: Observed{Problems: []routing.Problem{{InRule: true, Message: "no expression"}, problem("two")}},
+			observed: Observed{Problems: []model.Problem{{Reason: model.ReasonUnsupportedValue, Message: "no expression"}, problem("two")}},
 			want:     "Accepted=False UnsupportedValue: no expression; two",
 		},
 		"five are not many": {
 			gateway:  newGateway(),
-			observed: Observed{Problems: []routing.Problem{problem("1"), problem("2"), problem("3"), problem("4"), problem("5")}},
+			observed: Observed{Problems: []model.Problem{problem("1"), problem("2"), problem("3"), problem("4"), problem("5")}},
 			want:     "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5",
 		},
 		"of many problems, the first are listed": {
 			gateway: newGateway(),
-			observed: Observed{Problems: []routing.Problem{
+			observed: Observed{Problems: []model.Problem{
 				problem("1"), problem("2"), problem("3"), problem("4"), problem("5"), problem("6"), problem("7"),
 			}},
 			want: "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5; and 2 more",

@@ -7,7 +7,7 @@ import (
 
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
-	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // conditionsWorld is a world of hosts with conditions of their own, which the value in this text, with the number of the host
@@ -158,7 +158,7 @@ func TestLargeConditions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := conditionsWorld(t, 150, value)
-			if _, problems := routing.Compile(&w.Spec); len(problems) > 0 {
+			if _, problems := routingtest.Compile(&w.Spec); len(problems) > 0 {
 				t.Fatalf("not all of it has an effect: %v", problems[0])
 			}
 			checkConditions(t, w)

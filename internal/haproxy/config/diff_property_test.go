@@ -89,7 +89,7 @@ func TestDiffProperty(t *testing.T) {
 		in := old.in
 		in.Generation = w.Generation
 		w.Spec.Listeners = []appv1.Listener{{Name: "http", Port: old.ports[80], Protocol: appv1.ProtocolHTTP}}
-		in.Table, _ = routing.Compile(&w.Spec)
+		in.Table, _ = routingtest.Compile(&w.Spec)
 		plan := config.Diff(config.Render(in), running)
 		if plan.Reload != "" {
 			t.Fatalf("rules %v: a reload is wanted: %s", rules, plan.Reload)

@@ -8,7 +8,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
-	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 )
 
@@ -31,7 +30,7 @@ func TestEdits(t *testing.T) {
 		spec = editSpec(g, spec, ports)
 		in := before
 		in.Generation = int64(table)
-		in.Table, _ = routing.Compile(&spec)
+		in.Table, _ = routingtest.Compile(&spec)
 		plan := config.Diff(config.Render(in), running)
 		if plan.Reload != "" {
 			t.Fatalf("seed %d, table %d: a reload is wanted: %s", g.Seed, table, plan.Reload)

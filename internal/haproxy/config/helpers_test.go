@@ -10,6 +10,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // podPaths are the paths in the data-plane pod.
@@ -36,7 +37,7 @@ type worldBackend struct {
 // input returns the Input of a world in the data-plane pod.
 func (w world) input(t testing.TB) config.Input {
 	t.Helper()
-	table, _ := routing.Compile(&w.Spec)
+	table, _ := routingtest.Compile(&w.Spec)
 	in := config.Input{
 		Generation: w.Generation,
 		Table:      table, Backends: map[routing.Backend]config.BackendState{}, Paths: podPaths,

@@ -35,7 +35,7 @@ func TestProperty(t *testing.T) {
 		spec := g.Spec(ports)
 		in := universe.in
 		in.Generation = int64(table)
-		in.Table, _ = routing.Compile(&spec)
+		in.Table, _ = routingtest.Compile(&spec)
 		in.Backends = someExist(g, universe.in.Backends)
 		plan := config.Diff(config.Render(in), running)
 		if plan.Reload != "" {

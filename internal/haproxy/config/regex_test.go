@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 )
@@ -89,8 +90,8 @@ func TestNoExpressionStopsHAProxy(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			w := guardWorld(t, place, start+"[a-z]*(?:"+strings.Join(branches, "|")+")")
-			_, problems := routing.Compile(&w.Spec)
-			if len(problems) != 1 || !problems[0].InRule {
+			_, problems := routingtest.Compile(&w.Spec)
+			if len(problems) != 1 || problems[0].Reason != model.ReasonUnsupportedValue {
 				t.Errorf("it is not refused: %v", problems)
 			}
 			g := startGateway(t, w)
@@ -240,7 +241,8 @@ func TestTheWorstRequest(t *testing.T) {
 			rule := appv1.RouteRule{Matches: []appv1.RouteMatch{match(i)}, BackendRefs: []appv1.BackendRef{{Name: "one", Port: 80}}}
 			w.Spec.Routes[0].Rules = append(w.Spec.Routes[0].Rules, rule)
 		}
-		refused := len(routing.Problems(&w.Spec))
+		_, problems := routingtest.Compile(&w.Spec)
+		refused := len(problems)
 		if refused == 0 || refused == tried {
 			t.Fatalf("%d of %d rules are refused", refused, tried)
 		}
@@ -248,7 +250,7 @@ func TestTheWorstRequest(t *testing.T) {
 		rules = append(rules, w.Spec.Routes[0].Rules[:tried-refused]...)
 	}
 	w.Spec.Routes[0].Rules = rules
-	if problems := routing.Problems(&w.Spec); len(problems) > 0 {
+	if _, problems := routingtest.Compile(&w.Spec); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	g := startGateway(t, w)

@@ -16,6 +16,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // TestRenderIsDeterministic renders every golden input 100 times, with everything shuffled that has no order, and wants
@@ -60,7 +61,7 @@ func TestHostileStringsAreInert(t *testing.T) {
 		in.Certificates = map[string][]config.Certificate{"https": {{Secret: "cert", Names: []string{s, "*." + s}}}}
 		in.Paths.CertificateDir = t.TempDir()
 		writeSecret(t, in.Paths, "cert", ca.Issue(t, []string{"a"}))
-		in.Table, _ = routing.Compile(&appv1.GatewaySpec{
+		in.Table, _ = routingtest.Compile(&appv1.GatewaySpec{
 			Listeners: []appv1.Listener{{Name: appv1.Name(s), Port: 80, Hostname: appv1.Hostname(s)}, {Name: "https", Port: 443, Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}}},
 			Routes: []appv1.Route{{
 				Name: appv1.Name(s), Hostnames: []appv1.Hostname{appv1.Hostname(s)},
@@ -117,7 +118,7 @@ func bigInput(routes int) config.Input {
 			Servers: []config.Server{{Address: fmt.Sprintf("10.1.%d.%d", i/250, i%250), Port: 80}, {Address: fmt.Sprintf("10.2.%d.%d", i/250, i%250), Port: 80}},
 		}
 	}
-	in.Table, _ = routing.Compile(spec)
+	in.Table, _ = routingtest.Compile(spec)
 	return in
 }
 

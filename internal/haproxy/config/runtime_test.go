@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/config"
-	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
 )
 
 // TestSplits compares the shares of weighted backends, over connections that are kept, with the weights.
@@ -106,7 +106,7 @@ backends:
 	after := world("Exact", "after", "3")
 	after.Spec.Listeners[0].Port = g.ports[80]
 	in := g.in
-	in.Table, _ = routing.Compile(&after.Spec)
+	in.Table, _ = routingtest.Compile(&after.Spec)
 	maps := [][]config.MapEntry{config.Render(in).Routes.Entries(), config.Render(g.in).Routes.Entries()}
 
 	stop := g.load(t, get("example.com", "/api"), func(answer) bool { return true })
@@ -142,7 +142,7 @@ backends:
 	after.Spec.Listeners[0].Port = g.ports[80]
 	in := g.in
 	in.Generation++
-	in.Table, _ = routing.Compile(&after.Spec)
+	in.Table, _ = routingtest.Compile(&after.Spec)
 	configs := []config.Config{config.Render(in), config.Render(g.in)}
 
 	stop := g.load(t, "GET /api?q=one HTTP/1.1\r\nHost: x\r\nX-A: one\r\n\r\n", isOfOneWorld)
@@ -220,7 +220,7 @@ backends:
 		next.Spec.Listeners[0].Port = g.ports[80]
 		in := g.in
 		in.Generation += int64(i) + 1
-		in.Table, _ = routing.Compile(&next.Spec)
+		in.Table, _ = routingtest.Compile(&next.Spec)
 		configs = append(configs, config.Render(in))
 	}
 	stop := g.load(t, get("x", "/api/v1/x"), isOfOneWorld)

@@ -19,6 +19,8 @@ type Generator struct {
 	*rand.Rand
 	// Seed is what everything follows from.
 	Seed uint64
+	// Namespace is that of the Services.
+	Namespace string
 	// without are the kinds that specs have none of.
 	without map[kind]bool
 }

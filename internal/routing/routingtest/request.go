@@ -70,7 +70,7 @@ func (g *Generator) aim(r *Request, spec appv1.GatewaySpec) (query, lines string
 		headers = append(headers, [2]string{strings.ToLower(string(header.Name)), g.meet(header.Type, header.Value)})
 	}
 	if rule.SessionPersistence != nil && len(rule.BackendRefs) > 0 && g.IntN(4) > 0 {
-		headers = append(headers, [2]string{"cookie", sessionCookie(pick(g, rule.BackendRefs).Name) + "=x"})
+		headers = append(headers, [2]string{"cookie", g.sessionCookie(pick(g, rule.BackendRefs).Name) + "=x"})
 	}
 	var pairs []string
 	for _, param := range match.QueryParams {
@@ -121,14 +121,14 @@ func (g *Generator) requestHeaders(given [][2]string) (map[string][]string, stri
 func (g *Generator) cookies() string {
 	var pairs []string
 	for range 1 + g.IntN(3) {
-		name := sessionCookie(pick(g, Services))
+		name := g.sessionCookie(pick(g, Services))
 		pairs = append(pairs, pick(g, []string{name, name, name, "x" + name, name + "x", "a"})+pick(g, []string{"=x", "=", "=a=b", "=x", ""}))
 	}
 	return strings.Join(pairs, pick(g, []string{"; ", ";", ",", "; a=b; "}))
 }
 
-func sessionCookie(service string) string {
-	return (&routing.Affinity{Name: "gateway-session"}).Cookie(routing.Backend{Service: service, Port: 80})
+func (g *Generator) sessionCookie(service string) string {
+	return (&routing.Affinity{Name: "gateway-session"}).Cookie(routing.Backend{Namespace: g.Namespace, Service: service, Port: 80})
 }
 
 // requestQuery returns parameters that conditions may be on, in some of the ways to write them.

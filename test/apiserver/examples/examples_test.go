@@ -14,6 +14,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -108,7 +109,7 @@ func TestExamples(t *testing.T) {
 		if gateway.Name != example.Name || gateway.Namespace != "shop" {
 			t.Errorf("the Gateway is %s/%s, want shop/%s, like the file", gateway.Namespace, gateway.Name, example.Name)
 		}
-		table, problems := routing.Compile(&gateway.Spec)
+		table, problems := routing.Compile(source.Translate(gateway))
 		for _, problem := range problems {
 			t.Errorf("a part has no effect: %s", problem.Message)
 		}

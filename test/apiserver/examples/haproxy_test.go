@@ -19,6 +19,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
 )
 
@@ -42,7 +43,7 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 // there and good.
 func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config.Input {
 	t.Helper()
-	table, _ := routing.Compile(&gateway.Spec)
+	table, _ := routing.Compile(source.Translate(gateway))
 	in := config.Input{
 		Generation: gateway.Generation, Table: table,
 		Backends:     map[routing.Backend]config.BackendState{},

@@ -23,6 +23,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
@@ -107,7 +108,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 	t.Helper()
 	secrets := filepath.Join(s.dir, "secrets")
 	certificate := s.writeSecret(t, secrets, "echo-tls")
-	table, _ := routing.Compile(&gateway.Spec)
+	table, _ := routing.Compile(source.Translate(gateway))
 	if len(table.TrustedProxies) > 0 {
 		// The client is on this machine, not in the cluster.
 		table.TrustedProxies = append(table.TrustedProxies, "127.0.0.0/8")

@@ -25,6 +25,7 @@ import (
 	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 var gateways = schema.GroupVersionResource{Group: "app.example.com", Version: "v1", Resource: "gateways"}
@@ -205,7 +206,7 @@ func checkFiles(rendered config.Config, files map[string][]byte) error {
 
 // input is what the agent would have gathered for a Gateway whose references are mostly there.
 func (r *run) input(g *generator, gateway *appv1.Gateway, paths config.Paths) (config.Input, error) {
-	table, _ := routing.Compile(&gateway.Spec)
+	table, _ := routing.Compile(source.Translate(gateway))
 	in := config.Input{
 		Generation: 1, Table: table, Paths: paths,
 		Backends: map[routing.Backend]config.BackendState{}, Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},

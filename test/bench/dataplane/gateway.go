@@ -12,6 +12,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/config"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 // Routes for the host of a number, which is in place of N, and for one of the Services.
@@ -92,14 +93,14 @@ func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit s
 // gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each Service.
 func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]config.Server) config.Input {
 	in := config.Input{Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
-	in.Table, _ = routing.Compile(&appv1.GatewaySpec{
+	in.Table, _ = routing.Compile(source.Translate(&appv1.Gateway{Spec: appv1.GatewaySpec{
 		Listeners: []appv1.Listener{
 			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
 			{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
 		},
 		Routes:   routes,
 		Backends: backends,
-	})
+	}}))
 	for i := range servers {
 		in.Backends[routing.Backend{Service: service(i), Port: 80}] = config.BackendState{Exists: true, Servers: servers[i]}
 	}

@@ -235,7 +235,7 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 	for i := range endpoints.Items {
 		site.addSlice(&endpoints.Items[i])
 	}
-	table, _ := routing.Compile(&gateway.Spec)
+	table, _ := site.Compile()
 	return site, c.readAuthorities(ctx, site, table)
 }
 

@@ -6,8 +6,10 @@ import (
 
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/config"
+	"gateway/internal/model"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 )
 
 // assumedAuthority is in place of a ConfigMap that the files do not have.
@@ -15,6 +17,11 @@ const assumedAuthority = "# the content of the ConfigMap\n"
 
 // podPaths are where HAProxy has its files in a proxy pod.
 var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: resources.HAProxyCertificatesDir}
+
+// Compile returns the table of the Gateway, and what has no effect.
+func (s *Site) Compile() (routing.Table, []model.Problem) {
+	return routing.Compile(source.Translate(s.Gateway))
+}
 
 // Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the hostname of
 // their listener: keys and what goes with them are nothing to read for that.

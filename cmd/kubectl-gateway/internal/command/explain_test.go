@@ -119,9 +119,9 @@ spec:
 	}{
 		{[]string{"http://user@b.test/exact?q#part"}, 0, []string{"route     web rules[0]: host b.test, path /exact\n", "not       6 for other hosts\n"}},
 		{[]string{"http://a.test/re1"}, 0, []string{"route     web rules[1]: host a.test, path matching /re.*\nfilter    timeout: none\n", "because the path is /re1\n"}},
-		{[]string{"http://a.test/session"}, 0, []string{"rules[2]: host a.test, path prefix /session, cookie gateway-session-fbbb15d2\n            because there is no cookie gateway-session-fbbb15d2\n"}},
-		{[]string{"http://a.test/session", "-H", "Cookie: gateway-session-fbbb15d2=1"}, 0, []string{
-			"request   GET http://a.test/session -H \"Cookie: gateway-session-fbbb15d2=1\"\n", "backend   100% to Service one port 80"}},
+		{[]string{"http://a.test/session"}, 0, []string{"rules[2]: host a.test, path prefix /session, cookie gateway-session-864583ed\n            because there is no cookie gateway-session-864583ed\n"}},
+		{[]string{"http://a.test/session", "-H", "Cookie: gateway-session-864583ed=1"}, 0, []string{
+			"request   GET http://a.test/session -H \"Cookie: gateway-session-864583ed=1\"\n", "backend   100% to Service one port 80"}},
 		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", browser, "-H", method}, 0, []string{"answer    204: "}},
 		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", browser}, 0, []string{"100% to Service one"}},
 		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", method}, 0, []string{"100% to Service one"}},

@@ -22,6 +22,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
+	source "gateway/internal/source/appv1"
 )
 
 var tables = flag.Int("tables", 20, "how many random Gateways TestExplainAgreesWithHAProxy tries")
@@ -33,22 +34,24 @@ const requestsPerTable = 40
 func TestExplainAgreesWithHAProxy(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)
+	g.Namespace = "shop"
 	ports := [2]int32{haproxytest.FreePort(t), haproxytest.FreePort(t)}
 	backends := map[routing.Backend]config.BackendState{}
 	for _, service := range routingtest.Services {
-		backends[routing.Backend{Service: service, Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{startBackend(t, service)}}
+		backends[routing.Backend{Namespace: g.Namespace, Service: service, Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{startBackend(t, service)}}
 	}
 	codes := map[int]int{}
 	for range *tables {
 		gateway := &appv1.Gateway{Spec: admissible(t, g.Spec(ports))}
 		addClaims(g, &gateway.Spec)
 		gateway.APIVersion, gateway.Kind, gateway.Name = "app.example.com/v1", "Gateway", "random"
+		gateway.Namespace = g.Namespace
 		content, err := yaml.Marshal(gateway)
 		if err != nil {
 			t.Fatal(err)
 		}
 		file := clitest.WriteFile(t, "gateway.yaml", string(content))
-		table, _ := routing.Compile(&gateway.Spec)
+		table, _ := routing.Compile(source.Translate(gateway))
 		haproxyPaths := haproxytest.NewPaths(t)
 		proxy := haproxytest.Start(t, haproxyPaths, haproxytest.ShowMatches(config.Render(config.Input{
 			Table: table, Backends: backends, Paths: haproxyPaths,

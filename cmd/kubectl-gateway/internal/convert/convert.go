@@ -18,6 +18,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/internal/status"
 )
 
@@ -110,8 +111,7 @@ func Convert(in Input) (*Result, error) {
 			return nil, fmt.Errorf("two Gateways of the Gateway API would be named %s: rename one of them", name)
 		}
 		seen[name] = i
-		_, problems := routing.Compile(&gateway.Spec)
-		for _, problem := range problems {
+		for _, problem := range routing.Problems(source.Translate(gateway)) {
 			r.note(name+" Gateway", "%s", problem.Message)
 		}
 		object, err := toObject(gateway)

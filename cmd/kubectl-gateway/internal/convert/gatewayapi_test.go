@@ -104,7 +104,7 @@ func TestGatewayAPIRequests(t *testing.T) {
 			if gateway.Name != test.gateway {
 				continue
 			}
-			table, _ := routing.Compile(&gateway.Spec)
+			table, _ := routingtest.Compile(&gateway.Spec)
 			if got := outcome(table, test.request); got != test.want {
 				t.Errorf("%s: %+v: %q, want %q", test.file, test.request, got, test.want)
 			}
@@ -159,7 +159,7 @@ func TestUnknownNamespaceIsOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, _ := routing.Compile(&result.Gateways[0].Spec)
+	table, _ := routingtest.Compile(&result.Gateways[0].Spec)
 	for want, r := range map[string]routing.Request{
 		"app 3 own": request(82, "GET", "app.example.com", "/granted"), "connections 0 own": request(5433, "", "", "/"),
 		"own-2 0 answer 503": request(82, "GET", "other.example.com", "/"),
@@ -199,8 +199,8 @@ func TestGatewayAPIRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := routing.Compile(&spec)
-		got, _ := routing.Compile(&result.Gateways[0].Spec)
+		want, _ := routingtest.Compile(&spec)
+		got, _ := routingtest.Compile(&result.Gateways[0].Spec)
 		if !reflect.DeepEqual(got, want) {
 			before, _ := yaml.Marshal(spec)
 			after, _ := yaml.Marshal(result.Gateways[0].Spec)

@@ -88,13 +88,13 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 
 // isUsable asks the renderer whether it would send requests to a backend that had an endpoint.
 func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) bool {
-	alone := routing.Rule{MaxBody: -1, Targets: []routing.Target{{Backend: backend, Weight: 1}}}
+	alone := routing.Rule{Targets: []routing.Target{{Backend: backend, Weight: 1}}, Action: routing.Action{MaxBody: -1}}
 	host := routing.Host{Entries: []routing.Entry{{PathType: routing.Prefix, Path: "/", Rule: &alone}}}
 	own := routing.Listener{Name: listener.Name, Port: listener.Port, Protocol: "HTTP", Hosts: []*routing.Host{&host}}
 	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
 		own.Protocol = listener.Protocol
 	}
-	input := site.Input(routing.Table{Listeners: []routing.Listener{own}, Policies: table.Policies, DrainTimeout: table.DrainTimeout})
+	input := site.Input(routing.Table{Listeners: []routing.Listener{own}, Settings: table.Settings})
 	state.Servers = []config.Server{{Address: "192.0.2.1", Port: 1}}
 	input.Backends[backend] = state
 	for _, servers := range config.Render(input).Servers.All() {

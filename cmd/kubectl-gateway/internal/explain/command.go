@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/routing"
 )
 
 const long = `Say what becomes of a request: which listener, route, rule and match take it, why the more specific ones do not, which
@@ -81,7 +80,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	if site.Live && !cli.IsProgrammed(site.Gateway) {
 		c.Warn("%s: not every proxy runs generation %d yet, which this is about", site.Name(), site.Gateway.Generation)
 	}
-	table, problems := routing.Compile(&site.Gateway.Spec)
+	table, problems := site.Compile()
 	for _, problem := range problems {
 		c.Warn("%s: %s", site.Name(), problem.Message)
 	}

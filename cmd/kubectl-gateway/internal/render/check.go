@@ -11,7 +11,6 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/config"
-	"gateway/internal/routing"
 )
 
 // checkAll checks every Gateway of the files.
@@ -22,7 +21,7 @@ func (c *command) checkAll(ctx context.Context) error {
 	}
 	var refused []string
 	for _, site := range sites {
-		_, problems := routing.Compile(&site.Gateway.Spec)
+		_, problems := site.Compile()
 		c.warn(site, problems)
 		err := c.checkOne(ctx, site)
 		switch {
@@ -50,7 +49,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 		return fmt.Errorf("failed to make a directory for the check: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	table, problems := routing.Compile(&site.Gateway.Spec)
+	table, problems := site.Compile()
 	input := site.Input(table)
 	input.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
 	if err := makeCertificates(&input); err != nil {

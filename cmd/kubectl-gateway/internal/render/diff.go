@@ -31,7 +31,7 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 	if err != nil {
 		return err
 	}
-	before, _ := routing.Compile(&live.Gateway.Spec)
+	before, _ := live.Compile()
 	running, desired := config.Render(live.Input(before)), config.Render(edited.Input(table))
 	was, is := running.Files(), desired.Files()
 	if maps.EqualFunc(was, is, bytes.Equal) {

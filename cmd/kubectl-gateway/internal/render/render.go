@@ -13,7 +13,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/config"
-	"gateway/internal/routing"
+	"gateway/internal/model"
 	"gateway/internal/status"
 )
 
@@ -76,7 +76,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	table, problems := routing.Compile(&site.Gateway.Spec)
+	table, problems := site.Compile()
 	c.warn(site, problems)
 	switch {
 	case c.check:
@@ -88,11 +88,11 @@ func (c *command) run(ctx context.Context, name string) error {
 }
 
 // warn says what of a Gateway has no effect.
-func (c *command) warn(site *cli.Site, problems []routing.Problem) {
+func (c *command) warn(site *cli.Site, problems []model.Problem) {
 	for _, problem := range problems {
 		c.Warn("%s: %s", site.Name(), problem.Message)
 	}
-	for _, message := range status.UnusedBackends(&site.Gateway.Spec) {
+	for _, message := range status.UnusedBackends(site.Gateway) {
 		c.Warn("%s: %s", site.Name(), message)
 	}
 }

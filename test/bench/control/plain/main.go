@@ -29,6 +29,7 @@ import (
 	"gateway/internal/metrics"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
 	"gateway/internal/status"
 )
 
@@ -185,7 +186,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 }
 
 func (c *controller) applyStatus(ctx context.Context, gateway *appv1.Gateway, observed status.Observed, options metav1.ApplyOptions) error {
-	_, observed.Problems = routing.Compile(&gateway.Spec)
+	_, observed.Problems = routing.Compile(source.Translate(gateway))
 	computed := status.Compute(gateway, observed, time.Now())
 	_, err := c.app.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, status.ApplyConfiguration(gateway, computed), options)
 	if err != nil {

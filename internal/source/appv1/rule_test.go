@@ -1,20 +1,64 @@
-package routing_test
+package appv1_test
 
 import (
-	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
+	source "gateway/internal/source/appv1"
 )
 
-// compileOne returns what is made of a rule, which is given without its braces.
-func compileOne(t *testing.T, rule string) (*routing.Rule, []routing.Problem) {
+func parseSpec(t testing.TB, text string) appv1.GatewaySpec {
 	t.Helper()
-	table, problems := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]"))
-	return table.Listeners[0].Hosts[0].Entries[0].Rule, problems
+	var spec appv1.GatewaySpec
+	if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
+		t.Fatalf("failed to parse the spec: %v", err)
+	}
+	return spec
+}
+
+// translate returns what is made of a spec of the Gateway shop/web, in its third generation.
+func translate(t testing.TB, text string) *model.Gateway {
+	t.Helper()
+	gateway := &appv1.Gateway{Spec: parseSpec(t, text)}
+	gateway.Namespace, gateway.Name, gateway.Generation = "shop", "web", 3
+	return source.Translate(gateway)
+}
+
+// TestOrigins: everything is said to come from the Gateway, and its Services are those of its namespace.
+func TestOrigins(t *testing.T) {
+	got := translate(t, `
+listeners: [{name: http, port: 80}, {name: tcp, port: 81, protocol: TCP}]
+routes: [{name: r, rules: [{backendRefs: [{name: a, port: 80}]}]}]
+tcpRoutes: [{name: t, listeners: [tcp, http], rules: [{backendRefs: [{name: b, port: 1}]}]}]
+backends: [{name: a, port: 80}]
+`)
+	origin := model.Origin{Kind: "Gateway", Namespace: "shop", Name: "web", Generation: 3}
+	origins := []model.Origin{got.Listeners[0].Origin, got.Listeners[1].Origin, got.Routes[0].Origin, got.Routes[1].Origin, got.Problems[0].Origin}
+	for _, one := range origins {
+		if one != origin {
+			t.Errorf("the origins are %+v, want %+v", origins, origin)
+		}
+	}
+	a, b := got.Routes[0].Rules[0].Backends[0].Backend, got.Routes[1].Rules[0].Backends[0].Backend
+	if _, known := got.Policies[a]; !known || a.String() != "shop/a:80" || b.String() != "shop/b:1" {
+		t.Errorf("got the backends %s and %s, and the policies %v", a, b, got.Policies)
+	}
+	if got := got.Routes[1].Listeners; !reflect.DeepEqual(got, []string{"tcp"}) {
+		t.Errorf("the TCP route is attached to %v", got)
+	}
+}
+
+// ruleOf returns what is made of a rule, which is given without its braces.
+func ruleOf(t *testing.T, rule string) model.Rule {
+	t.Helper()
+	return translate(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]").Routes[0].Rules[0]
 }
 
 func TestTimeoutsOfARule(t *testing.T) {
@@ -28,7 +72,7 @@ func TestTimeoutsOfARule(t *testing.T) {
 		"timeouts: {request: 0s, backendRequest: 2s}":     2 * time.Second,
 		"timeouts: {request: 2s, backendRequest: 0s}":     2 * time.Second,
 	} {
-		if got, _ := compileOne(t, rule); got.Timeout != want {
+		if got := ruleOf(t, rule); got.Timeout != want {
 			t.Errorf("%s: got %s, want %s", rule, got.Timeout, want)
 		}
 	}
@@ -46,7 +90,7 @@ func TestAttemptsOfARule(t *testing.T) {
 		"retry: {attempts: 7}, timeouts: {request: 0s, backendRequest: 3s}":      7,
 		"retry: {attempts: 7}, timeouts: {request: 10s, backendRequest: 0s}":     0,
 	} {
-		if got, _ := compileOne(t, rule); got.Retry.Attempts != want {
+		if got := ruleOf(t, rule); got.Retry.Attempts != want {
 			t.Errorf("%s: got %d, want %d", rule, got.Retry.Attempts, want)
 		}
 	}
@@ -60,60 +104,25 @@ func TestDefaultsOfABackend(t *testing.T) {
 		"healthCheck: {}, outlierDetection: {}": "healthCheck: {interval: 5s, timeout: 2s, unhealthyThreshold: 3, healthyThreshold: 2}, " +
 			"outlierDetection: {consecutiveErrors: 5}",
 	} {
-		compile := func(backend string) routing.Table {
-			table, _ := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nbackends: [{name: a, port: 80, "+backend+"}]"))
-			return table
+		policies := func(backend string) map[model.Backend]model.BackendPolicy {
+			return translate(t, "listeners: [{name: http, port: 80}]\nbackends: [{name: a, port: 80, "+backend+"}]").Policies
 		}
-		if got, want := compile(given).Policies, compile(stored).Policies; !reflect.DeepEqual(got, want) {
+		if got, want := policies(given), policies(stored); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", given, got, want)
 		}
 	}
 }
 
 func TestHeadersOfARule(t *testing.T) {
-	rule, _ := compileOne(t, `filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: A, value: "1"}, {name: b, value: "2"}], set: [{name: a, value: "0"}], remove: [C, B]}}]`)
-	want := []routing.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1"}}, {Name: "b", Clear: true, Values: []string{"2"}}, {Name: "c", Clear: true}}
+	rule := ruleOf(t, `filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: A, value: "1"}, {name: b, value: "2"}], set: [{name: a, value: "0"}], remove: [C, B]}}]`)
+	want := []model.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1"}}, {Name: "b", Clear: true, Values: []string{"2"}}, {Name: "c", Clear: true}}
 	if !reflect.DeepEqual(rule.Headers.Request, want) {
 		t.Errorf("got %+v, want %+v", rule.Headers.Request, want)
 	}
-	after := routing.Then(want, routing.HeaderChange{Name: "a", Values: []string{"3"}}, routing.HeaderChange{Name: "b", Clear: true})
-	want = []routing.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1", "3"}}, {Name: "b", Clear: true}, {Name: "c", Clear: true}}
+	after := model.Then(want, model.HeaderChange{Name: "a", Values: []string{"3"}}, model.HeaderChange{Name: "b", Clear: true})
+	want = []model.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1", "3"}}, {Name: "b", Clear: true}, {Name: "c", Clear: true}}
 	if !reflect.DeepEqual(after, want) {
 		t.Errorf("got %+v, want %+v", after, want)
-	}
-}
-
-func TestFiltersThatAreTooLong(t *testing.T) {
-	setting := func(n int, name, value string) string {
-		var headers strings.Builder
-		for i := range n {
-			fmt.Fprintf(&headers, "{name: %s%d, value: '%s'},", name, i, value)
-		}
-		return "{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}"
-	}
-	tests := map[string]string{
-		setting(16, "h", strings.Repeat("a", 500)):                      "its filters have 8",
-		setting(16, strings.Repeat("h", 127), strings.Repeat("a", 200)): "its filters have 7",
-		setting(10, "h", strings.Repeat("a", 500)) + ", {type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /" +
-			strings.Repeat("%20", 341) + "}}}": "its filters have 6",
-		"{type: CORS, cors: {allowOrigins: ['*'], allowHeaders: [" + strings.Repeat(strings.Repeat("h", 120)+", ", 64) + "]}}": "its filters have 8",
-	}
-	// A sign that has to be encoded takes three bytes.
-	for _, sign := range []string{"#", "%", "|", "+"} {
-		tests[setting(16, "h", strings.Repeat(sign, 500))] = "its filters have 24"
-	}
-	for filters, want := range tests {
-		filters = "filters: [" + filters + "]"
-		rules := []string{filters + ", backendRefs: [{name: a, port: 80}]"}
-		if !strings.Contains(filters, "URLRewrite") && !strings.Contains(filters, "CORS") {
-			rules = append(rules, "sessionPersistence: {}, backendRefs: [{name: a, port: 80}, {name: b, port: 80, weight: 0, "+filters+"}]")
-		}
-		for _, rule := range rules {
-			compiled, problems := compileOne(t, rule)
-			if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
-				t.Errorf("got %+v and %+v, want %s", compiled, problems, want)
-			}
-		}
 	}
 }
 
@@ -131,7 +140,8 @@ func TestPortsOfRedirectsToHTTPS(t *testing.T) {
 		"{name: a, port: 8443, hostname: a.io" + secure + ", {name: b, port: 443" + secure: {"a.io": 443, "x.io": 443},
 		"{name: a, port: 443, hostname: a.io" + secure + ", {name: b, port: 8443" + secure: {"a.io": 443, "x.io": 8443},
 	} {
-		table, _ := routing.Compile(parseSpec(t, "listeners: [{name: http, port: 80, protocol: HTTP, httpsRedirect: true}, "+listeners+"]"))
+		spec := parseSpec(t, "listeners: [{name: http, port: 80, protocol: HTTP, httpsRedirect: true}, "+listeners+"]")
+		table, _ := routingtest.Compile(&spec)
 		for host, want := range wants {
 			match, ok := table.Match(routing.Request{Port: 80, Host: host, Path: "/", Method: "GET"})
 			if !ok || match.Rule.Redirect.Port != want {

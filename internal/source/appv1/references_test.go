@@ -1,4 +1,4 @@
-package routing_test
+package appv1_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/routing"
+	"gateway/internal/model"
 )
 
 // TestRefusedBackends: where an entry with tls may have a typo, nothing is sent in plain text to what it may be meant for.
@@ -29,25 +29,24 @@ func TestRefusedBackends(t *testing.T) {
 		"what has an entry is not meant":     {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := parseSpec(t, `
+			got := translate(t, `
 listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS}]
 routes: [{name: r, rules: [{backendRefs: [{name: shop, port: 80, weight: 0}, {name: shop, port: 8443}, {name: shop, port: 8443}]}]}]
 tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
 tlsRoutes: [{name: s, listeners: [tls], rules: [{backendRefs: [{name: vault, port: 8200}]}]}]
 backends: [`+test.backends+`]
 `)
-			table, problems := routing.Compile(spec)
 			var refused []string
-			for _, backend := range slices.SortedFunc(maps.Keys(table.Policies), routing.CompareBackends) {
-				if table.Policies[backend].Refused {
+			for _, backend := range slices.SortedFunc(maps.Keys(got.Policies), model.CompareBackends) {
+				if got.Policies[backend].Refused {
 					refused = append(refused, fmt.Sprintf("%s:%d", backend.Service, backend.Port))
 				}
 			}
-			if got := strings.Join(refused, " "); got != test.want {
-				t.Errorf("%q is refused, want %q", got, test.want)
+			if refused := strings.Join(refused, " "); refused != test.want {
+				t.Errorf("%q is refused, want %q", refused, test.want)
 			}
-			if got := len(problems) == 1 && problems[0].InBackends; got != (test.want != "") {
-				t.Errorf("got the problems %+v", problems)
+			if told := len(got.Problems) == 1 && got.Problems[0].Reason == model.ReasonUnusedBackend; told != (test.want != "") {
+				t.Errorf("got the problems %+v", got.Problems)
 			}
 		})
 	}

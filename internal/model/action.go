@@ -1,0 +1,128 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Action is what happens to the requests of a rule.
+type Action struct {
+	// Timeout is how long an attempt may take until the answer begins; 0: the default, negative: any time.
+	Timeout time.Duration
+	// Once says that a request which an endpoint has taken is not sent to another one, since its time is for all attempts
+	// together.
+	Once bool
+	// Retry says when a request is tried again; nil: the default.
+	Retry *Retry
+	// Affinity keeps clients on an endpoint; nil: it does not.
+	Affinity *Affinity
+	// MaxBody is the size of the largest request body in bytes; negative: any.
+	MaxBody int64
+	// Headers is what happens to headers on the way.
+	Headers HeaderChanges
+	// Rewrite is another host or path for the backend; nil: none.
+	Rewrite *Rewrite
+	// Redirect answers the request; nil: it does not.
+	Redirect *Redirect
+	// Response answers the request; nil: it does not.
+	Response *Response
+	// CORS says which pages may use the rule; nil: the rule does not care.
+	CORS *CORS
+}
+
+// Retry says when a request is tried again.
+type Retry struct {
+	// Attempts is how often to try again.
+	Attempts int32
+	// Codes are the statuses to try again after, sorted.
+	Codes []int32
+}
+
+// Affinity keeps a client on an endpoint by a cookie.
+type Affinity struct {
+	// Name is what the names of its cookies begin with.
+	Name string
+	// MaxLife is how long it may be used; 0: any time.
+	MaxLife time.Duration
+}
+
+// HeaderChanges is what happens to headers of a request and of its answer.
+type HeaderChanges struct {
+	Request, Response []HeaderChange
+}
+
+// HeaderChange is what happens to the headers of one name.
+type HeaderChange struct {
+	// Name is in lower case.
+	Name string
+	// Clear says whether those that are there are removed first.
+	Clear bool
+	// Values are added.
+	Values []string
+}
+
+// Then returns the changes, sorted by name, followed by others.
+func Then(changes []HeaderChange, others ...HeaderChange) []HeaderChange {
+	changes = slices.Clone(changes)
+	for _, other := range others {
+		i, found := slices.BinarySearchFunc(changes, other.Name, func(c HeaderChange, name string) int { return cmp.Compare(c.Name, name) })
+		switch {
+		case !found:
+			changes = slices.Insert(changes, i, other)
+		case other.Clear:
+			changes[i] = other
+		default:
+			changes[i].Values = slices.Concat(changes[i].Values, other.Values)
+		}
+	}
+	return changes
+}
+
+// PathChange is another path.
+type PathChange struct {
+	// Full is another path as a whole; "" if a prefix is replaced.
+	Full string
+	// Depth is how many segments the prefix has that is replaced: 0 for "/", 1 for "/api".
+	Depth int
+	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
+	Prefix string
+}
+
+// Rewrite is another host or path.
+type Rewrite struct {
+	// Hostname is another host; "": none.
+	Hostname string
+	// Path is another path; nil: none.
+	Path *PathChange
+}
+
+// Redirect sends the client elsewhere.
+type Redirect struct {
+	// Status is 301, 302, 303, 307 or 308.
+	Status int32
+	// Scheme and Hostname replace the request's; "": they do not.
+	Scheme, Hostname string
+	// Port is the port to name; 0: that of the scheme if there is one, else the listener's.
+	Port int32
+	// Path is another path; nil: none.
+	Path *PathChange
+}
+
+// Response is a fixed answer.
+type Response struct {
+	Status            int32
+	ContentType, Body string
+}
+
+// CORS says which pages of other origins may use a rule.
+type CORS struct {
+	// Origins are origins, patterns like https://*.example.com, or "*".
+	Origins []string
+	// Credentials says whether requests may carry cookies.
+	Credentials bool
+	// Methods, Headers and Expose are lists for the headers of the protocol, perhaps "*".
+	Methods, Headers, Expose []string
+	// MaxAge is for how many seconds a preflight answer may be kept.
+	MaxAge int32
+}

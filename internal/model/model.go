@@ -1,0 +1,185 @@
+// Package model holds what a data plane is asked to do, in words that belong to no API and no proxy. internal/source
+// makes it of API objects, internal/routing makes a table of it.
+package model
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Origin is the object that says something.
+type Origin struct {
+	Kind, Namespace, Name string
+	// Generation is the object's metadata.generation.
+	Generation int64
+}
+
+// Gateway is everything that one data plane does. The objects it comes from may be many.
+type Gateway struct {
+	Listeners []Listener
+	// Routes are ordered by precedence: of two that ask for the same requests, the first one gets them.
+	Routes []Route
+	Settings
+	// Problems are what of the objects is not in here.
+	Problems []Problem
+}
+
+// Settings are those of the data plane as a whole.
+type Settings struct {
+	// Policies say how to talk to backends, where the defaults do not do.
+	Policies map[Backend]BackendPolicy
+	// TrustedProxies are the CIDR ranges of those whose X-Forwarded headers are believed, sorted.
+	TrustedProxies []string
+	// MaxConnections is how many connections a proxy takes at a time, and how many requests over HTTP/2.
+	MaxConnections int
+	// MaxPerAddress is how many of both together a client has; 0: any number.
+	MaxPerAddress int
+	// DrainTimeout is how long connections may keep a process that is to end from ending.
+	DrainTimeout time.Duration
+}
+
+// The protocols of listeners.
+const (
+	ProtocolHTTP  = "HTTP"
+	ProtocolHTTPS = "HTTPS"
+	ProtocolTCP   = "TCP"
+	ProtocolTLS   = "TLS"
+)
+
+// Listener is a port, or the part of its traffic that is for a hostname.
+type Listener struct {
+	Origin Origin
+	// Name is unique.
+	Name string
+	// Port is the port it accepts connections on.
+	Port int32
+	// Protocol is one of the constants above.
+	Protocol string
+	// Hostname is exact, a wildcard ("*.example.com"), or "" for every host.
+	Hostname string
+	// ProxyProtocol says that connections begin with a PROXY protocol header.
+	ProxyProtocol bool
+	// TLS is how the listener terminates TLS; nil if it does not.
+	TLS *ListenerTLS
+}
+
+// ListenerTLS is how a listener terminates TLS.
+type ListenerTLS struct {
+	// Secrets are the names of the Secrets with certificates, in the order of the spec.
+	Secrets []string
+	// MinVersion is TLSv1.2 or TLSv1.3.
+	MinVersion string
+	// ClientCAs are the names of the ConfigMaps with those who sign clients' certificates; empty: clients are not asked.
+	ClientCAs []string
+	// ClientRequired says whether a client must have a certificate.
+	ClientRequired bool
+	// HSTS is the value of Strict-Transport-Security; "": none.
+	HSTS string
+}
+
+// Route sends requests or connections to backends.
+type Route struct {
+	Origin Origin
+	// Name is what the access log calls it; "" for what a listener does by itself.
+	Name string
+	// Listeners are the names of those it is attached to.
+	Listeners []string
+	// Hostnames are those it is for, at least one; "" stands for every host. At a listener, those count that overlap with
+	// its own.
+	Hostnames []string
+	Rules     []Rule
+}
+
+// Rule says which requests go to which backends, and what happens to them on the way.
+type Rule struct {
+	// Matches has at least one, one of which a request has to meet.
+	Matches []Match
+	// Backends get the requests by weight. One of weight zero only gets those that have a session with it.
+	Backends []Target
+	Action
+}
+
+// Match is a set of conditions on a request, all of which have to be met.
+type Match struct {
+	PathType PathType
+	Path     string
+	// Method is the method a request has to have; "": any.
+	Method string
+	// Headers and Query are the conditions on headers and parameters.
+	Headers, Query []Condition
+}
+
+// PathType is how a path is compared.
+type PathType int
+
+const (
+	// Exact matches the path that equals the value.
+	Exact PathType = iota
+	// Regex matches the paths that a regular expression matches as a whole.
+	Regex
+	// Prefix matches the value and every path below it, by whole segments.
+	Prefix
+)
+
+// Condition is a condition on the value of a header or query parameter.
+type Condition struct {
+	Name string
+	// Value is the value to compare with, or an expression that has to match all of it.
+	Value string
+	Regex bool
+}
+
+// Backend is a port of a Service.
+type Backend struct {
+	Namespace, Service string
+	// Port is the port of the Service, not of its endpoints.
+	Port int32
+}
+
+// String returns "namespace/service:port".
+func (b Backend) String() string {
+	service := b.Service
+	if b.Namespace != "" {
+		service = b.Namespace + "/" + service
+	}
+	return fmt.Sprintf("%s:%d", service, b.Port)
+}
+
+// CompareBackends orders backends by namespace, then Service, then port.
+func CompareBackends(a, b Backend) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port))
+}
+
+// BackendsOf returns those of a Service among backends, which are sorted.
+func BackendsOf(namespace, service string, backends []Backend) []Backend {
+	first, _ := slices.BinarySearchFunc(backends, Backend{namespace, service, 0}, CompareBackends)
+	next, _ := slices.BinarySearchFunc(backends, Backend{namespace, service, math.MaxInt32}, CompareBackends)
+	return backends[first:next]
+}
+
+// Target is a backend with its share of a rule's requests.
+type Target struct {
+	Backend Backend
+	// Weight is the share: the weight divided by the sum of the weights of the rule's targets.
+	Weight int32
+	// Headers is what happens to the headers of requests for this backend, after the rule's.
+	Headers HeaderChanges
+}
+
+// Reference is a route's use of a Service port.
+type Reference struct {
+	// Kind is what messages call the route.
+	Kind, Route string
+	Backend     Backend
+}
+
+// Cookie returns the name of the cookie for the endpoints of a backend. Each has one of its own: if several shared one,
+// each would overwrite what the others had set.
+func (a *Affinity) Cookie(backend Backend) string {
+	sum := sha256.Sum256([]byte(backend.String()))
+	return fmt.Sprintf("%s-%x", a.Name, sum[:4])
+}

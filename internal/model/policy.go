@@ -1,0 +1,42 @@
+package model
+
+import "time"
+
+// BackendPolicy says how to talk to a backend.
+type BackendPolicy struct {
+	// Refused says that nothing may be sent there: it is not sure that TLS is not meant to be spoken.
+	Refused bool
+	// TLS says to speak TLS; nil: no.
+	TLS *BackendTLS
+	// ProxyProtocol is "V1", "V2" or "".
+	ProxyProtocol string
+	// Algorithm is Random, RoundRobin, LeastConnections, SourceIP, URI or Header; "": Random. Header is the name of the
+	// header for the last of them.
+	Algorithm, Header string
+	// Check says how to ask endpoints whether they are well; nil: not at all.
+	Check *HealthCheck
+	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.
+	MaxErrors int32
+	// MaxConnections is how many requests an endpoint gets at a time; 0: any number. MaxQueue is how many wait for it; 0:
+	// any number.
+	MaxConnections, MaxQueue int32
+	// QueueTimeout is how long a request may wait; 0: the default.
+	QueueTimeout time.Duration
+}
+
+// BackendTLS is how to speak TLS to endpoints.
+type BackendTLS struct {
+	// CAs are the names of the ConfigMaps with those who sign the endpoints' certificates.
+	CAs []string
+	// ServerName is asked for, and the certificate has to be for it.
+	ServerName string
+}
+
+// HealthCheck is how endpoints are asked whether they are well.
+type HealthCheck struct {
+	// Path is requested from Hostname; "": a connection is enough.
+	Path, Hostname    string
+	Interval, Timeout time.Duration
+	// Fall checks in a row take an endpoint out, Rise bring it back.
+	Fall, Rise int32
+}

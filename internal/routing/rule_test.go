@@ -1,0 +1,85 @@
+package routing_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gateway/internal/model"
+	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
+)
+
+// compileOne returns what is made of a rule, which is given without its braces.
+func compileOne(t *testing.T, rule string) (*routing.Rule, []routing.Problem) {
+	t.Helper()
+	table, problems := routingtest.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]"))
+	return table.Listeners[0].Hosts[0].Entries[0].Rule, problems
+}
+
+func TestFiltersThatAreTooLong(t *testing.T) {
+	setting := func(n int, name, value string) string {
+		var headers strings.Builder
+		for i := range n {
+			fmt.Fprintf(&headers, "{name: %s%d, value: '%s'},", name, i, value)
+		}
+		return "{type: RequestHeaderModifier, requestHeaderModifier: {set: [" + headers.String() + "]}}"
+	}
+	tests := map[string]string{
+		setting(16, "h", strings.Repeat("a", 500)):                      "its filters have 8",
+		setting(16, strings.Repeat("h", 127), strings.Repeat("a", 200)): "its filters have 7",
+		setting(10, "h", strings.Repeat("a", 500)) + ", {type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /" +
+			strings.Repeat("%20", 341) + "}}}": "its filters have 6",
+		"{type: CORS, cors: {allowOrigins: ['*'], allowHeaders: [" + strings.Repeat(strings.Repeat("h", 120)+", ", 64) + "]}}": "its filters have 8",
+	}
+	// A sign that has to be encoded takes three bytes.
+	for _, sign := range []string{"#", "%", "|", "+"} {
+		tests[setting(16, "h", strings.Repeat(sign, 500))] = "its filters have 24"
+	}
+	for filters, want := range tests {
+		filters = "filters: [" + filters + "]"
+		rules := []string{filters + ", backendRefs: [{name: a, port: 80}]"}
+		if !strings.Contains(filters, "URLRewrite") && !strings.Contains(filters, "CORS") {
+			rules = append(rules, "sessionPersistence: {}, backendRefs: [{name: a, port: 80}, {name: b, port: 80, weight: 0, "+filters+"}]")
+		}
+		for _, rule := range rules {
+			compiled, problems := compileOne(t, rule)
+			if len(compiled.Targets) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+				t.Errorf("got %+v and %+v, want %s", compiled, problems, want)
+			}
+		}
+	}
+}
+
+// TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own problems,
+// the first of two equals wins, and Services of one name are two.
+func TestRoutesOfManyObjects(t *testing.T) {
+	t.Parallel()
+	route := func(namespace, name string, matches ...model.Match) model.Route {
+		backend := model.Backend{Namespace: namespace, Service: "web", Port: 80}
+		return model.Route{
+			Origin: model.Origin{Kind: "HTTPRoute", Namespace: namespace, Name: name, Generation: 7}, Name: namespace + "/" + name,
+			Listeners: []string{"http"}, Hostnames: []string{"a.io"},
+			Rules: []model.Rule{{Matches: matches, Backends: []model.Target{{Backend: backend, Weight: 1}}, Action: model.Action{MaxBody: -1}}},
+		}
+	}
+	root, broken := model.Match{PathType: model.Prefix, Path: "/"}, model.Match{PathType: model.Regex, Path: "/x(a*)*"}
+	api := model.Match{PathType: model.Prefix, Path: "/api"}
+	table, problems := routing.Compile(&model.Gateway{
+		Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP}},
+		Routes:    []model.Route{route("one", "first", root), route("two", "second", root, api), route("two", "third", broken)},
+		Problems:  []model.Problem{{Message: "of the source"}},
+	})
+	if len(problems) != 2 || problems[0].Origin.Name != "third" || problems[0].Origin.Namespace != "two" || problems[1].Message != "of the source" {
+		t.Errorf("got the problems %+v", problems)
+	}
+	for path, want := range map[string]string{"/": "one/web:80", "/api": "two/web:80"} {
+		match, ok := table.Match(routing.Request{Port: 80, Host: "a.io", Path: path})
+		if !ok || match.Rule.Targets[0].Backend.String() != want {
+			t.Errorf("%s: got %+v, want %s", path, match.Rule, want)
+		}
+	}
+	if backends := fmt.Sprint(table.Backends()); backends != "[one/web:80 two/web:80]" {
+		t.Errorf("got the backends %s", backends)
+	}
+}

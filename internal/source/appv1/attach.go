@@ -1,0 +1,143 @@
+package appv1
+
+import (
+	"cmp"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// kind is a kind of routes.
+type kind struct {
+	// fits says whether they may belong to a listener.
+	fits func(listener *model.Listener) bool
+	// wanted is what such a listener is of, in messages.
+	wanted string
+}
+
+func (t *translator) translateRoutes() {
+	requests := kind{wanted: "HTTP or HTTPS, without httpsRedirect", fits: func(l *model.Listener) bool {
+		return (l.Protocol == model.ProtocolHTTP || l.Protocol == model.ProtocolHTTPS) && !slices.Contains(t.redirects, l.Name)
+	}}
+	for i := range t.spec.Routes {
+		spec := &t.spec.Routes[i]
+		rules := make([]model.Rule, len(spec.Rules))
+		for j := range spec.Rules {
+			rules[j] = t.rule(&spec.Rules[j])
+		}
+		t.addRoute(requests, spec.Name, spec.Listeners, spec.Hostnames, rules)
+	}
+}
+
+func (t *translator) translateTCPRoutes() {
+	for _, spec := range t.spec.TCPRoutes {
+		t.addRoute(ofProtocol(model.ProtocolTCP), spec.Name, spec.Listeners, nil, t.connectionRules(spec.Rules))
+	}
+}
+
+func (t *translator) translateTLSRoutes() {
+	for _, spec := range t.spec.TLSRoutes {
+		t.addRoute(ofProtocol(model.ProtocolTLS), spec.Name, spec.Listeners, spec.Hostnames, t.connectionRules(spec.Rules))
+	}
+}
+
+func ofProtocol(protocol string) kind {
+	return kind{wanted: protocol, fits: func(l *model.Listener) bool { return l.Protocol == protocol }}
+}
+
+// addRoute adds a route with the listeners it belongs to, and tells why it does not belong to others that it names.
+func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name, hostnames []appv1.Hostname, rules []model.Rule) {
+	route := model.Route{Origin: t.origin, Name: string(name), Hostnames: texts(hostnames), Rules: rules}
+	if len(hostnames) == 0 {
+		route.Hostnames = anyHost
+	}
+	if len(listeners) == 0 {
+		t.attachToAll(kind, &route)
+	} else {
+		t.attachToNamed(kind, &route, listeners)
+	}
+	t.to.Routes = append(t.to.Routes, route)
+}
+
+// anyHost are the hostnames of a route without any.
+var anyHost = []string{""}
+
+func (t *translator) attachToAll(kind kind, route *model.Route) {
+	for i := range t.to.Listeners {
+		if listener := &t.to.Listeners[i]; kind.fits(listener) && overlaps(route, listener) {
+			route.Listeners = append(route.Listeners, listener.Name)
+		}
+	}
+	if len(route.Listeners) == 0 {
+		t.problem(model.ReasonNoMatchingListenerHostname, route.Name, "",
+			"route %q gets no requests: no listener of its kind takes one of its hostnames", route.Name)
+	}
+}
+
+func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {
+	for _, name := range texts(names) {
+		problem := func(format string, args ...any) {
+			t.problem(model.ReasonNoMatchingListenerHostname, route.Name, name, format, append([]any{route.Name, name}, args...)...)
+		}
+		i := slices.IndexFunc(t.to.Listeners, func(l model.Listener) bool { return l.Name == name })
+		switch {
+		case i < 0:
+			problem("route %q names listener %q, which does not exist")
+		case !kind.fits(&t.to.Listeners[i]):
+			problem("route %q gets no requests from listener %q, which is not of protocol %s", kind.wanted)
+		case !overlaps(route, &t.to.Listeners[i]):
+			problem("route %q gets no requests from listener %q: none of its hostnames is within the listener's hostname %q",
+				t.to.Listeners[i].Hostname)
+		default:
+			route.Listeners = append(route.Listeners, name)
+		}
+	}
+}
+
+func overlaps(route *model.Route, listener *model.Listener) bool {
+	return slices.ContainsFunc(route.Hostnames, func(hostname string) bool {
+		return model.HostnamesOverlap(hostname, listener.Hostname)
+	})
+}
+
+// redirectToHTTPS adds routes to the listeners that redirect everything: one for each hostname that an HTTPS listener
+// has, and one for all others. Where they are the same, it is one.
+func (t *translator) redirectToHTTPS() {
+	if len(t.redirects) == 0 {
+		return
+	}
+	hostnames := []string{""}
+	for _, listener := range t.to.Listeners {
+		if listener.Protocol == model.ProtocolHTTPS && !slices.Contains(hostnames, listener.Hostname) {
+			hostnames = append(hostnames, listener.Hostname)
+		}
+	}
+	isDefault := func(hostname string) bool { return t.httpsPort(hostname) == t.httpsPort("") }
+	if !slices.ContainsFunc(hostnames, func(hostname string) bool { return !isDefault(hostname) }) {
+		hostnames = anyHost
+	}
+	for _, hostname := range hostnames {
+		action := model.Action{MaxBody: -1, Redirect: &model.Redirect{Status: 301, Scheme: "https", Port: t.httpsPort(hostname)}}
+		t.to.Routes = append(t.to.Routes, model.Route{
+			Origin: t.origin, Listeners: t.redirects, Hostnames: []string{hostname},
+			Rules: []model.Rule{{Matches: anyRequest, Action: action}},
+		})
+	}
+}
+
+// httpsPort returns the port of the first HTTPS listener that takes a hostname, or of the first, if none does; but the
+// well-known one if it is among them.
+func (t *translator) httpsPort(hostname string) int32 {
+	var taking, others int32
+	for _, listener := range t.to.Listeners {
+		port := &others
+		if model.HostnameMatches(listener.Hostname, hostname) {
+			port = &taking
+		}
+		if listener.Protocol == model.ProtocolHTTPS && (*port == 0 || listener.Port == 443) {
+			*port = listener.Port
+		}
+	}
+	return cmp.Or(taking, others)
+}

@@ -1,0 +1,100 @@
+package appv1
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// The kinds of routes, as messages name them.
+const (
+	HTTPRoute = "route"
+	TCPRoute  = "TCP route"
+	TLSRoute  = "TLS route"
+)
+
+// References returns what the routes of a Gateway refer to, also with weight zero: that is about to be used. One comes as
+// often as it is in the spec.
+func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
+	spec := &gateway.Spec
+	return func(yield func(model.Reference) bool) {
+		goOn := true
+		refer := func(kind string, route appv1.Name, service string, port int32) {
+			backend := model.Backend{Namespace: gateway.Namespace, Service: service, Port: port}
+			goOn = goOn && yield(model.Reference{Kind: kind, Route: string(route), Backend: backend})
+		}
+		connections := func(kind string, route appv1.Name, rules []appv1.ConnectionRule) {
+			for i := range rules {
+				for _, ref := range rules[i].BackendRefs {
+					refer(kind, route, ref.Name, ref.Port)
+				}
+			}
+		}
+		for i := range spec.Routes {
+			for j := range spec.Routes[i].Rules {
+				refs := spec.Routes[i].Rules[j].BackendRefs
+				for k := range refs {
+					refer(HTTPRoute, spec.Routes[i].Name, refs[k].Name, refs[k].Port)
+				}
+			}
+		}
+		for i := range spec.TCPRoutes {
+			connections(TCPRoute, spec.TCPRoutes[i].Name, spec.TCPRoutes[i].Rules)
+		}
+		for i := range spec.TLSRoutes {
+			connections(TLSRoute, spec.TLSRoutes[i].Name, spec.TLSRoutes[i].Rules)
+		}
+	}
+}
+
+// UnusedBackends returns the places of the entries of spec.backends that no route refers to.
+func UnusedBackends(gateway *appv1.Gateway) []int {
+	unused := map[model.Backend]int{}
+	for i, entry := range gateway.Spec.Backends {
+		unused[model.Backend{Namespace: gateway.Namespace, Service: entry.Name, Port: entry.Port}] = i
+	}
+	for ref := range References(gateway) {
+		if len(unused) == 0 {
+			break
+		}
+		delete(unused, ref.Backend)
+	}
+	return slices.Sorted(maps.Values(unused))
+}
+
+// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to may be meant for
+// each Service port without an entry that has the same Service or the same port. Nothing goes there: it would be in plain
+// text. Where TLS is passed through, it is not.
+func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
+	services, ports := map[string]bool{}, map[int32]bool{}
+	for _, i := range UnusedBackends(gateway) {
+		if entry := &t.spec.Backends[i]; entry.TLS != nil {
+			services[entry.Name], ports[entry.Port] = true, true
+		}
+	}
+	if len(services) == 0 {
+		return
+	}
+	var refused []model.Backend
+	for ref := range References(gateway) {
+		backend := ref.Backend
+		if _, known := t.to.Policies[backend]; !known && ref.Kind != TLSRoute && (services[backend.Service] || ports[backend.Port]) {
+			t.to.Policies[backend] = model.BackendPolicy{Refused: true}
+			refused = append(refused, backend)
+		}
+	}
+	if len(refused) == 0 {
+		return
+	}
+	others := ""
+	if n := len(refused) - 1; n > 0 {
+		others = fmt.Sprintf(" and to %d more Service ports", n)
+	}
+	t.problem(model.ReasonUnusedBackend, "", "", "nothing is sent to port %d of Service %s%s: an entry of spec.backends that has tls "+
+		"and the same Service or port may be meant for it, as no route refers to that entry",
+		refused[0].Port, refused[0].Service, others)
+}

@@ -1,0 +1,205 @@
+package appv1
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// anyRequest are the matches of a rule without any.
+var anyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
+
+// rule returns what the model has of a rule.
+func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
+	rule := model.Rule{Matches: translateMatches(spec.Matches), Backends: make([]model.Target, len(spec.BackendRefs))}
+	rule.MaxBody = or(spec.MaxRequestBytes, -1)
+	for i := range spec.BackendRefs {
+		ref := &spec.BackendRefs[i]
+		rule.Backends[i] = model.Target{Backend: t.backend(ref.Name, ref.Port), Weight: or(ref.Weight, 1)}
+		for _, filter := range ref.Filters {
+			addHeaderFilters(&rule.Backends[i].Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
+		}
+	}
+	for i := range spec.Filters {
+		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
+	}
+	if timeouts := spec.Timeouts; timeouts != nil {
+		rule.Timeout = shorter(timeouts.Request, timeouts.BackendRequest)
+		rule.Once = duration(timeouts.Request) > 0 && spec.Retry == nil
+	}
+	if retry := spec.Retry; retry != nil {
+		rule.Retry = &model.Retry{Attempts: limitAttempts(or(retry.Attempts, 3), rule.Timeout, spec.Timeouts)}
+		for _, code := range retry.Codes {
+			rule.Retry.Codes = append(rule.Retry.Codes, int32(code))
+		}
+		slices.Sort(rule.Retry.Codes)
+	}
+	if session := spec.SessionPersistence; session != nil {
+		rule.Affinity = &model.Affinity{
+			Name: cmp.Or(session.SessionName, "gateway-session"), MaxLife: duration(session.AbsoluteTimeout),
+		}
+	}
+	return rule
+}
+
+// connectionRules returns the one rule of a route for connections.
+func (t *translator) connectionRules(specs []appv1.ConnectionRule) []model.Rule {
+	rule := model.Rule{Matches: anyRequest, Action: model.Action{MaxBody: -1}}
+	for _, spec := range specs {
+		for _, ref := range spec.BackendRefs {
+			rule.Backends = append(rule.Backends, model.Target{Backend: t.backend(ref.Name, ref.Port), Weight: or(ref.Weight, 1)})
+		}
+	}
+	return []model.Rule{rule}
+}
+
+func translateMatches(specs []appv1.RouteMatch) []model.Match {
+	if len(specs) == 0 {
+		return anyRequest
+	}
+	matches := make([]model.Match, len(specs))
+	for i := range specs {
+		spec := &specs[i]
+		match := model.Match{PathType: model.Prefix, Path: cmp.Or(spec.Path.Value, "/"), Method: string(spec.Method)}
+		switch spec.Path.Type {
+		case appv1.PathMatchRegularExpression:
+			match.PathType = model.Regex
+		case appv1.PathMatchExact:
+			match.PathType = model.Exact
+		}
+		for _, header := range spec.Headers {
+			match.Headers = append(match.Headers, condition(header.Type, string(header.Name), header.Value))
+		}
+		for _, param := range spec.QueryParams {
+			match.Query = append(match.Query, condition(param.Type, param.Name, param.Value))
+		}
+		matches[i] = match
+	}
+	return matches
+}
+
+func condition(kind appv1.ValueMatchType, name, value string) model.Condition {
+	return model.Condition{Name: name, Value: value, Regex: kind == appv1.ValueMatchRegularExpression}
+}
+
+// limitAttempts keeps all attempts together within the time for the request.
+func limitAttempts(attempts int32, timeout time.Duration, timeouts *appv1.RouteTimeouts) int32 {
+	if timeouts == nil || duration(timeouts.Request) == 0 || timeouts.BackendRequest == "" {
+		return attempts
+	}
+	fit := int64(duration(timeouts.Request)/timeout) - 1
+	return int32(max(0, min(int64(attempts), fit))) //nolint:gosec // not more than it was
+}
+
+// shorter returns the shorter of two limits: 0 if none is given, negative if those given are no limit.
+func shorter(limits ...appv1.Duration) time.Duration {
+	var shortest time.Duration
+	for _, limit := range limits {
+		switch d := duration(limit); {
+		case limit == "":
+		case d == 0:
+			shortest = cmp.Or(shortest, -1)
+		case shortest <= 0 || d < shortest:
+			shortest = d
+		}
+	}
+	return shortest
+}
+
+func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.RouteMatch) {
+	addHeaderFilters(&action.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
+	if redirect := filter.RequestRedirect; redirect != nil {
+		action.Redirect = &model.Redirect{
+			Status: or(redirect.StatusCode, 302), Scheme: redirect.Scheme, Hostname: string(redirect.Hostname),
+			Port: or(redirect.Port, 0), Path: pathChange(redirect.Path, matches),
+		}
+	}
+	if rewrite := filter.URLRewrite; rewrite != nil {
+		action.Rewrite = &model.Rewrite{Hostname: string(rewrite.Hostname), Path: pathChange(rewrite.Path, matches)}
+	}
+	if response := filter.DirectResponse; response != nil {
+		action.Response = &model.Response{
+			Status: or(response.StatusCode, 200), Body: response.Body,
+			ContentType: cmp.Or(response.ContentType, "text/plain; charset=utf-8"),
+		}
+	}
+	if cors := filter.CORS; cors != nil {
+		action.CORS = &model.CORS{
+			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
+			Headers: texts(cors.AllowHeaders), Expose: texts(cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 5),
+		}
+	}
+}
+
+// pathChange returns another path. Its depth is that of the rule's only match, which is of type PathPrefix where a prefix
+// is replaced.
+func pathChange(path *appv1.PathModifier, matches []appv1.RouteMatch) *model.PathChange {
+	switch {
+	case path == nil:
+		return nil
+	case path.Type == appv1.PathModifierReplaceFullPath:
+		return &model.PathChange{Full: string(path.ReplaceFullPath)}
+	}
+	change := &model.PathChange{Prefix: strings.TrimRight(string(path.ReplacePrefixMatch), "/")}
+	if len(matches) == 1 {
+		prefix, _ := url.PathUnescape(matches[0].Path.Value) // one that is malformed matches no request
+		change.Depth = len(strings.FieldsFunc(prefix, func(r rune) bool { return r == '/' }))
+	}
+	return change
+}
+
+// addHeaderFilters adds the filters' changes to those there are.
+func addHeaderFilters(changes *model.HeaderChanges, request, response *appv1.HeaderFilter) {
+	changes.Request = withFilter(changes.Request, request)
+	changes.Response = withFilter(changes.Response, response)
+}
+
+// withFilter returns changes followed by those of a filter, which removes, then sets, then adds.
+func withFilter(changes []model.HeaderChange, filter *appv1.HeaderFilter) []model.HeaderChange {
+	if filter == nil {
+		return changes
+	}
+	change := func(name appv1.ModifiedHeaderName, isCleared bool, values ...string) {
+		changes = model.Then(changes, model.HeaderChange{Name: strings.ToLower(string(name)), Clear: isCleared, Values: values})
+	}
+	for _, name := range filter.Remove {
+		change(name, true)
+	}
+	for _, header := range filter.Set {
+		change(header.Name, true, header.Value)
+	}
+	for _, header := range filter.Add {
+		change(header.Name, false, header.Value)
+	}
+	return changes
+}
+
+func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
+	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
+	if tls := spec.TLS; tls != nil {
+		policy.TLS = &model.BackendTLS{CAs: namesOf(tls.CACertificateRefs), ServerName: string(tls.Hostname)}
+	}
+	if balancing := spec.LoadBalancing; balancing != nil {
+		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
+	}
+	if check := spec.HealthCheck; check != nil {
+		policy.Check = &model.HealthCheck{
+			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), spec.Name),
+			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
+			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
+		}
+	}
+	if outliers := spec.OutlierDetection; outliers != nil && spec.HealthCheck != nil {
+		policy.MaxErrors = or(outliers.ConsecutiveErrors, 5)
+	}
+	if connections := spec.Connections; connections != nil {
+		policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, or(connections.MaxQueue, 0)
+		policy.QueueTimeout = cmp.Or(duration(connections.QueueTimeout), 10*time.Second)
+	}
+	return policy
+}

@@ -1,0 +1,154 @@
+package appv1
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// The schema's defaults of what is for the data plane as a whole.
+const (
+	defaultDrainTimeout   = time.Minute
+	defaultMaxConnections = 10_000
+	defaultMaxPerAddress  = 2_500
+)
+
+// Translate returns what a Gateway asks for.
+func Translate(gateway *appv1.Gateway) *model.Gateway {
+	t := newTranslator(gateway)
+	t.translateListeners()
+	t.redirectToHTTPS()
+	t.translateRoutes()
+	t.translateTCPRoutes()
+	t.translateTLSRoutes()
+	t.refuseUnnamed(gateway)
+	return &t.to
+}
+
+// DrainTimeout returns how long the connections of a Gateway may keep a process that is to end from ending.
+func DrainTimeout(spec *appv1.GatewaySpec) time.Duration {
+	return cmp.Or(duration(spec.DrainTimeout), defaultDrainTimeout)
+}
+
+// translator makes a model of a Gateway.
+type translator struct {
+	origin model.Origin
+	spec   *appv1.GatewaySpec
+	to     model.Gateway
+	// redirects are the names of the listeners that redirect everything.
+	redirects []string
+}
+
+func newTranslator(gateway *appv1.Gateway) *translator {
+	spec := &gateway.Spec
+	t := &translator{
+		origin: model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation},
+		spec:   spec,
+	}
+	t.to.Routes = make([]model.Route, 0, len(spec.Routes))
+	t.to.Policies = t.policies()
+	t.to.TrustedProxies = slices.Sorted(slices.Values(texts(spec.TrustedProxies)))
+	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
+	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
+	t.to.DrainTimeout = DrainTimeout(spec)
+	return t
+}
+
+// problem notes what has no effect. A route or listener that it is not about is "".
+func (t *translator) problem(reason model.Reason, route, listener, format string, args ...any) {
+	t.to.Problems = append(t.to.Problems, model.Problem{
+		Origin: t.origin, Route: route, Listener: listener, Reason: reason, Message: fmt.Sprintf(format, args...),
+	})
+}
+
+// backend returns a port of a Service in the Gateway's namespace.
+func (t *translator) backend(service string, port int32) model.Backend {
+	return model.Backend{Namespace: t.origin.Namespace, Service: service, Port: port}
+}
+
+func (t *translator) translateListeners() {
+	for i := range t.spec.Listeners {
+		listener := &t.spec.Listeners[i]
+		if listener.HTTPSRedirect {
+			t.redirects = append(t.redirects, string(listener.Name))
+		}
+		t.to.Listeners = append(t.to.Listeners, model.Listener{
+			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
+			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
+			ProxyProtocol: listener.ProxyProtocol, TLS: listenerTLS(listener.TLS),
+		})
+	}
+}
+
+func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {
+	if spec == nil {
+		return nil
+	}
+	tls := &model.ListenerTLS{
+		Secrets:    namesOf(spec.CertificateRefs),
+		MinVersion: cmp.Or(string(spec.MinVersion), string(appv1.TLSVersion12)),
+	}
+	if spec.CipherProfile == appv1.CipherProfileModern {
+		tls.MinVersion = string(appv1.TLSVersion13)
+	}
+	if validation := spec.ClientValidation; validation != nil {
+		tls.ClientRequired = validation.Mode != appv1.ClientValidationOptional
+		tls.ClientCAs = namesOf(validation.CACertificateRefs)
+	}
+	if hsts := spec.HSTS; hsts != nil {
+		tls.HSTS = "max-age=" + strconv.Itoa(int(or(hsts.MaxAgeSeconds, 31536000)))
+		if hsts.IncludeSubDomains {
+			tls.HSTS += "; includeSubDomains"
+		}
+		if hsts.Preload {
+			tls.HSTS += "; preload"
+		}
+	}
+	return tls
+}
+
+// policies are those of spec.backends.
+func (t *translator) policies() map[model.Backend]model.BackendPolicy {
+	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
+	for i := range t.spec.Backends {
+		policies[t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)] = translatePolicy(&t.spec.Backends[i])
+	}
+	return policies
+}
+
+func namesOf(refs []appv1.ObjectReference) []string {
+	var names []string
+	for _, ref := range refs {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+func texts[T ~string](from []T) []string {
+	var all []string
+	for _, s := range from {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+// duration returns 0 for what is no duration, which the schema does not admit.
+func duration(d appv1.Duration) time.Duration {
+	parsed, err := time.ParseDuration(string(d))
+	if err != nil {
+		return 0
+	}
+	return parsed
+}
+
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
