@@ -11,14 +11,14 @@ import (
 // buffers of five times as much.
 const maxOddPath = 3200
 
-// CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if a path can have
-// them as they are (RFC 3986, section 3.3, and the slash), all others are encoded in upper case, and slashes in a row are
-// one. So it does not matter which of the ways to write a path, all of which are the same to a backend that decodes it, a
-// client chose.
+// CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if a path can
+// have them as they are (RFC 3986, section 3.3, and the slash), all others are encoded in upper case, and slashes in a
+// row are one. So it does not matter which of the ways to write a path, all of which are the same to a backend that
+// decodes it, a client chose.
 //
-// False means that the request is answered with 400, because backends may disagree about what it asks for: a percent sign
-// without two hexadecimal digits, an encoded NUL, a backslash, encoded or not, or a segment of one or two dots, also with
-// parameters; or because it is too long to tell.
+// False means that the request is answered with 400, because backends may disagree about what it asks for: a percent
+// sign without two hexadecimal digits, an encoded NUL, a backslash, encoded or not, or a segment of one or two dots,
+// also with parameters; or because it is too long to tell.
 func CanonicalPath(path string) (string, bool) {
 	odd := strings.Contains(path, "//") || strings.Contains(path, "/.")
 	for i := range len(path) {

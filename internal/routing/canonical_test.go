@@ -59,8 +59,8 @@ func TestCanonicalPath(t *testing.T) {
 	}
 }
 
-// TestTranslateRegex compares expressions with Go's own, on the syntax that both have. What PCRE makes of the translation is
-// for the property test.
+// TestTranslateRegex compares expressions with Go's own, on the syntax that both have. What PCRE makes of the
+// translation is for the property test.
 func TestTranslateRegex(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                    "(?:)",
@@ -120,8 +120,9 @@ func TestTranslateRegex(t *testing.T) {
 	}
 }
 
-// BenchmarkTranslateRegex has what takes longest to read in 1,024 bytes: the operator reads the expressions of all namespaces, and a Gateway has
-// room for a thousand. TestTranslateRegex has those that are refused because they would take a hundred times as long.
+// BenchmarkTranslateRegex has what takes longest to read in 1,024 bytes: the operator reads the expressions of all
+// namespaces, and a Gateway has room for a thousand. TestTranslateRegex has those that are refused because they would
+// take a hundred times as long.
 func BenchmarkTranslateRegex(b *testing.B) {
 	for _, part := range []string{`(?i)[b-\xFF]|`, `(?i)[b-\777]`, "(?i)[^k]|", "(a{0,30}){0,30}", "a|ab|", "(", `\w\W`} {
 		expression := strings.Repeat(part, 1024/len(part))

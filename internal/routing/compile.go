@@ -71,8 +71,8 @@ func newListener(from *model.Listener) Listener {
 // entries returns those of routes that are attached to a listener, for every hostname of theirs that overlaps with the
 // listener's.
 //
-// An entry keeps the route's hostname, even where the listener's is narrower: only requests for the listener's hosts get
-// there anyway, and precedence goes by the hostname of the route.
+// An entry keeps the route's hostname, even where the listener's is narrower: only requests for the listener's hosts
+// get there anyway, and precedence goes by the hostname of the route.
 func (c *compiler) entries(listener *Listener, routes []*compiledRoute) []Entry {
 	var entries []Entry
 	for _, route := range routes {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzCanonicalPath compares with the standard library: a canonical path decodes to what the path decodes to, but for slashes
-// in a row, and has no second way to write it.
+// FuzzCanonicalPath compares with the standard library: a canonical path decodes to what the path decodes to, but for
+// slashes in a row, and has no second way to write it.
 func FuzzCanonicalPath(f *testing.F) {
 	for _, seed := range []string{"/", "", "/api//x", "/%61%2f%2E.", "/a%2", "/a/..;b", "/%5c..%5c", "/ä%C3%A4", "/%00", "/100%25%2561", "/a b\n", "*"} {
 		f.Add(seed)
@@ -78,8 +78,8 @@ func FuzzNormalizeHost(f *testing.F) {
 // fromPCRE says in RE2 what TranslateRegex says in the part of PCRE that RE2 lacks, for a text that is one line.
 var fromPCRE = strings.NewReplacer(`(?!)`, `[^\x00-\x{10FFFF}]`, `(?<=\x0A)`, `\A`, `(?=\x0A)`, `\z`, `(?>`, `(?:`)
 
-// FuzzTranslateRegex compares a translation with the expression, both read by Go. How PCRE reads it is for the property test of
-// internal/haproxy/config.
+// FuzzTranslateRegex compares a translation with the expression, both read by Go. How PCRE reads it is for the property
+// test of internal/haproxy/config.
 func FuzzTranslateRegex(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/[0-9]+", "/api/12"}, {".*ab.*cd.*", "xabycdz"}, {"(?i)k(1|2){2,3}?", "K121"}, {`\Ba|^b$|\bc`, "b"}, {`[^a-z\n]`, "\xff"},

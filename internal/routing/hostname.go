@@ -5,10 +5,10 @@ import "strings"
 // maxHostLength is the length of the longest DNS name.
 const maxHostLength = 253
 
-// NormalizeHost returns the name that a request's Host header (or :authority) asks for: lower case, without the port and
-// without one trailing dot. IPv6 addresses keep their brackets. The name is "" for a request that names none, which only
-// meets listeners and routes without a hostname. False means the header is malformed, which is answered with 400: what
-// else a host may contain could pass for part of a path.
+// NormalizeHost returns the name that a request's Host header (or :authority) asks for: lower case, without the port
+// and without one trailing dot. IPv6 addresses keep their brackets. The name is "" for a request that names none, which
+// only meets listeners and routes without a hostname. False means the header is malformed, which is answered with 400:
+// what else a host may contain could pass for part of a path.
 func NormalizeHost(header string) (string, bool) {
 	// Not strings.ToLower first: it turns letters of other alphabets into ASCII ones.
 	if strings.ContainsFunc(header, func(r rune) bool { return r >= 0x80 }) {

@@ -18,8 +18,8 @@ type Request struct {
 	// "GET http://example.com") has the path "/".
 	Path, Query string
 	Method      string
-	// Header holds the values of headers, in the order they came, by their names in lower case. X-Forwarded-* and the like are as the
-	// proxy has made them: see HeaderMatch.
+	// Header holds the values of headers, in the order they came, by their names in lower case. X-Forwarded-* and the
+	// like are as the proxy has made them.
 	Header map[string][]string
 }
 
@@ -30,13 +30,13 @@ type Match struct {
 	// Entry is what the request matches, Rule is what happens to it.
 	Entry *Entry
 	Rule  *Rule
-	// TooLong says that the request is answered with 400: it has a value that is too long to be compared with regular expressions, or a query
-	// that is too long to be taken apart.
+	// TooLong says that the request is answered with 400: it has a value that is too long to be compared with regular
+	// expressions, or a query that is too long to be taken apart.
 	TooLong bool
 }
 
-// Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is not
-// one that CanonicalPath accepts or something is TooLong, with 400.
+// Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is
+// not one that CanonicalPath accepts or something is TooLong, with 400.
 //
 // It is the definition of routing, kept plain for that: linear in the size of the table, so nothing that is in a hurry
 // calls it.
@@ -70,8 +70,8 @@ func (t Table) Match(r Request) (Match, bool) {
 	return Match{}, false
 }
 
-// list returns the entries that a request is compared with together: up to the first that has no conditions, those of its path; or all with
-// regular expressions for it.
+// list returns the entries that a request is compared with together: up to the first that has no conditions, those of
+// its path; or all with regular expressions for it.
 func (h *Host) list(pathType PathType, r Request) []*Entry {
 	var list []*Entry
 	for i := range h.Entries {

@@ -13,8 +13,8 @@ import (
 const MaxRegex = 4096
 
 // TranslateRegex returns an expression for PCRE that, compared with one line of several, matches as a whole the bytes
-// that the RE2 expression matches as a whole. It consists of letters, digits and the signs of the syntax: everything else is
-// written as \xHH. An error says what is wrong with the expression.
+// that the RE2 expression matches as a whole. It consists of letters, digits and the signs of the syntax: everything
+// else is written as \xHH. An error says what is wrong with the expression.
 //
 // RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from what it was
 // parsed to.
@@ -55,7 +55,8 @@ func translateRegex(expression string) (string, float64, error) {
 	return b.String(), n, nil
 }
 
-// regexSyntax is RE2's without its classes of Unicode: each takes Go 20 us or more to read, and a Gateway has room for a hundred thousand.
+// regexSyntax is RE2's without its classes of Unicode: each takes Go 20 us or more to read, and a Gateway has room for
+// a hundred thousand.
 const regexSyntax = syntax.Perl &^ syntax.UnicodeGroups
 
 // To read a range of which case does not matter takes Go as long as it has characters, of which Unicode has a million.
@@ -64,8 +65,8 @@ var (
 	namesUnicode = regexp.MustCompile(`\\x\{0*[1-9A-Fa-f][0-9A-Fa-f]{2}`)
 )
 
-// maxGroupRepeat is how often a group may be repeated. PCRE keeps what it may have to come back to for every repetition of a
-// group, in a stack of 32 KiB, and matches nothing when that is full: a long path would get past a rule.
+// maxGroupRepeat is how often a group may be repeated. PCRE keeps what it may have to come back to for every repetition
+// of a group, in a stack of 32 KiB, and matches nothing when that is full: a long path would get past a rule.
 const maxGroupRepeat = 32
 
 // longRepeat returns an operator that repeats more than a single character too often, nil if there is none.
@@ -125,8 +126,8 @@ func QuoteRegex(s string) string {
 	return b.String()
 }
 
-// writeRegex writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they take
-// no room in its stack.
+// writeRegex writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they
+// take no room in its stack.
 func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpNoMatch:
@@ -248,9 +249,10 @@ func writeByte(b *strings.Builder, c byte) {
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// isSearch returns how many expressions a sequence has between two that match anything, like .*[0-9]x.* does, if each of them always matches
-// the same number of characters; 0 otherwise. The first place where they match is as good as any, because what follows may be anything. So
-// PCRE need not come back to it, which it would do for every place of every search before.
+// isSearch returns how many expressions a sequence has between two that match anything, like .*[0-9]x.* does, if each
+// of them always matches the same number of characters; 0 otherwise. The first place where they match is as good as
+// any, because what follows may be anything. So PCRE need not come back to it, which it would do for every place of
+// every search before.
 func isSearch(sequence []*syntax.Regexp) int {
 	if !isAnything(sequence[0]) {
 		return 0

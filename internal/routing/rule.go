@@ -9,8 +9,8 @@ import (
 	"gateway/internal/model"
 )
 
-// compileRoute returns an entry for every match of every rule of a route. For one that cannot be carried out there is an
-// entry that answers all requests that it may be for with an error.
+// compileRoute returns an entry for every match of every rule of a route. For one that cannot be carried out there is
+// an entry that answers all requests that it may be for with an error.
 func (c *compiler) compileRoute(route *model.Route) compiledRoute {
 	compiled := compiledRoute{Route: route}
 	for i := range route.Rules {
@@ -69,8 +69,8 @@ func failing(rule *Rule) *Rule {
 	return &Rule{Route: rule.Route, Index: rule.Index, Action: Action{MaxBody: -1}}
 }
 
-// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the entry
-// has no path then if no request has it.
+// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the
+// entry has no path then if no request has it.
 func compileMatch(match *model.Match) (Entry, error) {
 	entry := Entry{
 		PathType: match.PathType, Path: match.Path, Method: match.Method,

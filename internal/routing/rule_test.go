@@ -51,8 +51,8 @@ func TestFiltersThatAreTooLong(t *testing.T) {
 	}
 }
 
-// TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own problems,
-// the first of two equals wins, and Services of one name are two.
+// TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own
+// problems, the first of two equals wins, and Services of one name are two.
 func TestRoutesOfManyObjects(t *testing.T) {
 	t.Parallel()
 	route := func(namespace, name string, matches ...model.Match) model.Route {

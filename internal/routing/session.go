@@ -8,8 +8,8 @@ type session struct {
 	rule   *Rule
 }
 
-// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero included:
-// who was with one of them stays there (GEP-1619, "Traffic Splitting").
+// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero
+// included: who was with one of them stays there (GEP-1619, "Traffic Splitting").
 func compileSessions(rule *Rule, backends []Target) []session {
 	if rule.Affinity == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
-// ofSessions is a spec whose rules 2 and 5 no request reaches: rule 1 has their matches, whatever session a request has.
+// ofSessions is a spec whose rules 2 and 5 no request reaches: rule 1 has their matches, whatever session a request
+// has.
 const ofSessions = `
 listeners: [{name: http, port: 80}]
 routes:

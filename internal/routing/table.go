@@ -43,8 +43,8 @@ type Table struct {
 	model.Settings
 }
 
-// Listener is a listener and everything that can match a request or connection to it. What it has in common with that of
-// the model is described there.
+// Listener is a listener and everything that can match a request or connection to it. What it has in common with that
+// of the model is described there.
 type Listener struct {
 	Name          string
 	Port          int32
@@ -60,8 +60,8 @@ type Listener struct {
 type Host struct {
 	// Name is the routes' hostname: exact, a wildcard ("*.example.com"), or "" for every host of the listener.
 	Name string
-	// Entries are ordered by precedence: the first that matches a request wins. No two have the same conditions. There is
-	// one at least. Those of a TCP or TLS listener have only a hostname, the path "/" and targets.
+	// Entries are ordered by precedence: the first that matches a request wins. No two have the same conditions. There
+	// is one at least. Those of a TCP or TLS listener have only a hostname, the path "/" and targets.
 	Entries []Entry
 }
 
@@ -71,12 +71,13 @@ type Entry struct {
 	Hostname string
 	// PathType says how Path is compared.
 	PathType PathType
-	// Path is the path to compare with, as CanonicalPath has it. That of a Prefix ends in a slash: "/api/" matches /api,
-	// /api/ and /api/users. That of a Regex is an expression.
+	// Path is the path to compare with, as CanonicalPath has it. That of a Prefix ends in a slash: "/api/" matches
+	// /api, /api/ and /api/users. That of a Regex is an expression.
 	Path string
 	// Method is the method a request has to have; "": any.
 	Method string
-	// Headers and Query are the conditions on headers and parameters, sorted by name. Names of headers are in lower case.
+	// Headers and Query are the conditions on headers and parameters, sorted by name. Names of headers are in lower
+	// case.
 	Headers, Query []Condition
 	// Session is the name of a cookie that a request has to have; "": none. It does not count for precedence.
 	Session string

@@ -1,5 +1,5 @@
-// Package routingtest makes random routing tables, and requests to them, for the tests that compare what HAProxy does with what
-// it should do.
+// Package routingtest makes random routing tables, and requests to them, for the tests that compare what HAProxy does
+// with what it should do.
 package routingtest
 
 import (
@@ -78,7 +78,8 @@ var (
 	maxWeight = int32(4)
 )
 
-// Universe returns a spec with every backend, condition and depth of wildcards that the others may have, and the two ports.
+// Universe returns a spec with every backend, condition and depth of wildcards that the others may have, and the two
+// ports.
 func Universe(ports [2]int32) appv1.GatewaySpec {
 	var spec appv1.GatewaySpec
 	for i, port := range ports {
@@ -172,8 +173,8 @@ func (g *Generator) Spec(ports [2]int32) appv1.GatewaySpec {
 	return spec
 }
 
-// Edit returns a copy of a spec with one thing changed: a route is new, gone, elsewhere or another one, or a rule has another backend or
-// weight, or a listener another hostname.
+// Edit returns a copy of a spec with one thing changed: a route is new, gone, elsewhere or another one, or a rule has
+// another backend or weight, or a listener another hostname.
 func (g *Generator) Edit(spec appv1.GatewaySpec) appv1.GatewaySpec {
 	spec = *spec.DeepCopy()
 	i, j := g.IntN(len(spec.Routes)), g.IntN(len(spec.Routes))

@@ -8,8 +8,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// Request is a request: what the reference matcher has to know of it, but for Host, which is the header as it is sent, and the
-// bytes that are sent.
+// Request is a request: what the reference matcher has to know of it, but for Host, which is the header as it is sent,
+// and the bytes that are sent.
 type Request struct {
 	routing.Request
 	Bytes string
@@ -47,7 +47,8 @@ func (g *Generator) Request(spec appv1.GatewaySpec, ports [2]int32) Request {
 	return r
 }
 
-// aim changes a request so that it may meet one of the spec's matches, and returns its query and headers as they are sent.
+// aim changes a request so that it may meet one of the spec's matches, and returns its query and headers as they are
+// sent.
 func (g *Generator) aim(r *Request, spec appv1.GatewaySpec) (query, lines string) {
 	route := pick(g, spec.Routes)
 	rule := pick(g, route.Rules)

@@ -17,8 +17,8 @@ const (
 	TLSRoute  = "TLS route"
 )
 
-// References returns what the routes of a Gateway refer to, also with weight zero: that is about to be used. One comes as
-// often as it is in the spec.
+// References returns what the routes of a Gateway refer to, also with weight zero: that is about to be used. One comes
+// as often as it is in the spec.
 func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 	spec := &gateway.Spec
 	return func(yield func(model.Reference) bool) {
@@ -66,9 +66,9 @@ func UnusedBackends(gateway *appv1.Gateway) []int {
 	return slices.Sorted(maps.Values(unused))
 }
 
-// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to may be meant for
-// each Service port without an entry that has the same Service or the same port. Nothing goes there: it would be in plain
-// text. Where TLS is passed through, it is not.
+// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to may be meant
+// for each Service port without an entry that has the same Service or the same port. Nothing goes there: it would be in
+// plain text. Where TLS is passed through, it is not.
 func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	services, ports := map[string]bool{}, map[int32]bool{}
 	for _, i := range UnusedBackends(gateway) {

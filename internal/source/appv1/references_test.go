@@ -10,7 +10,8 @@ import (
 	"gateway/internal/model"
 )
 
-// TestRefusedBackends: where an entry with tls may have a typo, nothing is sent in plain text to what it may be meant for.
+// TestRefusedBackends: where an entry with tls may have a typo, nothing is sent in plain text to what it may be meant
+// for.
 func TestRefusedBackends(t *testing.T) {
 	const tls = "tls: {caCertificateRefs: [{name: ca}], hostname: a.internal}"
 	for name, test := range map[string]struct {

@@ -136,8 +136,8 @@ func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.
 	}
 }
 
-// pathChange returns another path. Its depth is that of the rule's only match, which is of type PathPrefix where a prefix
-// is replaced.
+// pathChange returns another path. Its depth is that of the rule's only match, which is of type PathPrefix where a
+// prefix is replaced.
 func pathChange(path *appv1.PathModifier, matches []appv1.RouteMatch) *model.PathChange {
 	switch {
 	case path == nil:

@@ -126,7 +126,8 @@ func TestHeadersOfARule(t *testing.T) {
 	}
 }
 
-// TestPortsOfRedirectsToHTTPS: a client is sent to the port of a listener that takes the hostname, and to 443 where one there does.
+// TestPortsOfRedirectsToHTTPS: a client is sent to the port of a listener that takes the hostname, and to 443 where one
+// there does.
 func TestPortsOfRedirectsToHTTPS(t *testing.T) {
 	const secure = ", protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}"
 	for listeners, wants := range map[string]map[string]int32{
