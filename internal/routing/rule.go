@@ -20,7 +20,7 @@ func (c *compiler) compileRoute(route *model.Route) compiledRoute {
 			entry.Rule = rule
 			switch {
 			case err == nil:
-				compiled.entries = append(compiled.entries, withSessions(entry, sessions)...)
+				compiled.entries = appendWithSessions(compiled.entries, entry, sessions)
 			case entry.Path == "":
 				c.problem(route, "no request meets rules[%d].matches[%d]: %v", i, j, err)
 			default:

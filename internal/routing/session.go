@@ -32,9 +32,8 @@ func compileSessions(rule *Rule, backends []Target) []session {
 	return sessions
 }
 
-// withSessions returns the entries for the sessions of an entry's rule, then the entry itself.
-func withSessions(entry Entry, sessions []session) []Entry {
-	var entries []Entry
+// appendWithSessions appends the entries for the sessions of an entry's rule, then the entry itself.
+func appendWithSessions(entries []Entry, entry Entry, sessions []session) []Entry {
 	for _, session := range sessions {
 		alone := entry
 		alone.Session, alone.Rule = session.cookie, session.rule
