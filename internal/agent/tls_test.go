@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +17,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
-	"gateway/internal/proxyconfig"
 	"gateway/internal/resources"
 )
 
@@ -250,131 +248,6 @@ func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
 	r.expectProblems("other Secret/other " + refusedBy + "other: unable to load chain certificate into SSL Context: ca key too small; what it held before goes on")
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
-}
-
-// What HAProxy refuses is in no configuration: nothing that is reloaded meanwhile is refused, whoever restarts.
-func TestARefusedCertificateIsNeverLoaded(t *testing.T) {
-	r := newTLSRig(t, "good", "bad")
-	good := r.authority.Issue(t, []string{"good.example.com"})
-	r.put("good", good)
-	r.put("bad", certtest.Refused())
-	refusals := metric(t, "gateway_agent_load_failures_total")
-	spec := r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("bad", "bad.example.com", "bad"))
-	r.start(spec)
-	problem := "bad Secret/bad " + refusedBy + "bad" + misfit
-	r.expectProblems(problem)
-	stop := r.keepsShowing("good.example.com")
-	r.addMore(spec)
-	r.stop()
-	r.stopKeeper()
-	r.startKeeper()
-	r.startAgent()
-	r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Generation == r.gateway().Generation })
-	r.expectProblems(problem)
-	stop()
-	r.haproxy.Stop()
-	r.startHAProxy()
-	r.expectShown("good.example.com", good)
-	if got := metric(t, "gateway_agent_load_failures_total"); got != refusals {
-		t.Errorf("HAProxy refused %v loads", got-refusals)
-	}
-}
-
-// A renewal that meets a reload is used by the worker that comes out of it, too.
-func TestARenewalDuringAReload(t *testing.T) {
-	t.Parallel()
-	r := newTLSRig(t, "shop")
-	names := []string{"shop.example.com"}
-	r.put("shop", r.authority.Issue(t, names))
-	spec := r.tlsSpec(r.https("https", "shop.example.com", "shop"))
-	r.start(spec)
-	stop := r.keepsShowing("shop.example.com")
-	services := []string{"api"}
-	for i := range 6 {
-		renewed := r.authority.Issue(t, names)
-		r.put("shop", renewed)
-		for range i {
-			services = append(services, "s"+string(rune('a'+len(services))))
-			spec.Routes = r.retrying(services...).Routes
-			r.edit(spec)
-		}
-		r.expectReport(r.gateway().Generation, "")
-		r.expectShown("shop.example.com", renewed)
-		r.expectShown("shop.example.com", renewed)
-	}
-	stop()
-}
-
-// A certificate that comes later, goes, or is for other names takes no reload either, but at a port without any.
-func TestCertificatesComeAndGo(t *testing.T) {
-	t.Parallel()
-	r := newTLSRig(t, "shop", "later", "wild")
-	shop := r.authority.Issue(t, []string{"shop.example.com"})
-	r.put("shop", shop)
-	r.put("wild", r.authority.Issue(t, []string{"*.example.com"}))
-	spec := r.tlsSpec(r.https("shop", "shop.example.com", "shop"), r.https("later", "later.example.com", "later"), r.https("wild", "*.example.com", "wild"))
-	r.start(spec)
-	r.expectProblems("later Secret/later " + noReason)
-	running, stop := r.process(), r.keepsShowing("shop.example.com")
-	later := r.authority.Issue(t, []string{"later.example.com"})
-	r.put("later", later)
-	r.expectShown("later.example.com", later)
-	r.expectProblems()
-	r.must(r.getTLS(r.client("later.example.com"), "later.example.com"))
-	// One for a name that the listener has not is none, so its line goes; what comes for it brings the line back.
-	r.put("later", r.authority.Issue(t, []string{"else.example.com"}))
-	r.expectProblems("later Secret/later is not for later.example.com: it is for else.example.com")
-	r.eventually("it is not shown", func() error {
-		if state, err := r.shown("later.example.com"); err == nil {
-			return fmt.Errorf("%v is", state.PeerCertificates[0].DNSNames)
-		}
-		return nil
-	})
-	later = r.authority.Issue(t, []string{"later.example.com", "*.example.org"})
-	r.put("later", later)
-	r.expectShown("later.example.com", later)
-	// Its listener gets another hostname.
-	spec.Listeners[2].Hostname = "*.example.org"
-	r.expectReport(r.edit(spec), "")
-	r.expectShown("b.example.org", later)
-	r.expectNoReload(running)
-	stop()
-	// What HAProxy starts on is the same.
-	show := "show ssl crt-list " + filepath.Join(r.options.Paths.ConfigDir, fmt.Sprintf("certificates-%d.list", r.httpsPort))
-	ran := r.haproxy.Worker(show)
-	r.haproxy.Stop()
-	r.startHAProxy()
-	r.expectShown("b.example.org", later)
-	if again := r.haproxy.Worker(show); !slices.Equal(slices.Sorted(strings.Lines(again)), slices.Sorted(strings.Lines(ran))) {
-		t.Errorf("it starts on %s, and ran %s", again, ran)
-	}
-	r.expectProblems()
-}
-
-// After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is not.
-func TestAPodThatLostWhatWasInMemory(t *testing.T) {
-	t.Parallel()
-	r := newTLSRig(t, "shop")
-	shop := r.authority.Issue(t, []string{"shop.example.com"})
-	r.put("shop", shop)
-	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
-	r.stop()
-	r.haproxy.Stop()
-	r.stopKeeper()
-	r.pairsDir, r.shownDir = t.TempDir(), t.TempDir()
-	r.options.Paths.CertificateDir, r.options.Mounts.CertificatesDir = r.pairsDir, r.shownDir
-	r.startKeeper()
-	r.startAgent()
-	r.eventually("HAProxy can start", func() error {
-		if r.onDisk("ssl crt-list") == nil {
-			return errors.New("it would look for certificates")
-		}
-		return nil
-	})
-	r.startHAProxy()
-	r.expectShown("shop.example.com", shop)
-	r.expectProblems()
-	r.expectReport(1, "")
 }
 
 // Retries for a Service take a reload, which reads all keys again, however many there are. One was broken meanwhile, and nothing is lost.
