@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,6 +110,31 @@ func TestCertificatesComeAndGo(t *testing.T) {
 		t.Errorf("it starts on %s, and ran %s", again, ran)
 	}
 	r.expectProblems()
+}
+
+// While HAProxy is away, the Secret is deleted that its configuration has the only certificate of.
+func TestHAProxyStartsThoughASecretIsGone(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t, "shop")
+	r.put("shop", r.authority.Issue(t, []string{"shop.example.com"}))
+	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
+	r.expectProblems()
+	r.haproxy.Stop()
+	r.secrets.PutPair("shop", certtest.Pair{})
+	r.eventually("the agent has seen that", func() error {
+		if _, err := os.Stat(filepath.Join(r.shownDir, "shop", "tls.crt")); err == nil {
+			return errors.New("it has the certificate")
+		}
+		return nil
+	})
+	r.startHAProxy()
+	r.expectProblems("https Secret/shop " + noReason)
+	r.eventually("the port is closed", func() error {
+		if _, err := r.shown("shop.example.com"); err == nil {
+			return errors.New("the certificate is shown")
+		}
+		return nil
+	})
 }
 
 // After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is not.
