@@ -21,7 +21,8 @@ import (
 
 	clientset "gateway/generated/app/clientset/versioned"
 	"gateway/internal/agent"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/logging"
 	"gateway/internal/preflight"
 	"gateway/internal/reconnect"
@@ -143,7 +144,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	paths := config.Paths{
+	paths := ir.Paths{
 		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
 	}
 	if len(o.mounts.Secrets) > 0 {
@@ -189,8 +190,8 @@ func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface
 
 // bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container runtime allows
 // HAProxy's container as many files as this one.
-func bind() config.Bind {
-	var bind config.Bind
+func bind() render.Bind {
+	var bind render.Bind
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil {
 		bind.Files = int(min(files.Max, math.MaxInt32)) //nolint:gosec // it is not greater

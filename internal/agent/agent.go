@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gateway/generated/app/clientset/versioned"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
 	"gateway/internal/model"
@@ -26,7 +27,8 @@ import (
 const (
 	// checkInterval is how often the loop looks whether HAProxy was restarted, and tries again what did not succeed.
 	checkInterval = time.Second
-	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while certificates are awaited.
+	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while
+	// certificates are awaited.
 	startInterval = 50 * time.Millisecond
 )
 
@@ -38,8 +40,8 @@ type Options struct {
 	Gateways versioned.Interface
 	Core     kubernetes.Interface
 	// Paths and Bind are HAProxy's.
-	Paths config.Paths
-	Bind  config.Bind
+	Paths ir.Paths
+	Bind  render.Bind
 	// Mounts are what is mounted of the Secrets and ConfigMaps that the Gateway names.
 	Mounts Mounts
 	// HealthAddress is where /startupz, /healthz, /readyz and /metrics are served.
@@ -67,10 +69,10 @@ type Agent struct {
 	state  state
 	// compiled is the Gateway as of its generation; its table is nil before one was seen.
 	compiled compiled
-	// want is the newest configuration that was rendered, from backends and material; of backends, endpoints that changed since are
-	// in it too.
+	// want is the newest configuration that was rendered, from backends and material; of backends, endpoints that
+	// changed since are in it too.
 	want     load
-	backends map[model.Backend]config.BackendState
+	backends map[model.Backend]render.BackendState
 	// observed are the keys of backends, sorted.
 	observed []model.Backend
 	mounts   *mountReader
@@ -89,10 +91,11 @@ type Agent struct {
 	provenID string
 	// served says that it is noted on the disk that the pod was up to date once.
 	served bool
-	// reloaded is when HAProxy was last made to reload; zero if it got a part then: the rest does not wait because of old workers.
+	// reloaded is when HAProxy was last made to reload; zero if it got a part then: the rest does not wait because of
+	// old workers.
 	reloaded time.Time
-	// tidied is when leftovers were last looked at.
-	tidied time.Time
+	// tidied is when leftovers were last looked at, collected is when what is not used was.
+	tidied, collected time.Time
 	// downSince is when HAProxy stopped answering, or was last seen to drain; zero while it answers.
 	downSince time.Time
 	// failing says that it has not answered for a while, and does not drain.
@@ -115,7 +118,7 @@ func New(options Options) (*Agent, error) {
 	a := &Agent{
 		options:  options,
 		littered: true,
-		backends: map[model.Backend]config.BackendState{},
+		backends: map[model.Backend]render.BackendState{},
 		wake:     make(chan struct{}, 1),
 		store:    store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
 		master:   runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
@@ -135,12 +138,12 @@ func New(options Options) (*Agent, error) {
 		return nil, err
 	}
 	a.served = a.store.served()
-	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, config.ConfigFile), a.served)
+	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, ir.ConfigFile), a.served)
 	return a, nil
 }
 
-// Run works until ctx ends, then removes the pod's entry from the Gateway's status, unless HAProxy goes on, and returns. An error
-// says why it cannot work at all.
+// Run works until ctx ends, then removes the pod's entry from the Gateway's status, unless HAProxy goes on, and
+// returns. An error says why it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	server, err := health.Start(health.Options{
@@ -155,7 +158,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
-	// At the pod's end, HAProxy has ended before. If it goes on, the next agent makes the pod ready at once: what it runs is to count until then.
+	// At the pod's end, HAProxy has ended before. If it goes on, the next agent makes the pod ready at once: what it
+	// runs is to count until then.
 	if _, err := a.worker.Process(context.Background()); err != nil {
 		a.report.goodbye()
 	}
@@ -224,6 +228,7 @@ func (a *Agent) pass(ctx context.Context) {
 	a.preserve(!a.state.up || time.Since(a.state.disk.late) > checkInterval)
 	a.tell()
 	a.tidy(ctx, time.Now())
+	a.collect(ctx, time.Now())
 }
 
 // look finds out which worker runs.
@@ -248,8 +253,8 @@ func (a *Agent) look(ctx context.Context, now time.Time) {
 	}
 }
 
-// suspect finds out why HAProxy has not answered for a while. It asks until HAProxy does not drain: a worker that hangs keeps each of the
-// master's connections on which it was asked.
+// suspect finds out why HAProxy has not answered for a while. It asks until HAProxy does not drain: a worker that hangs
+// keeps each of the master's connections on which it was asked.
 func (a *Agent) suspect(ctx context.Context, now time.Time) {
 	switch {
 	case a.failing || now.Sub(a.downSince) < downGrace:

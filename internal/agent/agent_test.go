@@ -19,7 +19,8 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/proxyconfig"
 )
 
@@ -132,20 +133,31 @@ func TestANewServiceTakesNoReload(t *testing.T) {
 	r.moveSlice("shop", "one", newEndpoint(t, "moved"))
 	r.expectBody("/shop", "moved")
 	r.expectProxyConfig("it names the Service", func(c proxyconfig.Config) bool {
-		return slices.ContainsFunc(c.HAProxy.Servers, func(server proxyconfig.Server) bool { return server.Backend == "shop_80" })
+		return slices.ContainsFunc(c.HAProxy.Servers, func(server proxyconfig.Server) bool { return server.Backend == "shop_shop_80" })
 	})
 	r.expectNoReload(running)
 }
 
-func TestRetriesForANewServiceTakeAReloadForTheirReason(t *testing.T) {
+// TestRetriesTakeAReloadForTheirReason, but only the first of a kind.
+func TestRetriesTakeAReloadForTheirReason(t *testing.T) {
 	r, _ := serving(t)
-	before := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`)
-	r.createService("shop")
-	r.createSlice("shop", "one", newEndpoint(t, "shop"))
-	generation := r.edit(r.retrying("api", "shop"))
-	r.expectBody("/shop", "shop")
-	r.expectReport(generation, "")
-	if got := metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="a backend was added"`) - before; got != 1 {
+	reloads := func() float64 {
+		return metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="`+plan.ReloadDefaults+`"`)
+	}
+	before, services, attempts := reloads(), []string{"api"}, int32(1)
+	for _, service := range []string{"shop", "more"} {
+		services = append(services, service)
+		r.createService(service)
+		r.createSlice(service, "one", newEndpoint(t, service))
+		spec := r.spec(services...)
+		for i := range spec.Routes {
+			spec.Routes[i].Rules[0].Retry = &appv1.RouteRetry{Attempts: &attempts}
+		}
+		generation := r.edit(spec)
+		r.expectBody("/"+service, service)
+		r.expectReport(generation, "")
+	}
+	if got := reloads() - before; got != 1 {
 		t.Errorf("%v reloads were counted for their reason, want 1", got)
 	}
 }
@@ -230,7 +242,7 @@ func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
 	r, _ := serving(t)
 	r.haproxy.Stop()
 	r.stop()
-	file := filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile)
+	file := filepath.Join(r.options.Paths.ConfigDir, ir.ConfigFile)
 	r.must(os.WriteFile(file, []byte("\x00garbage\n"), 0o600))
 	r.startAgent()
 	r.startHAProxy()
@@ -243,7 +255,7 @@ func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
 	r.haproxy.Stop()
-	r.must(os.WriteFile(filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile), []byte("\x00garbage\n"), 0o600))
+	r.must(os.WriteFile(filepath.Join(r.options.Paths.ConfigDir, ir.ConfigFile), []byte("\x00garbage\n"), 0o600))
 	r.eventually("the pod is not ready", func() error {
 		if r.agent.probes.ready() == nil {
 			return errors.New("it is")
@@ -254,7 +266,7 @@ func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
 	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/other"
 	generation := r.edit(spec)
 	r.eventually("the edit is on the disk", func() error {
-		content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, config.MapFile))
+		content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, ir.PathsFile))
 		if err == nil && !strings.Contains(string(content), "/other/") {
 			err = errors.New("it is not")
 		}

@@ -11,7 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -32,7 +32,8 @@ type certificateFile struct {
 	// kind is that of the key: a listener may show one certificate of each for a name.
 	kind                x509.PublicKeyAlgorithm
 	notBefore, notAfter time.Time
-	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it holds.
+	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it
+	// holds.
 	outdated string
 }
 
@@ -110,13 +111,14 @@ type mounted struct {
 // material is what of a table's certificates can be used.
 type material struct {
 	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
-	certificates map[string][]config.Certificate
+	certificates map[string][]render.Certificate
 	authorities  map[string][]byte
 	// problems are what cannot be used, and why, sorted.
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
 	unmounted string
-	// from is when this was found, by the wall clock, which may be put back, and until is when time alone changes any of it; zero: never.
+	// from is when this was found, by the wall clock, which may be put back, and until is when time alone changes any
+	// of it; zero: never.
 	from, until time.Time
 }
 
@@ -128,7 +130,7 @@ func (m *material) isOutdated(now time.Time) bool {
 // collect says what of a table's certificates can be used at some time.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
 	c := collector{
-		material:  material{certificates: map[string][]config.Certificate{}, authorities: map[string][]byte{}, from: now.Round(0)},
+		material:  material{certificates: map[string][]render.Certificate{}, authorities: map[string][]byte{}, from: now.Round(0)},
 		files:     files,
 		namespace: namespace,
 		now:       now,
@@ -214,7 +216,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	if file.outdated != "" {
 		c.problem(listener.Name, kindSecret, secret, file.outdated+"; what it held before goes on")
 	}
-	certificate := config.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
+	certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
 	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
 }
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
 )
 
@@ -138,7 +138,7 @@ func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 
 	good, _, err := r.agent.store.open()
 	r.must(err)
-	r.must(r.agent.store.write("load-bad", sources(config.LoadFile, "", config.ConfigFile, "defaults\n    nonsense\n"), false))
+	r.must(r.agent.store.write("load-bad", sources(ir.LoadFile, "", ir.ConfigFile, "defaults\n    nonsense\n"), false))
 	r.must(r.agent.store.point("load-bad"))
 	master := runtime.NewMaster(r.haproxy.MasterSocket)
 	for range 60 {
@@ -174,7 +174,7 @@ func TestAServerThatIsBusyIsDeletedLater(t *testing.T) {
 		t.Errorf("the request on the removed server was lost: %v", err)
 	}
 	r.eventually("the server is deleted", func() error {
-		if state := r.haproxy.Worker("show servers state api_80"); strings.Contains(state, fmt.Sprintf("127.0.0.1_%d ", slow.port)) {
+		if state := r.haproxy.Worker("show servers state shop_api_80"); strings.Contains(state, fmt.Sprintf("127.0.0.1_%d ", slow.port)) {
 			return errors.New(state)
 		}
 		return nil
@@ -193,7 +193,7 @@ func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
 	})}
 	const busy = 2*maxTidied + 1
 	for port := range int32(busy) {
-		a.state.leftovers[leftover{"api_80", config.Server{Address: "10.0.0.1", Port: port + 1}}] = true
+		a.state.leftovers[leftover{"shop_api_80", ir.Server{Address: "10.0.0.1", Port: port + 1}}] = true
 	}
 	now := time.Unix(1000, 0)
 	round := func(wantTries, wantLeft int) {
@@ -205,7 +205,7 @@ func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
 		}
 	}
 	round(maxTidied, busy)
-	if !strings.HasPrefix(requests[0], "del server api_80/") {
+	if !strings.HasPrefix(requests[0], "del server shop_api_80/") {
 		t.Errorf("the first request is %q", requests[0])
 	}
 	answer = "Server deleted.\n"
@@ -230,7 +230,7 @@ func TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded(t *testing.T) {
 	r.must(r.onDisk("127.0.0.1:1001"))
 	r.agent.worker = worker
 	r.agent.pass(t.Context())
-	if state := r.haproxy.Worker("show servers state service-0_80"); !strings.Contains(state, " 127.0.0.1_1001 ") {
+	if state := r.haproxy.Worker("show servers state shop_service-0_80"); !strings.Contains(state, " 127.0.0.1_1001 ") {
 		t.Errorf("the server is not there: %s", state)
 	}
 }

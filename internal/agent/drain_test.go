@@ -35,13 +35,13 @@ func TestOldWorkersAreBounded(t *testing.T) {
 	for len(open) < manyWorkers {
 		open = append(open, r.keepOpen())
 		services = append(services, fmt.Sprintf("s%d", len(open)))
-		r.expectReport(r.edit(r.retrying(services...)), "")
+		r.expectReport(r.edit(r.reloading(services...)), "")
 		if n := workers(); n != len(open) {
 			t.Fatalf("%d old workers have connections, want %d", n, len(open))
 		}
 	}
 	running := r.process()
-	generation := r.edit(r.retrying(append(services, "late")...))
+	generation := r.edit(r.reloading(append(services, "late")...))
 	r.moveSlice("api", "one", newEndpoint(t, "two"))
 	r.expectBody("/", "two")
 	r.moveSlice("api", "one", one)
@@ -191,7 +191,7 @@ func (r *rig) freezeDuringReload() (runtime.Process, int64) {
 	r.t.Helper()
 	old := r.process()
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGSTOP))
-	generation := r.edit(r.retrying("api", "other"))
+	generation := r.edit(r.reloading("api", "other"))
 	r.eventually("the agent asks HAProxy's master", func() error {
 		if haproxytest.Connections(r.t, r.haproxy.MasterSocket) == 0 {
 			return errors.New("it does not")

@@ -1,12 +1,10 @@
 package agent
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,13 +14,13 @@ import (
 
 	"github.com/golang/glog"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 const (
 	dirPrefix = "load-"
-	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent, which
-	// knows nothing of this one's. In it is the checksum of all other files.
+	// provenName is a file in a configuration's directory that says that HAProxy has run it. It is for the next agent,
+	// which knows nothing of this one's. In it is the checksum of all other files.
 	provenName = "proven"
 )
 
@@ -38,16 +36,15 @@ type store struct {
 	// newest is the configuration that was written last.
 	newest struct {
 		id    string
-		files map[string]config.Source
+		files map[string][]byte
 		// sums are the checksums of the files.
 		sums map[string]uint32
 	}
-	// buffer is what every file is written through, nil before the first: one for each would be most of the garbage of a change.
-	buffer *bufio.Writer
 }
 
-// open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is known
-// to have run it. One that is not any more what HAProxy has run is none: the symlink goes, so that HAProxy does not start on it.
+// open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is
+// known to have run it. One that is not any more what HAProxy has run is none: the symlink goes, so that HAProxy does
+// not start on it.
 func (s *store) open() (id string, proven bool, err error) {
 	entries, err := os.ReadDir(filepath.Dir(s.current))
 	if err != nil {
@@ -66,7 +63,7 @@ func (s *store) open() (id string, proven bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("failed to read the configuration symlink: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(s.current, config.ConfigFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(s.current, ir.ConfigFile)); err != nil {
 		return "", false, nil //nolint:nilerr // a symlink to nothing is no configuration; the next write replaces it
 	}
 	proven, err = s.isProven(id)
@@ -77,7 +74,8 @@ func (s *store) open() (id string, proven bool, err error) {
 	return id, proven, nil
 }
 
-// isProven says whether HAProxy is known to have run a configuration. An error says that it is not any more what HAProxy has run.
+// isProven says whether HAProxy is known to have run a configuration. An error says that it is not any more what
+// HAProxy has run.
 func (s *store) isProven(id string) (bool, error) {
 	mark, err := os.ReadFile(filepath.Join(s.dir(id), provenName))
 	if err != nil || len(mark) == 0 {
@@ -121,17 +119,17 @@ func checksum(sums map[string]uint32) []byte {
 	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(lines, castagnoli))
 }
 
-// nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it runs
-// it is proof that it does.
+// nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it
+// runs it is proof that it does.
 func (s *store) nextID() string {
 	s.serial++
 	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
 }
 
-// write puts a configuration on disk, for good, without making it the current one; proven says that HAProxy is sure to accept it. What the
-// one before has too is linked: to write it anew takes a disk some milliseconds a file. After an error nothing is left: it may be that
-// the disk is full.
-func (s *store) write(id string, files map[string]config.Source, proven bool) error {
+// write puts a configuration on disk, for good, without making it the current one; proven says that HAProxy is sure to
+// accept it. What the one before has too is linked: to write it anew takes a disk some milliseconds a file. After an
+// error nothing is left: it may be that the disk is full.
+func (s *store) write(id string, files map[string][]byte, proven bool) error {
 	dir := s.dir(id)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
@@ -145,11 +143,11 @@ func (s *store) write(id string, files map[string]config.Source, proven bool) er
 }
 
 // fill writes the files of a configuration and returns their checksums.
-func (s *store) fill(dir string, files map[string]config.Source, proven bool) (map[string]uint32, error) {
+func (s *store) fill(dir string, files map[string][]byte, proven bool) (map[string]uint32, error) {
 	sums := map[string]uint32{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
-		if before, ok := s.newest.files[name]; ok && before.Equal(files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
+		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
 			sums[name] = s.newest.sums[name]
 			continue
 		}
@@ -159,15 +157,15 @@ func (s *store) fill(dir string, files map[string]config.Source, proven bool) (m
 		}
 	}
 	if proven {
-		if _, err := s.writeFile(filepath.Join(dir, provenName), config.SourceOf(checksum(sums))); err != nil {
+		if _, err := s.writeFile(filepath.Join(dir, provenName), checksum(sums)); err != nil {
 			return nil, fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
 	return sums, syncDir(dir)
 }
 
-// point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one, unless
-// it opens one before and one after.
+// point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one,
+// unless it opens one before and one after.
 func (s *store) point(id string) error {
 	next := s.current + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +185,7 @@ func (s *store) prove(id string) error {
 	sums, err := s.sums(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		_, err = s.writeFile(mark+".next", config.SourceOf(checksum(sums)))
+		_, err = s.writeFile(mark+".next", checksum(sums))
 	}
 	if err == nil {
 		err = os.Rename(mark+".next", mark)
@@ -200,7 +198,7 @@ func (s *store) prove(id string) error {
 
 // serve notes that the pod was up to date once, for the next agent.
 func (s *store) serve() error {
-	if _, err := s.writeFile(s.servedFile(), config.Source{}); err != nil {
+	if _, err := s.writeFile(s.servedFile(), nil); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
 	return nil
@@ -214,7 +212,8 @@ func (s *store) served() bool {
 
 func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
 
-// prune removes every configuration but one, and but what the symlink points to: that may be another one after a swap that failed.
+// prune removes every configuration but one, and but what the symlink points to: that may be another one after a swap
+// that failed.
 func (s *store) prune(keep string) error {
 	dir := filepath.Dir(s.current)
 	entries, err := os.ReadDir(dir)
@@ -234,22 +233,18 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns the checksum of the content when that is on the disk, where a crash of the machine leaves it. The mark may get lost.
-func (s *store) writeFile(path string, source config.Source) (uint32, error) {
+// writeFile returns the checksum of the content when that is on the disk, where a crash of the machine leaves it. The
+// mark may get lost.
+func (s *store) writeFile(path string, content []byte) (uint32, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
 		return 0, err
 	}
-	if s.buffer == nil {
-		s.buffer = bufio.NewWriterSize(nil, 1<<16)
-	}
-	sum := crc32.New(castagnoli)
-	s.buffer.Reset(io.MultiWriter(file, sum))
-	err = errors.Join(source.Write(s.buffer), s.buffer.Flush())
+	_, err = file.Write(content)
 	if err == nil && filepath.Base(path) != provenName {
 		err = file.Sync()
 	}
-	return sum.Sum32(), errors.Join(err, file.Close())
+	return crc32.Checksum(content, castagnoli), errors.Join(err, file.Close())
 }
 
 func syncDir(path string) error {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 func mustDo(t *testing.T, err error) {
@@ -24,15 +24,15 @@ func TestStore(t *testing.T) {
 		t.Errorf("an empty directory holds %q, %t, %v", id, proven, err)
 	}
 	first := s.nextID()
-	mustDo(t, s.write(first, sources(config.ConfigFile, "one"), false))
+	mustDo(t, s.write(first, sources(ir.ConfigFile, "one"), false))
 	if _, err := os.Stat(current); err == nil {
 		t.Error("writing alone made it the current one")
 	}
 	mustDo(t, s.point(first))
 	second := s.nextID()
-	mustDo(t, s.write(second, sources(config.ConfigFile, "two"), false))
+	mustDo(t, s.write(second, sources(ir.ConfigFile, "two"), false))
 	mustDo(t, s.point(second))
-	if content, err := os.ReadFile(filepath.Join(current, config.ConfigFile)); err != nil || string(content) != "two" {
+	if content, err := os.ReadFile(filepath.Join(current, ir.ConfigFile)); err != nil || string(content) != "two" {
 		t.Errorf("current is %q, %v", content, err)
 	}
 	mustDo(t, s.point(first))
@@ -59,8 +59,8 @@ func TestStore(t *testing.T) {
 func TestUnchangedFilesAreLinked(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	first, second := s.nextID(), s.nextID()
-	mustDo(t, s.write(first, sources(config.ConfigFile, "a", "other", "b"), true))
-	mustDo(t, s.write(second, sources(config.ConfigFile, "a", "other", "c", "new", "d"), false))
+	mustDo(t, s.write(first, sources(ir.ConfigFile, "a", "other", "b"), true))
+	mustDo(t, s.write(second, sources(ir.ConfigFile, "a", "other", "c", "new", "d"), false))
 	same := func(name string) bool {
 		one, err := os.Stat(filepath.Join(s.dir(first), name))
 		mustDo(t, err)
@@ -68,19 +68,19 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 		mustDo(t, err)
 		return os.SameFile(one, other)
 	}
-	if !same(config.ConfigFile) || same("other") {
+	if !same(ir.ConfigFile) || same("other") {
 		t.Error("the wrong file was linked")
 	}
 	mustDo(t, s.prune(second))
 	third := s.nextID()
-	mustDo(t, s.write(third, sources(config.ConfigFile, "a", "other", "c", "new", "e"), true))
+	mustDo(t, s.write(third, sources(ir.ConfigFile, "a", "other", "c", "new", "e"), true))
 	mustDo(t, s.point(third))
 	files, err := s.sums(third)
 	mustDo(t, err)
 	if len(files) != 3 {
 		t.Errorf("the files are %v", files)
 	}
-	for name, want := range map[string]string{config.ConfigFile: "a", "other": "c", "new": "e"} {
+	for name, want := range map[string]string{ir.ConfigFile: "a", "other": "c", "new": "e"} {
 		if content, err := os.ReadFile(filepath.Join(s.current, name)); err != nil || string(content) != want {
 			t.Errorf("%s is %q, %v; want %q", name, content, err, want)
 		}
@@ -97,8 +97,8 @@ func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 		return &Agent{store: store{current: current, epoch: 1}, state: newState(), probes: newProbes("", true), served: true}
 	}
 	bad := newConfig("a", 1)
-	bad.Static = map[string][]byte{"no/such": nil}
-	fails := func(t *testing.T, a *Agent, config config.Config) {
+	bad.Files = map[string][]byte{"no/such": {}}
+	fails := func(t *testing.T, a *Agent, config ir.Config) {
 		t.Helper()
 		var messages []string
 		for range 3 {
@@ -139,7 +139,7 @@ func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 func TestPruneLeavesWhatIsPointedTo(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	for _, id := range []string{"load-1", "load-2", "load-3"} {
-		mustDo(t, s.write(id, sources(config.ConfigFile, id), false))
+		mustDo(t, s.write(id, sources(ir.ConfigFile, id), false))
 	}
 	mustDo(t, s.point("load-2"))
 	mustDo(t, s.prune("load-1"))
@@ -151,10 +151,10 @@ func TestPruneLeavesWhatIsPointedTo(t *testing.T) {
 }
 
 // sources are files of a NAME and a CONTENT each.
-func sources(namesAndContents ...string) map[string]config.Source {
-	files := map[string]config.Source{}
+func sources(namesAndContents ...string) map[string][]byte {
+	files := map[string][]byte{}
 	for pair := range slices.Chunk(namesAndContents, 2) {
-		files[pair[0]] = config.SourceOf([]byte(pair[1]))
+		files[pair[0]] = []byte(pair[1])
 	}
 	return files
 }

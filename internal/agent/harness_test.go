@@ -24,8 +24,9 @@ import (
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/clienttest"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 )
 
@@ -57,7 +58,7 @@ func newRig(t testing.TB) *rig {
 		Namespace: namespace, Gateway: gatewayN, Pod: podName,
 		Gateways: r.gateways, Core: r.core,
 		Paths:         haproxytest.NewPaths(t),
-		Bind:          config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
+		Bind:          render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
 		HealthAddress: "127.0.0.1:0",
 	}
 	return r
@@ -149,12 +150,12 @@ func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	return spec
 }
 
-// retrying is a spec whose routes, but for the first, have retries of their own. So it takes a reload for each of their Services.
-func (r *rig) retrying(services ...string) appv1.GatewaySpec {
+// reloading is a spec whose routes, but for the first, have conditions on headers of names of their own: each takes a reload.
+func (r *rig) reloading(services ...string) appv1.GatewaySpec {
 	spec := r.spec(services...)
-	attempts := int32(1)
-	for i := range spec.Routes[1:] {
-		spec.Routes[1+i].Rules[0].Retry = &appv1.RouteRetry{Attempts: &attempts}
+	for i, service := range services[1:] {
+		match := &spec.Routes[1+i].Rules[0].Matches[0]
+		match.Headers = []appv1.HeaderMatch{{Name: appv1.HeaderName("X-" + service), Value: "x"}}
 	}
 	return spec
 }
@@ -230,7 +231,7 @@ func (r *rig) moveSlice(service, name string, e *endpoint) {
 
 // onDisk returns nil if the configuration that HAProxy starts on contains the text.
 func (r *rig) onDisk(text string) error {
-	content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, config.ConfigFile))
+	content, err := os.ReadFile(filepath.Join(r.options.Paths.ConfigDir, ir.ConfigFile))
 	if err == nil && !strings.Contains(string(content), text) {
 		err = fmt.Errorf("it does not contain %q", text)
 	}
@@ -377,7 +378,7 @@ func newReady(address string) discoveryv1.Endpoint {
 	return discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
 }
 
-func loadDirs(t *testing.T, paths config.Paths) []string {
+func loadDirs(t *testing.T, paths ir.Paths) []string {
 	t.Helper()
 	entries, err := os.ReadDir(strings.TrimSuffix(paths.ConfigDir, "/current"))
 	if err != nil {

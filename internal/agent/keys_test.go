@@ -56,7 +56,7 @@ func TestARenewalDuringAReload(t *testing.T) {
 		r.put("shop", renewed)
 		for range i {
 			services = append(services, "s"+string(rune('a'+len(services))))
-			spec.Routes = r.retrying(services...).Routes
+			spec.Routes = r.reloading(services...).Routes
 			r.edit(spec)
 		}
 		r.expectReport(r.gateway().Generation, "")
@@ -94,11 +94,11 @@ func TestCertificatesComeAndGo(t *testing.T) {
 	later = r.authority.Issue(t, []string{"later.example.com", "*.example.org"})
 	r.put("later", later)
 	r.expectShown("later.example.com", later)
+	r.expectNoReload(running)
 	// Its listener gets another hostname.
 	spec.Listeners[2].Hostname = "*.example.org"
 	r.expectReport(r.edit(spec), "")
 	r.expectShown("b.example.org", later)
-	r.expectNoReload(running)
 	stop()
 	// What HAProxy starts on is the same.
 	show := "show ssl crt-list " + filepath.Join(r.options.Paths.ConfigDir, fmt.Sprintf("certificates-%d.list", r.httpsPort))

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/golang/glog"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 )
 
@@ -19,15 +19,19 @@ const (
 	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
 	liveTimeout = 10 * time.Second
 	livePoll    = 2 * time.Millisecond
-	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests either.
+	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests
+	// either.
 	stoppingTimeout = 5 * time.Second
 	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
-	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and one more for
-	// each longestSpace of it that is longer.
+	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and
+	// one more for each longestSpace of it that is longer.
 	manyWorkers  = 8
 	longestSpace = 30 * time.Second
 	// maxTidied is how many leftovers are tried at once: HAProxy holds all its threads for each, busy or not.
 	maxTidied = 10
+	// collectInterval is how long what is not used any more stays at least, and about twice that at most: longer than
+	// any request takes to find its route.
+	collectInterval = 5 * time.Second
 	// downGrace is how long HAProxy may take to start, unless it drains, before the status says that it does not run.
 	downGrace = 10 * time.Second
 )
@@ -88,7 +92,8 @@ func (a *Agent) act(ctx context.Context) (changed bool, err error) {
 			return false, err
 		}
 	} else if _, err := a.worker.Process(ctx); errors.Is(err, syscall.ECONNREFUSED) {
-		// The same may have happened while this was prepared. One that hangs is another matter: a reload brings a new one.
+		// The same may have happened while this was prepared. One that hangs is another matter: a reload brings a new
+		// one.
 		return false, a.rollBack(before, beforeKnown)
 	}
 	if err := a.reload(ctx, reason); err != nil {
@@ -124,8 +129,8 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// unloadable notes that a load would be refused, for a reason that may go away any time; more says that there is something
-// else to try.
+// unloadable notes that a load would be refused, for a reason that may go away any time; more says that there is
+// something else to try.
 func (a *Agent) unloadable(err error, want load, more bool) error {
 	loadFailures.Inc()
 	a.state.fail(&want, err.Error(), lastSoonRetry, time.Now())
@@ -156,8 +161,8 @@ func (a *Agent) judge(index int) {
 	a.fulfilled = index == 0 && a.state.up && a.state.unknown == "" && !a.state.disk.partial
 }
 
-// isBare says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it, as when the node was restarted
-// and what was in memory is gone. It is asked about them once it runs.
+// isBare says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it, as when the
+// node was restarted and what was in memory is gone. It is asked about them once it runs.
 func (a *Agent) isBare() bool {
 	return a.awaiting && !a.state.up && a.state.disk.id != "" && !a.state.disk.partial
 }
@@ -165,8 +170,8 @@ func (a *Agent) isBare() bool {
 // write puts what the step is to load on the disk, for HAProxy to start on.
 func (a *Agent) write(want load, next step) error {
 	want.id, want.config = a.store.nextID(), next.after
-	files := want.config.Sources()
-	files[config.LoadFile] = config.SourceOf(config.LoadContent(a.options.Namespace, a.options.Gateway, want.id))
+	files := want.config.AllFiles()
+	files[ir.LoadFile] = ir.LoadContent(a.options.Namespace, a.options.Gateway, want.id)
 	if !a.state.up {
 		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
 	}
@@ -181,17 +186,19 @@ func (a *Agent) write(want load, next step) error {
 	if err := a.store.point(want.id); err != nil {
 		return withoutID(err, want.id)
 	}
-	want.written, want.late = want.config.Servers, time.Time{}
+	want.written, want.late = want.config.Backends, time.Time{}
 	a.state.disk, a.state.known = want, true
 	return nil
 }
 
-// withoutID is an error without the load id. The next try has another one, and what goes wrong each second is to be told once.
+// withoutID is an error without the load id. The next try has another one, and what goes wrong each second is to be
+// told once.
 func withoutID(err error, id string) error {
 	return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
 }
 
-// postpone lets the disk wait for the servers of a load: to write thousands of routes for one endpoint takes longer than all else.
+// postpone lets the disk wait for the servers of a load: to write thousands of routes for one endpoint takes longer
+// than all else.
 func (a *Agent) postpone(want load, next step, now time.Time) {
 	was := &a.state.disk
 	want.id, want.config, want.written, want.late = was.id, next.after, was.written, was.late
@@ -227,6 +234,7 @@ func (a *Agent) reload(ctx context.Context, reason string) error {
 	}
 	a.reloaded = time.Now()
 	a.state.leftovers = nil
+	a.state.running, a.state.unused = a.state.disk.config, plan.Unused{}
 	a.state.loaded(process)
 	part := ""
 	if a.state.disk.partial {
@@ -278,57 +286,43 @@ func (a *Agent) awaitLive(ctx context.Context, id string) (runtime.Process, erro
 	}
 }
 
-// command tells the worker what to change. A request is never sent to a server that is not there yet, nor to one that is
-// not there any more: servers are added before the map, removed after it.
-func (a *Agent) command(ctx context.Context, plan config.Plan) error {
-	for _, change := range plan.Add {
-		if err := a.worker.AddServer(ctx, change); err != nil {
-			return err
-		}
-		delete(a.state.leftovers, leftover{change.Backend, change.Server})
+// command tells the worker what to change.
+func (a *Agent) command(ctx context.Context, change plan.Plan) error {
+	busy, err := a.worker.Execute(ctx, a.options.Paths, change)
+	if err != nil {
+		return err
 	}
-	for _, change := range plan.Lists {
-		if err := a.worker.AddCertificates(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Add); err != nil {
-			return err
-		}
+	for _, server := range change.AddServers {
+		delete(a.state.leftovers, leftover{server.Backend, server.Server})
 	}
-	for _, change := range plan.Maps {
-		if err := a.changeMap(ctx, change); err != nil {
-			return err
-		}
-	}
-	for _, change := range plan.Lists {
-		if err := a.worker.RemoveCertificates(ctx, filepath.Join(a.options.Paths.ConfigDir, change.File), change.Remove); err != nil {
-			return err
-		}
-	}
-	for _, change := range plan.Remove {
-		if err := a.remove(ctx, leftover{change.Backend, change.Server}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *Agent) changeMap(ctx context.Context, change config.MapChange) error {
-	file := filepath.Join(a.options.Paths.ConfigDir, change.File)
-	if len(change.Edits) > 0 {
-		return a.worker.EditMap(ctx, file, change.Edits)
-	}
-	return a.worker.ReplaceMap(ctx, file, change.Entries)
-}
-
-// remove takes a server out of use, for good or until it has no connections.
-func (a *Agent) remove(ctx context.Context, server leftover) error {
-	err := a.worker.RemoveServer(ctx, server.backend, server.server)
-	if errors.Is(err, runtime.ErrServerBusy) {
+	for _, server := range busy {
 		if a.state.leftovers == nil {
 			a.state.leftovers = map[leftover]bool{}
 		}
-		a.state.leftovers[server] = true
-		return nil
+		a.state.leftovers[leftover{server.Backend, server.Server}] = true
 	}
-	return err
+	a.state.running, a.state.unused = change.After, a.state.unused.Without(change.After)
+	return nil
+}
+
+// collect deletes from HAProxy what is not used any more, and was not used already when it was last looked for.
+func (a *Agent) collect(ctx context.Context, now time.Time) {
+	if !a.state.up || a.state.unknown != "" || now.Sub(a.collected) < collectInterval {
+		return
+	}
+	a.collected = now
+	running, used := &a.state.running, &a.state.disk.config
+	if len(running.Backends) == len(used.Backends) && len(running.Contents) == len(used.Contents) && len(running.Lists) == len(used.Lists) {
+		return
+	}
+	unused := a.state.unused.Without(a.state.disk.config)
+	after, err := a.worker.Remove(ctx, a.options.Paths, plan.Collect(unused, a.state.running))
+	a.state.running = after
+	if err != nil {
+		// It does no harm, and is gone with the next reload.
+		glog.V(2).Infof("Left what is not used any more as it is: %v", err)
+	}
+	a.state.unused = plan.FindUnused(a.state.disk.config, a.state.running)
 }
 
 // tidy deletes the servers that were busy and are not any more, once in a while.
@@ -356,15 +350,14 @@ func (a *Agent) tidy(ctx context.Context, now time.Time) {
 }
 
 // summary names what a plan does, as a label of a metric.
-func summary(plan config.Plan) string {
-	endpoints := len(plan.Add)+len(plan.Remove) > 0
+func summary(change plan.Plan) string {
 	switch {
-	case len(plan.Lists) > 0:
+	case len(change.AddCertificates)+len(change.RemoveCertificates) > 0:
 		return "certificates"
-	case endpoints && len(plan.Maps) > 0:
-		return "endpoints and routes"
-	case endpoints:
+	case change.OnlyServers():
 		return "endpoints"
+	case len(change.AddServers)+len(change.RemoveServers) > 0:
+		return "endpoints and routes"
 	default:
 		return "routes"
 	}

@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"syscall"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
-// checkPorts returns an error if HAProxy could not bind a port that one table has and the other, which it runs, has not. It
-// is not left to HAProxy to find out, whose refused reload would cost more and say less.
-func checkPorts(ctx context.Context, bind config.Bind, running, wanted routing.Table) error {
+// checkPorts returns an error if HAProxy could not bind a port that one table has and the other, which it runs, has
+// not. It is not left to HAProxy to find out, whose refused reload would cost more and say less.
+func checkPorts(ctx context.Context, bind render.Bind, running, wanted routing.Table) error {
 	bound := map[int32]bool{}
 	for i := range running.Listeners {
 		bound[running.Listeners[i].Port] = true
@@ -30,7 +30,7 @@ func checkPorts(ctx context.Context, bind config.Bind, running, wanted routing.T
 	return nil
 }
 
-func isTaken(ctx context.Context, bind config.Bind, port int32) bool {
+func isTaken(ctx context.Context, bind render.Bind, port int32) bool {
 	addresses := bind.Addresses
 	if len(addresses) == 0 {
 		addresses = []string{"0.0.0.0", "::"}

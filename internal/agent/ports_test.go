@@ -4,7 +4,7 @@ import (
 	"net"
 	"testing"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -16,7 +16,7 @@ func TestAPortIsTakenOfEitherFamily(t *testing.T) {
 		port := int32(taken.Addr().(*net.TCPAddr).Port)
 		running := routing.Table{Listeners: []routing.Listener{{Port: port + 1}}}
 		wanted := routing.Table{Listeners: []routing.Listener{{Port: port + 1}, {Port: port}}}
-		if err := checkPorts(t.Context(), config.Bind{}, running, wanted); err == nil {
+		if err := checkPorts(t.Context(), render.Bind{}, running, wanted); err == nil {
 			t.Errorf("%s is taken, and that is not seen", taken.Addr())
 		}
 		mustDo(t, taken.Close())

@@ -10,7 +10,6 @@ import (
 
 	"github.com/golang/glog"
 
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/proxyconfig"
 )
@@ -28,8 +27,6 @@ type exhibit struct {
 	mu sync.Mutex
 	// known is what the loop knows; HAProxy adds the rest when it is asked.
 	known proxyconfig.Config
-	// spares are the sections of HAProxy that go by another name.
-	spares []config.MapEntry
 }
 
 // observe notes what the loop knows at the end of a pass.
@@ -38,7 +35,6 @@ func (e *exhibit) observe(s *state, wanted int64, problem string) {
 	defer e.mu.Unlock()
 	e.known.WantedGeneration, e.known.Problem = wanted, problem
 	e.known.Generation, e.known.Configuration = 0, ""
-	e.spares = s.disk.config.Maps[config.SparesFile]
 	if s.up && s.unknown == "" {
 		e.known.Generation, e.known.Configuration = s.live, s.disk.id
 	}
@@ -56,15 +52,15 @@ func (e *exhibit) reload(now time.Time, loaded load, reason string, err error) {
 	e.known.Reloads = append([]proxyconfig.Reload{reload}, e.known.Reloads[:min(len(e.known.Reloads), shownReloads-1)]...)
 }
 
-// ServeHTTP answers with a proxyconfig.Config. From outside of the pod nobody gets one: kubelet forwards ports from within, to
-// who has the permission for that.
+// ServeHTTP answers with a proxyconfig.Config. From outside of the pod nobody gets one: kubelet forwards ports from
+// within, to who has the permission for that.
 func (e *exhibit) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	if peer, err := netip.ParseAddrPort(request.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
 		http.Error(writer, "only for requests from within the pod: see kubectl gateway proxy-config", http.StatusForbidden)
 		return
 	}
 	e.mu.Lock()
-	answer, spares := e.known, e.spares
+	answer := e.known
 	e.mu.Unlock()
 	if answer.Reloads == nil {
 		answer.Reloads = []proxyconfig.Reload{}
@@ -76,9 +72,6 @@ func (e *exhibit) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 		answer.HAProxy = haproxy
 		if haproxy.OldWorkers, err = e.master.ObserveOldWorkers(request.Context(), time.Now()); err != nil {
 			glog.Warning(err)
-		}
-		for i := range haproxy.Servers {
-			haproxy.Servers[i].Backend = config.SectionBehind(spares, haproxy.Servers[i].Backend)
 		}
 		slices.SortFunc(haproxy.Servers, proxyconfig.Server.Compare)
 	} else if answer.Problem == "" {

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 // starting is a rig in which everything runs, and the API server answers reports by react.
@@ -83,7 +83,7 @@ func TestARestartDoesNotMakeReady(t *testing.T) {
 func TestAMarkThatWasOnlyBegun(t *testing.T) {
 	s := store{current: filepath.Join(t.TempDir(), "current"), epoch: 1}
 	id := s.nextID()
-	mustDo(t, s.write(id, sources(config.ConfigFile, "one"), false))
+	mustDo(t, s.write(id, sources(ir.ConfigFile, "one"), false))
 	mustDo(t, s.point(id))
 	mustDo(t, s.prove(id))
 	if got, proven, err := s.open(); got != id || !proven || err != nil {
@@ -116,7 +116,7 @@ func (r *tlsRig) crowd(spec appv1.GatewaySpec) {
 	for range manyWorkers {
 		r.keepOpen()
 		services = append(services, "s"+string(rune('a'+len(services))))
-		spec.Routes = r.retrying(services...).Routes
+		spec.Routes = r.reloading(services...).Routes
 		r.expectReport(r.edit(spec), "")
 	}
 }

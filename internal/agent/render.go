@@ -8,15 +8,17 @@ import (
 	"github.com/golang/glog"
 
 	"gateway/internal/endpoints"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
 
-// gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if there is
-// no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours to bring.
+// gather renders what the caches and the files say into a.want, again if they may have changed. It returns false if
+// there is no Gateway yet. Once there was one, its last state counts, even if it was deleted: the pod's end is not ours
+// to bring.
 func (a *Agent) gather(changed bool, now time.Time) bool {
 	if !a.watch.synced() {
 		return false
@@ -29,7 +31,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if a.compiled.table == nil {
 		return false
 	}
-	same := a.want.generation == a.compiled.generation && a.want.config.Skeleton != ""
+	same := a.want.generation == a.compiled.generation && len(a.want.config.Sections) > 0
 	same = same && a.want.partial == a.awaiting
 	if a.mounts.look() || !same || a.material.isOutdated(now) {
 		a.material = collect(a.compiled.table, a.mounts.files, a.options.Namespace, now)
@@ -41,9 +43,9 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	if same && a.follow(touched) {
 		return true
 	}
-	sameBackends := a.observe(touched)
+	a.observe(touched)
 	newGeneration := a.want.generation != a.compiled.generation
-	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, a.backends, sameBackends)
+	a.want = a.render(a.compiled.generation, *a.compiled.table, a.material, a.backends)
 	a.want.partial = a.awaiting
 	if newGeneration {
 		a.state.forget(&a.want, &a.state.good)
@@ -51,8 +53,8 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 	return true
 }
 
-// await notes whether the certificates are not there yet: HAProxy has to run before it can be asked about them. A pod that became ready
-// without them would take the place of one that has them.
+// await notes whether the certificates are not there yet: HAProxy has to run before it can be asked about them. A pod
+// that became ready without them would take the place of one that has them.
 func (a *Agent) await() {
 	was := a.awaiting
 	if a.awaiting = a.mounts.isAwaited(); a.awaiting && !was {
@@ -60,33 +62,33 @@ func (a *Agent) await() {
 	}
 }
 
-// observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of Services that
-// were touched. It returns true if there are none: then a.want is of the same.
-func (a *Agent) observe(touched map[string]bool) bool {
+// observe makes a.backends what the Service ports of the table are. Only those are looked at that are new to it, or of
+// Services that were touched.
+func (a *Agent) observe(touched map[string]bool) {
 	var unsure []model.Backend
 	wanted := a.compiled.backends
 	for service := range touched {
 		unsure = append(unsure, model.BackendsOf(a.options.Namespace, service, wanted)...)
 	}
-	sameWanted := slices.Equal(wanted, a.observed)
-	if !sameWanted {
+	if !slices.Equal(wanted, a.observed) {
 		for _, backend := range wanted {
 			if _, ok := a.backends[backend]; !ok {
 				unsure = append(unsure, backend)
 			}
 		}
-		maps.DeleteFunc(a.backends, func(backend model.Backend, _ config.BackendState) bool {
+		maps.DeleteFunc(a.backends, func(backend model.Backend, _ render.BackendState) bool {
 			_, ok := slices.BinarySearchFunc(wanted, backend, model.CompareBackends)
 			return !ok
 		})
 		a.observed = wanted
 	}
 	maps.Copy(a.backends, endpoints.States(unsure, a.watch.cluster()))
-	return sameWanted && len(unsure) == 0
 }
 
-// follow takes the endpoints of Services that were touched into a.want. It returns false if something else than endpoints changed.
+// follow takes the endpoints of Services that were touched into a.want. It returns false if something else than
+// endpoints changed.
 func (a *Agent) follow(touched map[string]bool) bool {
+	changed := map[string][]ir.Server{}
 	for service := range touched {
 		for backend, state := range endpoints.States(model.BackendsOf(a.options.Namespace, service, a.compiled.backends), a.watch.cluster()) {
 			before := a.backends[backend]
@@ -97,8 +99,13 @@ func (a *Agent) follow(touched map[string]bool) bool {
 				continue
 			}
 			a.backends[backend] = state
-			a.want.config = a.want.config.WithServers(backend, state.Servers)
+			for _, name := range a.want.config.BackendsOf[backend] {
+				changed[name] = state.Servers
+			}
 		}
+	}
+	if len(changed) > 0 {
+		a.want.config = a.want.config.WithServers(changed)
 	}
 	return true
 }
@@ -122,7 +129,7 @@ func (a *Agent) compile() {
 
 // render makes a load of a table and its certificates.
 func (a *Agent) render(
-	generation int64, table routing.Table, found material, backends map[model.Backend]config.BackendState, sameBackends bool,
+	generation int64, table routing.Table, found material, backends map[model.Backend]render.BackendState,
 ) load {
 	return load{
 		uid:        a.compiled.uid,
@@ -130,11 +137,9 @@ func (a *Agent) render(
 		table:      table,
 		unmounted:  found.unmounted,
 		found:      found,
-		config: a.want.config.Next(config.Input{
-			Generation:   generation,
+		config: render.Render(render.Input{
 			Table:        table,
 			Backends:     backends,
-			SameBackends: sameBackends,
 			Certificates: found.certificates,
 			Authorities:  found.authorities,
 			Paths:        a.options.Paths,
@@ -151,10 +156,10 @@ func (a *Agent) others() []func() load {
 	return []func() load{func() load { return a.again(a.state.good) }}
 }
 
-// again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that takes no
-// reload.
+// again renders a table that was loaded before with the endpoints of today, and with the certificates of then: that
+// takes no reload.
 func (a *Agent) again(good load) load {
-	again := a.render(good.generation, good.table, good.found, endpoints.States(good.table.Backends(), a.watch.cluster()), false)
+	again := a.render(good.generation, good.table, good.found, endpoints.States(good.table.Backends(), a.watch.cluster()))
 	again.uid, again.partial = good.uid, good.partial
 	return again
 }

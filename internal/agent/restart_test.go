@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/proxyconfig"
 )
 
@@ -52,7 +52,7 @@ func TestAnAgentKilledDuringAReloadKeepsCertificates(t *testing.T) {
 func (r *tlsRig) pointToWhatIsNotLoaded() {
 	r.t.Helper()
 	id := r.agent.store.nextID()
-	r.must(r.agent.store.write(id, sources(config.ConfigFile, ""), false))
+	r.must(r.agent.store.write(id, sources(ir.ConfigFile, ""), false))
 	r.must(r.agent.store.point(id))
 }
 

@@ -9,12 +9,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
 )
 
-// Reasons for a reload that are not config.Diff's. They are label values of a metric.
+// Reasons for a reload that are not plan.Diff's. They are label values of a metric.
 const (
 	reasonAgentRestarted = "agent restarted"
 	reasonUnknown        = "HAProxy runs an unknown configuration"
@@ -24,8 +25,8 @@ const (
 
 const (
 	firstRetry = time.Second
-	// What HAProxy refuses, it refuses again unless something around it changes, and each refusal may cost something. What
-	// could not be put to it, or is known to be refused without asking, is tried again soon.
+	// What HAProxy refuses, it refuses again unless something around it changes, and each refusal may cost something.
+	// What could not be put to it, or is known to be refused without asking, is tried again soon.
 	lastRetry     = 5 * time.Minute
 	lastSoonRetry = 2 * time.Second
 )
@@ -38,15 +39,15 @@ type load struct {
 	uid        types.UID
 	generation int64
 	table      routing.Table
-	config     config.Config
+	config     ir.Config
 	// partial says that certificates are left out of it because gateway-keys has not passed on any yet.
 	partial bool
 	// unmounted names something that the Gateway names and that is not mounted in this pod; "" if everything is.
 	unmounted string
 	// found is what the files said of certificates and authorities.
 	found material
-	// written are the servers that are on the disk: those of config, or what they were a moment ago.
-	written config.ServerSets
+	// written are the backends that are on the disk: those of config, or what they were a moment ago.
+	written map[string]*ir.Backend
 	// late is since when they are not those of config; zero while they are.
 	late time.Time
 }
@@ -55,9 +56,14 @@ type load struct {
 func (l *load) key() string {
 	h := sha256.New()
 	// Writing to a hash never fails.
-	_, _ = fmt.Fprintf(h, "%d %s", len(l.config.Skeleton), l.config.Skeleton)
-	for _, name := range slices.Sorted(maps.Keys(l.config.Static)) {
-		_, _ = fmt.Fprintf(h, "%s %d %s", name, len(l.config.Static[name]), l.config.Static[name])
+	for _, section := range l.config.Sections {
+		_, _ = fmt.Fprintf(h, "%q %q\n", section.Header, section.Lines)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.config.Backends)) {
+		_, _ = fmt.Fprintf(h, "%q %q\n", name, l.config.Backends[name].Settings.Options)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.config.Files)) {
+		_, _ = fmt.Fprintf(h, "%q %q\n", name, l.config.Files[name])
 	}
 	return string(h.Sum(nil))
 }
@@ -73,6 +79,10 @@ type failure struct {
 type state struct {
 	// disk is the configuration HAProxy starts on. Its id is "" when there is none.
 	disk load
+	// running is what HAProxy runs: disk.config, and what ran before and is not used any more. unused is what was not
+	// used when that was last looked for.
+	running ir.Config
+	unused  plan.Unused
 	// known says whether disk.config is: that of an earlier agent is not.
 	known bool
 	// proven says whether HAProxy has run disk.config's skeleton.
@@ -102,7 +112,7 @@ type state struct {
 // leftover is a server of a backend section.
 type leftover struct {
 	backend string
-	server  config.Server
+	server  ir.Server
 }
 
 // observe takes in which worker answers. Nil means that none does.
@@ -120,8 +130,9 @@ func (s *state) observe(worker *runtime.Process) {
 		s.unknown, s.live, s.proven = reasonAgentRestarted, 0, true
 	default:
 		if !s.disk.late.IsZero() {
-			s.disk.config.Servers, s.disk.late = s.disk.written, time.Time{}
+			s.disk.config.Backends, s.disk.late = s.disk.written, time.Time{}
 		}
+		s.running, s.unused = s.disk.config, plan.Unused{}
 		s.loaded(*worker)
 	}
 }
@@ -148,10 +159,10 @@ func (s *state) sure() int64 {
 
 // runsAlready notes that there is nothing to do for a load. What is known about it may be new all the same.
 func (s *state) runsAlready(wanted load) {
-	if !s.up || s.unknown != "" || s.disk.generation != wanted.generation {
+	if !s.up || s.unknown != "" {
 		return
 	}
-	s.disk.uid = wanted.uid
+	s.disk.uid, s.disk.generation, s.disk.table = wanted.uid, wanted.generation, wanted.table
 	s.disk.partial, s.disk.unmounted = wanted.partial, wanted.unmounted
 	s.loaded(s.worker)
 }
@@ -160,42 +171,52 @@ func (s *state) runsAlready(wanted load) {
 type step struct {
 	// write says whether after goes to the disk.
 	write bool
-	after config.Config
+	after ir.Config
 	// reload says why HAProxy has to load it from there; "" if it need not.
 	reload string
 	// plan is what the worker is told when there is no reload.
-	plan config.Plan
+	plan plan.Plan
 }
 
-// mayPostpone says whether HAProxy can be told a step before it is on the disk: one that does nothing but add and remove servers. A
-// worker that starts anew within the second of its start is not seen to be another, but by what it has loaded.
+// mayPostpone says whether HAProxy can be told a step before it is on the disk: one that does nothing but add and
+// remove servers. A worker that starts anew within the second of its start is not seen to be another, but by what it
+// has loaded.
 func (s *state) mayPostpone(next *step, now time.Time) bool {
-	return s.up && next.reload == "" && len(next.plan.Maps)+len(next.plan.Lists) == 0 && len(next.plan.Add)+len(next.plan.Remove) > 0 &&
-		now.Unix()-s.worker.Started > 1
+	return s.up && next.reload == "" && next.plan.OnlyServers() && now.Unix()-s.worker.Started > 1
 }
 
 // next says how to get from the present state to a wanted configuration.
 //
-// While HAProxy is down, what is on the disk decides whether it comes back. So only what it is sure to accept is written
-// then: changes that need no reload of what it has run before. Before it has run anything, the newest is the best guess; but servers that
-// come, as they do when everything starts at once, wait until it answers: if the disk changed while it reads, what it runs would not be known.
-func (s *state) next(want config.Config) step {
-	plan := config.Diff(want, s.disk.config)
+// While HAProxy is down, what is on the disk decides whether it comes back. So only what it is sure to accept is
+// written then: changes that need no reload of what it has run before. Before it has run anything, the newest is the
+// best guess; but servers that come, as they do when everything starts at once, wait until it answers: if the disk
+// changed while it reads, what it runs would not be known.
+func (s *state) next(want ir.Config) step {
+	running := s.running
+	if !s.up {
+		running = s.disk.config
+	}
+	change := plan.Diff(want, running)
+	if change.Reload == "" {
+		// HAProxy is sure to start on the sections that it runs.
+		want.Sections, want.Files = running.Sections, running.Files
+	}
 	switch {
 	case s.up && s.unknown != "":
 		return step{write: true, after: want, reload: s.unknown}
 	case s.up:
-		return step{write: !plan.Empty(), after: plan.After, reload: plan.Reload, plan: plan}
+		return step{write: !change.Empty(), after: want, reload: change.Reload, plan: change}
 	case s.disk.id == "" || !s.proven:
-		changed := !s.known || plan.Reload != "" || len(plan.Maps)+len(plan.Lists)+len(plan.Remove) > 0 || want.Skeleton != s.disk.config.Skeleton
+		changed := !s.known || !change.Empty() && (!change.OnlyServers() || len(change.RemoveServers) > 0)
 		return step{write: changed, after: want}
 	default:
-		return step{write: s.known && !plan.Empty() && plan.Reload == "", after: plan.After}
+		return step{write: s.known && !change.Empty() && change.Reload == "", after: want}
 	}
 }
 
-// choose returns the first load that leads somewhere, its index and how to get there: the wanted one or, while it is refused
-// or has to wait, one of the others, which are made when they are needed. The index is -1 if that goes for all of them.
+// choose returns the first load that leads somewhere, its index and how to get there: the wanted one or, while it is
+// refused or has to wait, one of the others, which are made when they are needed. The index is -1 if that goes for all
+// of them.
 func (s *state) choose(want load, others []func() load, now time.Time) (load, int, step) {
 	for i := 0; ; i++ {
 		next := s.next(want.config)

@@ -4,25 +4,21 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 )
 
-// skeleton is one that config.Diff can take apart, with one backend.
-func skeleton(backend string) string {
-	return "global\n    daemon\n\nfrontend 80\n    bind :80\n\nbackend " + backend + "\n    balance random(2)\n"
-}
-
-func newConfig(backend string, ports ...int32) config.Config {
-	c := config.Config{
-		Skeleton: skeleton(backend), Routes: config.NewRouteMap(config.MapEntry{Key: "version", Value: "1"}),
-	}
-	var servers []config.Server
+// newConfig has one backend, with defaults of its own.
+func newConfig(backend string, ports ...int32) ir.Config {
+	var servers []ir.Server
 	for _, port := range ports {
-		servers = append(servers, config.Server{Address: "10.0.0.1", Port: port})
+		servers = append(servers, ir.Server{Address: "10.0.0.1", Port: port})
 	}
-	c.Servers = config.NewServerSets(map[string][]config.Server{backend: servers})
-	return c
+	return ir.Config{
+		Sections: []ir.Section{{Header: "defaults " + backend}, {Header: "frontend 80", Lines: []string{"bind :80"}}},
+		Backends: map[string]*ir.Backend{backend: {Defaults: backend, Servers: servers}},
+	}
 }
 
 // newState is one in which HAProxy runs newConfig("a", 1), written as "load-1", of generation 1.
@@ -44,14 +40,14 @@ func adopted(s *state) {
 func TestNextStep(t *testing.T) {
 	tests := map[string]struct {
 		state  state
-		want   config.Config
+		want   ir.Config
 		write  bool
 		reload string
 		adds   int
 	}{
 		"nothing changed":                                   {newState(), newConfig("a", 1), false, "", 0},
 		"an endpoint came":                                  {newState(), newConfig("a", 1, 2), true, "", 1},
-		"a backend came":                                    {newState(), newConfig("b", 1), true, config.ReloadBackends, 0},
+		"a backend came":                                    {newState(), newConfig("b", 1), true, plan.ReloadDefaults, 0},
 		"the first configuration, no HAProxy":               {state{}, newConfig("a"), true, "", 0},
 		"down, an endpoint came: the next start has it":     {newState(down), newConfig("a", 1, 2), true, "", 1},
 		"down, a backend came: a reload will tell":          {newState(down), newConfig("b", 1), false, "", 0},
@@ -75,9 +71,9 @@ func TestNextStep(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := test.state.next(test.want)
-			if got.write != test.write || got.reload != test.reload || test.state.up && len(got.plan.Add) != test.adds {
+			if got.write != test.write || got.reload != test.reload || test.state.up && len(got.plan.AddServers) != test.adds {
 				t.Errorf("got write=%t reload=%q and %d servers to add, want write=%t reload=%q and %d",
-					got.write, got.reload, len(got.plan.Add), test.write, test.reload, test.adds)
+					got.write, got.reload, len(got.plan.AddServers), test.write, test.reload, test.adds)
 			}
 		})
 	}
@@ -107,13 +103,13 @@ func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
 // TestAWorkerThatStartsBeforeTheDiskHasAllServers is told of them again.
 func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
 	s, newest := newState(), newConfig("a", 1, 2)
-	s.disk.written, s.disk.late = s.disk.config.Servers, time.Now()
-	s.disk.config = newest
+	s.disk.written, s.disk.late = s.disk.config.Backends, time.Now()
+	s.disk.config, s.running = newest, newest
 	if next := s.next(newest); next.write {
 		t.Fatalf("before: %+v", next)
 	}
 	s.observe(&runtime.Process{LoadID: "load-1", PID: 8, Started: 101})
-	if next := s.next(newest); next.reload != "" || len(next.plan.Add) != 1 || !s.disk.late.IsZero() {
+	if next := s.next(newest); next.reload != "" || len(next.plan.AddServers) != 1 || !s.disk.late.IsZero() {
 		t.Errorf("after: %+v", next)
 	}
 }
@@ -122,10 +118,10 @@ func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
 func TestServersMayBePostponed(t *testing.T) {
 	s, late, early := newState(), time.Unix(102, 0), time.Unix(101, 0)
 	maps := newConfig("a", 1, 2)
-	maps.Routes = config.NewRouteMap(config.MapEntry{Key: "version", Value: "2"})
+	maps.Maps = map[string]map[string]string{ir.HostsFile: {"80/": "http"}}
 	for name, test := range map[string]struct {
 		state state
-		want  config.Config
+		want  ir.Config
 		now   time.Time
 		may   bool
 	}{
@@ -161,7 +157,7 @@ func TestWhileARefusedSkeletonWaitsTheLastGoodTableGoesOn(t *testing.T) {
 	}
 	s.fail(&worse, "no", lastRetry, now)
 	got, index, next = s.choose(bad, others, now)
-	if got.generation != 1 || index != 2 || next.reload != "" || len(next.plan.Add) != 1 {
+	if got.generation != 1 || index != 2 || next.reload != "" || len(next.plan.AddServers) != 1 {
 		t.Errorf("while it waits: %d, generation %d, %+v", index, got.generation, next)
 	}
 	if _, index, next = s.choose(bad, others[:1], now); index != -1 || next.write {
@@ -182,7 +178,7 @@ func TestRetriesBackOff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s state
 	want := firstRetry
-	x, y := load{config: config.Config{Skeleton: "x"}}, load{config: config.Config{Skeleton: "y"}}
+	x, y := load{config: newConfig("x")}, load{config: newConfig("y")}
 	for range 10 {
 		s.fail(&x, "no", lastRetry, now)
 		if !s.refused(&x, now.Add(want-1)) || s.refused(&x, now.Add(want)) {
@@ -212,14 +208,16 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s state
 	withList := func(content string) *load {
-		return &load{config: config.Config{Skeleton: "x", Static: map[string][]byte{"certificates-443.list": []byte(content)}}}
+		config := newConfig("x")
+		config.Files = map[string][]byte{"certificates-443.list": []byte(content)}
+		return &load{config: config}
 	}
 	s.fail(withList("one"), "no", lastRetry, now)
 	if !s.refused(withList("one"), now) || s.refused(withList("two"), now) {
 		t.Error("other certificates are another load")
 	}
 	edited := withList("one")
-	edited.generation, edited.config.Routes = 7, config.NewRouteMap(config.MapEntry{Key: "a", Value: "b"})
+	edited.generation, edited.config.Maps = 7, map[string]map[string]string{ir.HostsFile: {"a": "b"}}
 	if !s.refused(edited, now) {
 		t.Error("other routes are not")
 	}

@@ -125,12 +125,14 @@ func (r *tlsRig) expectShown(serverName string, pair certtest.Pair, suites ...ui
 	})
 }
 
-// addMore makes an edit that takes a reload: a route to a Service that no route named before, and that has to be tried again.
+// addMore makes an edit that takes a reload: a route with retries.
 func (r *tlsRig) addMore(spec appv1.GatewaySpec) {
 	r.t.Helper()
 	r.createService("more")
 	r.createSlice("more", "one", newEndpoint(r.t, "more"))
-	spec.Routes = append(spec.Routes, r.retrying("api", "more").Routes[1])
+	route, attempts := r.spec("api", "more").Routes[1], int32(1)
+	route.Rules[0].Retry = &appv1.RouteRetry{Attempts: &attempts}
+	spec.Routes = append(spec.Routes, route)
 	generation := r.edit(spec)
 	r.expectBody("/more", "more")
 	r.expectReport(generation, "")

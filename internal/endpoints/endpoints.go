@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 	"gateway/internal/resources"
 )
@@ -23,16 +24,16 @@ type Namespace struct {
 }
 
 // States says what each of the Service ports is.
-func States(backends []model.Backend, seen Namespace) map[model.Backend]config.BackendState {
-	states := make(map[model.Backend]config.BackendState, len(backends))
+func States(backends []model.Backend, seen Namespace) map[model.Backend]render.BackendState {
+	states := make(map[model.Backend]render.BackendState, len(backends))
 	for _, backend := range backends {
 		service := seen.Service(backend.Service)
 		port := servicePort(service, backend.Port)
 		if port == nil {
-			states[backend] = config.BackendState{}
+			states[backend] = render.BackendState{}
 			continue
 		}
-		state := config.BackendState{Exists: true, Servers: serversOf(service, seen.Slices(backend.Service), port.Name)}
+		state := render.BackendState{Exists: true, Servers: serversOf(service, seen.Slices(backend.Service), port.Name)}
 		if port.AppProtocol != nil {
 			state.AppProtocol = strings.ToLower(*port.AppProtocol)
 		}
@@ -41,8 +42,8 @@ func States(backends []model.Backend, seen Namespace) map[model.Backend]config.B
 	return states
 }
 
-// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing has none. Nor has one of type
-// ExternalName, which would make the proxy reach what its owner may not, or one of proxies, which would be a loop.
+// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing has none. Nor has one of
+// type ExternalName, which would make the proxy reach what its owner may not, or one of proxies, which would be a loop.
 func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName || resources.SelectsProxies(service) {
 		return nil
@@ -56,9 +57,10 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 	return nil
 }
 
-// serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address families has each
-// pod in slices of both: a pod is one server, by its address of the Service's first family, unless nothing takes traffic there.
-func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
+// serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address
+// families has each pod in slices of both: a pod is one server, by its address of the Service's first family, unless
+// nothing takes traffic there.
+func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
 	if families := service.Spec.IPFamilies; len(families) > 1 {
 		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
 		if found := servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName); len(found) > 0 {
@@ -68,10 +70,10 @@ func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSl
 	return servers(endpointSlices, portName)
 }
 
-// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it, sorted and each
-// once: those that are ready or, when none is, those that still serve while they terminate.
-func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []config.Server {
-	var ready, terminating []config.Server
+// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it,
+// sorted and each once: those that are ready or, when none is, those that still serve while they terminate.
+func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
+	var ready, terminating []ir.Server
 	for _, slice := range endpointSlices {
 		port, ok := endpointPort(slice, portName)
 		if !ok {
@@ -83,7 +85,7 @@ func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []con
 			if !ok {
 				continue
 			}
-			server := config.Server{Address: address, Port: port}
+			server := ir.Server{Address: address, Port: port}
 			conditions := endpoint.Conditions
 			switch {
 			case isTrue(conditions.Ready, true):
@@ -130,7 +132,7 @@ func endpointAddress(addressType discoveryv1.AddressType, addresses []string) (s
 	return address.String(), true
 }
 
-func compareServers(a, b config.Server) int {
+func compareServers(a, b ir.Server) int {
 	if c := netip.MustParseAddr(a.Address).Compare(netip.MustParseAddr(b.Address)); c != 0 {
 		return c
 	}

@@ -8,7 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -18,8 +19,8 @@ func newEndpointIn(address string, ready, serving, terminating bool) discoveryv1
 	}}
 }
 
-func onPort(address string, port int32) config.Server {
-	return config.Server{Address: address, Port: port}
+func onPort(address string, port int32) ir.Server {
+	return ir.Server{Address: address, Port: port}
 }
 
 func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
@@ -41,37 +42,37 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct {
 		service *corev1.Service
 		slices  []*discoveryv1.EndpointSlice
-		want    config.BackendState
+		want    render.BackendState
 	}{
-		"a Service that is missing": {nil, nil, config.BackendState{}},
+		"a Service that is missing": {nil, nil, render.BackendState{}},
 		"an ExternalName Service is refused": {
 			newService("api", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newReady("10.0.0.1"))},
-			config.BackendState{},
+			render.BackendState{},
 		},
 		"a Service of proxies is refused": {
 			newService("api", func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app.example.com/gateway": "shop"} }),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newReady("10.0.0.1"))},
-			config.BackendState{},
+			render.BackendState{},
 		},
 		"a Service without the port": {
-			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), nil, config.BackendState{},
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), nil, render.BackendState{},
 		},
 		"a Service whose port is UDP": {
-			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), nil, config.BackendState{},
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), nil, render.BackendState{},
 		},
 		"a Service whose port has no protocol: it is TCP": {
-			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" }), nil, config.BackendState{Exists: true},
+			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "" }), nil, render.BackendState{Exists: true},
 		},
 		"the protocol of the port": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c") }), nil,
-			config.BackendState{Exists: true, AppProtocol: "kubernetes.io/h2c"},
+			render.BackendState{Exists: true, AppProtocol: "kubernetes.io/h2c"},
 		},
 		"the protocol of the port, in upper case": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].AppProtocol = new("HTTPS") }), nil,
-			config.BackendState{Exists: true, AppProtocol: "https"},
+			render.BackendState{Exists: true, AppProtocol: "https"},
 		},
-		"a Service without endpoints": {newService("api"), nil, config.BackendState{Exists: true}},
+		"a Service without endpoints": {newService("api"), nil, render.BackendState{Exists: true}},
 		"endpoints of several slices, each once, in order": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{
@@ -80,7 +81,7 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 				newSlice("api", 8080, newReady("10.0.0.9")),
 				ipv6(newSlice("api", 8080, newReady("FD00:0::1"))),
 			},
-			config.BackendState{Exists: true, Servers: []config.Server{
+			render.BackendState{Exists: true, Servers: []ir.Server{
 				onPort("10.0.0.9", 8080), onPort("10.0.0.9", 8081), onPort("10.0.0.10", 8080), onPort("fd00::1", 8080),
 			}},
 		},
@@ -91,7 +92,7 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 			[]*discoveryv1.EndpointSlice{
 				newSlice("api", 8080, newReady("10.0.0.1")), ipv6(newSlice("api", 8080, newReady("fd00::1"))),
 			},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("fd00::1", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("fd00::1", 8080)}},
 		},
 		"those of its second, where none of the first takes traffic": {
 			newService("api", func(s *corev1.Service) {
@@ -100,36 +101,36 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 			[]*discoveryv1.EndpointSlice{
 				newSlice("api", 8080, newReady("10.0.0.1")), ipv6(newSlice("api", 8080, newEndpointIn("fd00::1", false, false, false))),
 			},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("10.0.0.1", 8080)}},
 		},
 		"the port is found by its name": {
 			newService("api", func(s *corev1.Service) { s.Spec.Ports[0].Name = "" }),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 9000, newReady("10.0.0.1")), unnamed(newSlice("api", 8080, newReady("10.0.0.1")))},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("10.0.0.1", 8080)}},
 		},
 		"endpoints that cannot be sent to": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{
 				fqdn, noPort, udp, newSlice("api", 8080, newReady("fe80::1%eth0"), newReady("api.example.com"), discoveryv1.Endpoint{}),
 			},
-			config.BackendState{Exists: true},
+			render.BackendState{Exists: true},
 		},
 		"an endpoint of unknown readiness counts as ready": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}})},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("10.0.0.1", 8080)}},
 		},
 		"terminating endpoints are left out while others are ready": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080,
 				newEndpointIn("10.0.0.1", false, true, true), newEndpointIn("10.0.0.2", true, true, false))},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.2", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("10.0.0.2", 8080)}},
 		},
 		"terminating endpoints that serve are better than none": {
 			newService("api"),
 			[]*discoveryv1.EndpointSlice{newSlice("api", 8080, newEndpointIn("10.0.0.1", false, true, true),
 				newEndpointIn("10.0.0.2", false, false, true), newEndpointIn("10.0.0.3", false, true, false))},
-			config.BackendState{Exists: true, Servers: []config.Server{onPort("10.0.0.1", 8080)}},
+			render.BackendState{Exists: true, Servers: []ir.Server{onPort("10.0.0.1", 8080)}},
 		},
 	}
 	backend := routing.Backend{Service: "api", Port: 80}

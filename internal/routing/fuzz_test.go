@@ -79,7 +79,7 @@ func FuzzNormalizeHost(f *testing.F) {
 var fromPCRE = strings.NewReplacer(`(?!)`, `[^\x00-\x{10FFFF}]`, `(?<=\x0A)`, `\A`, `(?=\x0A)`, `\z`, `(?>`, `(?:`)
 
 // FuzzTranslateRegex compares a translation with the expression, both read by Go. How PCRE reads it is for the property
-// test of internal/haproxy/config.
+// test of internal/haproxy/render.
 func FuzzTranslateRegex(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/[0-9]+", "/api/12"}, {".*ab.*cd.*", "xabycdz"}, {"(?i)k(1|2){2,3}?", "K121"}, {`\Ba|^b$|\bc`, "b"}, {`[^a-z\n]`, "\xff"},

@@ -29,8 +29,8 @@ func checkNewField(t *testing.T, r *recipe) {
 	for file, want := range map[string]string{
 		"artifacts/crd/app.example.com_gateways.yaml": "keepAliveTimeout must be between 1s and 1h",
 		"docs/api.md": "| `keepAliveTimeout` ",
-		"internal/haproxy/config/testdata/shop.cfg":  "\n    timeout http-keep-alive 30000ms\n",
-		"internal/haproxy/config/testdata/empty.cfg": "\n    timeout http-keep-alive 60000ms\n",
+		"internal/haproxy/render/testdata/shop.cfg":  "\n    timeout http-keep-alive 30000ms\n",
+		"internal/haproxy/render/testdata/empty.cfg": "\n    timeout http-keep-alive 60000ms\n",
 	} {
 		content, err := os.ReadFile(filepath.Join(r.tree, file))
 		if err != nil {

@@ -34,7 +34,7 @@ func TestFaultsOfBackends(t *testing.T) {
 			waitRestart(t, &pod)
 			waitPodReady(t, &pod)
 			waitReplicas(t, s.namespace, "v1", 2)
-			s.waitServers(t, "v1_80", 2)
+			s.waitServers(t, s.namespace+"_v1_80", 2)
 		}
 	})
 	s.run(t, "packets of a backend vanish", nil, func(t *testing.T) {

@@ -99,13 +99,13 @@ func TestAccessLogAndMetrics(t *testing.T) {
 		text := logs(ctx, namespace, pod.Name, "haproxy", 100)
 		for line := range strings.Lines(text) {
 			var entry struct {
-				Route, Path, Host, Generation string
-				Status                        int
+				Route, Path, Host, RequestID string
+				Status                       int
 			}
 			if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Path != path {
 				continue
 			}
-			if entry.Route != "web" || entry.Status != http.StatusOK || entry.Generation != "1" || entry.Host != host {
+			if entry.Route != "web" || entry.Status != http.StatusOK || entry.RequestID == "" || entry.Host != host {
 				t.Fatalf("access log says %s", line)
 			}
 			return nil

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 // startTimeout bounds how long HAProxy may take to open its sockets, on a machine that is busy with other tests.
@@ -24,7 +24,7 @@ const startTimeout = 20 * time.Second
 // Instance is one running HAProxy. Its methods may be called from several goroutines.
 type Instance struct {
 	// Paths are where HAProxy finds its files and sockets: what the files have to be rendered with.
-	Paths config.Paths
+	Paths ir.Paths
 	// MasterSocket and WorkerSocket are the sockets of the master's and of the worker's command line.
 	MasterSocket, WorkerSocket string
 	// PID is the master's process id.
@@ -39,7 +39,7 @@ type Instance struct {
 
 // NewPaths returns the paths of a HAProxy of this test's own, in a new directory that is removed with the test. The
 // directory is not in t.TempDir because a socket's path has at most 97 characters.
-func NewPaths(t testing.TB) config.Paths {
+func NewPaths(t testing.TB) ir.Paths {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "hap")
 	if err != nil {
@@ -50,12 +50,12 @@ func NewPaths(t testing.TB) config.Paths {
 	if err := os.Mkdir(run, 0o700); err != nil {
 		t.Fatalf("failed to make a directory for HAProxy's sockets: %v", err)
 	}
-	return config.Paths{ConfigDir: filepath.Join(dir, "current"), RunDir: run}
+	return ir.Paths{ConfigDir: filepath.Join(dir, "current"), RunDir: run}
 }
 
 // Start writes the files, starts HAProxy on them and returns when both of its sockets answer. HAProxy is stopped with
 // the test. The files have to be rendered with the same paths; nil stands for those that are there already.
-func Start(t testing.TB, paths config.Paths, files map[string][]byte) *Instance {
+func Start(t testing.TB, paths ir.Paths, files map[string][]byte) *Instance {
 	t.Helper()
 	h := &Instance{
 		Paths:        paths,
@@ -91,8 +91,8 @@ func (h *Instance) WriteFiles(files map[string][]byte) {
 	h.loads++
 	name := fmt.Sprintf("load-%06d", h.loads)
 	files = maps.Clone(files)
-	if _, ok := files[config.LoadFile]; !ok {
-		files[config.LoadFile] = config.LoadContent("test", "test", name)
+	if _, ok := files[ir.LoadFile]; !ok {
+		files[ir.LoadFile] = ir.LoadContent("test", "test", name)
 	}
 	writeDir(h.t, filepath.Join(filepath.Dir(h.Paths.ConfigDir), name), files)
 	next := h.Paths.ConfigDir + ".next"
@@ -180,7 +180,7 @@ func (h *Instance) waitFor(socket, command string) {
 
 // Check lets HAProxy check the files, which have to be rendered with the given paths, and returns what it says: an error
 // if HAProxy refuses them or has a warning.
-func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
+func Check(t testing.TB, paths ir.Paths, files map[string][]byte) error {
 	t.Helper()
 	writeDir(t, paths.ConfigDir, files)
 	out, err := exec.Command(binary(t), append(read(paths), "-c")...).CombinedOutput()
@@ -194,9 +194,9 @@ func Check(t testing.TB, paths config.Paths, files map[string][]byte) error {
 }
 
 // read returns the arguments by which HAProxy reads the configuration: as in a pod, but that LoadFile need not be there for a check.
-func read(paths config.Paths) []string {
+func read(paths ir.Paths) []string {
 	var arguments []string
-	for _, name := range []string{config.LoadFile, config.ConfigFile} {
+	for _, name := range []string{ir.LoadFile, ir.ConfigFile} {
 		file := filepath.Join(paths.ConfigDir, name)
 		if _, err := os.Stat(file); err == nil {
 			arguments = append(arguments, "-f", file)

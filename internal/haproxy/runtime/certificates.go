@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 const (
-	// checked is the name by which HAProxy has a certificate while it is asked about it, and that of the server that is given it.
+	// checked is the name by which HAProxy has a certificate while it is asked about it, and that of the server that is
+	// given it.
 	checked = "checked"
 	// notInUse is HAProxy's answer about a certificate that it has not loaded.
 	notInUse = "Can't replace a certificate which is not referenced by the configuration!"
@@ -31,8 +32,8 @@ func (e *RefusedCertificateError) Error() string {
 	return "HAProxy refuses the certificate: " + e.Reason
 }
 
-// CheckCertificate returns nil if HAProxy can use a certificate, a PEM with its key, and a RefusedCertificateError if it says that it cannot.
-// Nobody is shown it: a server of config.CheckSection is given it, and deleted.
+// CheckCertificate returns nil if HAProxy can use a certificate, a PEM with its key, and a RefusedCertificateError if
+// it says that it cannot. Nobody is shown it: a server of ir.CheckBackend is given it, and deleted.
 func (w *Worker) CheckCertificate(ctx context.Context, pem []byte) error {
 	if len(pem) > maxPayload {
 		return &RefusedCertificateError{Reason: fmt.Sprintf("with its key it has %d bytes: HAProxy takes %d", len(pem), maxPayload)}
@@ -64,7 +65,7 @@ func (w *Worker) check(ctx context.Context, pem []byte) error {
 	if err := w.replaceCertificate(ctx, checked, pem); err != nil {
 		return err
 	}
-	reply, err := exchange(ctx, w.socket, "add server "+config.CheckSection+"/"+checked+" 127.0.0.1:1 ssl verify none crt "+checked+"\n")
+	reply, err := exchange(ctx, w.socket, "add server "+ir.CheckBackend+"/"+checked+" 127.0.0.1:1 ssl verify none crt "+checked+"\n")
 	if err != nil {
 		return fmt.Errorf("failed to have a certificate checked: %w", err)
 	}
@@ -76,7 +77,7 @@ func (w *Worker) check(ctx context.Context, pem []byte) error {
 
 // forgetChecked removes what was left by a check, if anything.
 func (w *Worker) forgetChecked(ctx context.Context) error {
-	for _, command := range []string{"del server " + config.CheckSection + "/" + checked, "abort ssl cert " + checked, "del ssl cert " + checked} {
+	for _, command := range []string{"del server " + ir.CheckBackend + "/" + checked, "abort ssl cert " + checked, "del ssl cert " + checked} {
 		if _, err := exchange(ctx, w.socket, command+"\n"); err != nil {
 			return fmt.Errorf("failed to forget a certificate: %w", err)
 		}
@@ -84,8 +85,9 @@ func (w *Worker) forgetChecked(ctx context.Context) error {
 	return nil
 }
 
-// ReplaceCertificate makes HAProxy use another certificate in place of the one of a file, a path, wherever it has that. If it has it nowhere,
-// it can be added to lists from then on. A certificate that it cannot use is a RefusedCertificateError, and changes nothing.
+// ReplaceCertificate makes HAProxy use another certificate in place of the one of a file, a path, wherever it has that.
+// If it has it nowhere, it can be added to lists from then on. A certificate that it cannot use is a
+// RefusedCertificateError, and changes nothing.
 func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte) error {
 	err := w.replaceCertificate(ctx, file, pem)
 	if !errors.Is(err, errNotInUse) {
@@ -98,9 +100,9 @@ func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte
 }
 
 // AddCertificates adds lines to a list of certificates, a path. HAProxy has to have the certificates.
-func (w *Worker) AddCertificates(ctx context.Context, list string, lines []string) error {
+func (w *Worker) AddCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
 	for _, line := range lines {
-		reply, err := exchangePayload(ctx, w.socket, "add ssl crt-list "+list+" <<\n"+line+"\n\n")
+		reply, err := exchange(ctx, w.socket, "add ssl crt-list "+list+" <<\n"+line.String()+"\n\n")
 		if err == nil && !strings.HasSuffix(reply, done) {
 			err = errors.New(strings.ReplaceAll(reply, "\n", "; "))
 		}
@@ -112,9 +114,9 @@ func (w *Worker) AddCertificates(ctx context.Context, list string, lines []strin
 }
 
 // RemoveCertificates removes lines from a list of certificates, a path.
-func (w *Worker) RemoveCertificates(ctx context.Context, list string, lines []string) error {
+func (w *Worker) RemoveCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
 	for _, line := range lines {
-		if err := w.removeCertificate(ctx, list, line); err != nil {
+		if err := w.removeCertificate(ctx, list, line.String()); err != nil {
 			return fmt.Errorf("failed to remove a certificate from a list: %w", err)
 		}
 	}
@@ -148,6 +150,16 @@ func entryOf(reply, line string) (string, error) {
 	return "", fmt.Errorf("it is not there: %s", file)
 }
 
+// padded returns a command with a PEM, and with a comment before the PEM where HAProxy 3.4.7 would wait for more for
+// ever: if the payload is longer than its buffer, and the whole ends just before a multiple of it.
+func padded(command, pem string) string {
+	const buffer, margin = 16 << 10, 1 << 10
+	if size := len(command) + len(pem); size > maxCommand && (size+margin)%buffer < 2*margin {
+		return command + strings.Repeat("#", 2*margin) + "\n" + pem
+	}
+	return command + pem
+}
+
 func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte) error {
 	if !isWord(file) {
 		return fmt.Errorf("%q cannot be the file of a certificate", file)
@@ -159,7 +171,7 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 			lines = append(lines, line...)
 		}
 	}
-	reply, err := exchangePayload(ctx, w.socket, "set ssl cert "+file+" <<\n"+string(lines)+"\n")
+	reply, err := exchange(ctx, w.socket, padded("set ssl cert "+file+" <<\n", string(lines))+"\n")
 	if err != nil {
 		return fmt.Errorf("failed to hand a certificate over: %w", err)
 	}
@@ -169,7 +181,7 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 	case !strings.HasPrefix(reply, "Transaction "):
 		return refusal(reply, file)
 	}
-	if reply, err = exchangePayload(ctx, w.socket, "commit ssl cert "+file+"\n"); err != nil {
+	if reply, err = exchange(ctx, w.socket, "commit ssl cert "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to have a certificate used: %w", err)
 	}
 	if strings.HasSuffix(reply, done) {

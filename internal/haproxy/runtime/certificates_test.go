@@ -12,6 +12,7 @@ import (
 
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
 )
 
 // certificateRig is a HAProxy with a certificate of a file, which is that of every name, and what it takes to check others.
@@ -63,20 +64,23 @@ func TestReplaceCertificate(t *testing.T) {
 	r.expectShown(second)
 	must(t, r.worker.ReplaceCertificate(t.Context(), "/nowhere/tls.pem", pem(first)))
 	r.expectShown(second)
-	list, line := r.list, "/nowhere/tls.pem [ssl-min-ver TLSv1.2] shop.example.com !not.example.com"
-	other := r.file + " [ssl-min-ver TLSv1.2] other.example.com"
+	of := func(file string, filters ...string) ir.CertificateLine {
+		return ir.CertificateLine{File: file, Options: "ssl-min-ver TLSv1.2", Filters: filters}
+	}
+	list, line := r.list, of("/nowhere/tls.pem", "shop.example.com", "!not.example.com")
+	own, other := of(r.file, "shop.example.com"), of(r.file, "other.example.com")
 	for range 3 {
-		must(t, r.worker.AddCertificates(t.Context(), list, []string{line, other}))
-		must(t, r.worker.RemoveCertificates(t.Context(), list, []string{r.line}))
+		must(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
+		must(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{own}))
 		r.expectShown(first)
-		must(t, r.worker.AddCertificates(t.Context(), list, []string{r.line}))
-		must(t, r.worker.RemoveCertificates(t.Context(), list, []string{line, other}))
+		must(t, r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{own}))
+		must(t, r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{line, other}))
 		r.expectShown(second)
 	}
-	if err := r.worker.RemoveCertificates(t.Context(), list, []string{line}); err == nil {
+	if err := r.worker.RemoveCertificates(t.Context(), list, []ir.CertificateLine{line}); err == nil {
 		t.Error("what is not there is removed")
 	}
-	if err := r.worker.AddCertificates(t.Context(), list, []string{"/unknown/tls.pem [ssl-min-ver TLSv1.2] x"}); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if err := r.worker.AddCertificates(t.Context(), list, []ir.CertificateLine{of("/unknown/tls.pem", "x")}); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("what HAProxy does not have: %v", err)
 	}
 	if after, err := r.worker.Process(t.Context()); after != before {
@@ -131,4 +135,21 @@ func TestCheckCertificate(t *testing.T) {
 	if left := r.Worker("show servers state certificates"); strings.Contains(left, checked) {
 		t.Errorf("HAProxy still has\n%s", left)
 	}
+}
+
+// A certificate is taken whatever its length, also where it ends at the end of one of HAProxy's buffers.
+func TestCertificatesOfAnyLength(t *testing.T) {
+	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
+	pair := authority.Issue(t, names)
+	r := newCertificateRig(t, pair, authority)
+	for _, length := range []int{16 << 10, 32 << 10} {
+		for less := -8; less <= 120; less += 8 {
+			size := length - less - len(pem(pair)) - len("set ssl cert  <<\n") - len(r.file)
+			filler := strings.Repeat("#", size-1) + "\n"
+			if err := r.worker.ReplaceCertificate(t.Context(), r.file, append([]byte(filler), pem(pair)...)); err != nil {
+				t.Errorf("%d less than %d: %v", less, length, err)
+			}
+		}
+	}
+	r.expectShown(pair)
 }

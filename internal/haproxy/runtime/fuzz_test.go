@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 // FuzzReplies: HAProxy's answers may be anything. What is made of one is either an error or what the answer has.
@@ -42,19 +42,19 @@ func FuzzPayloads(f *testing.F) {
 		if limit < 1 || limit > maxCommand {
 			return
 		}
-		entries := []config.MapEntry{{Key: key, Value: value}, {Key: "k", Value: "v"}, {Key: key, Value: value}}
+		entries := []ir.MapEntry{{Key: key, Value: value}, {Key: "k", Value: "v"}, {Key: key, Value: value}}
 		sent, err := payloads(entries, limit)
 		if err != nil {
 			return
 		}
-		var got []config.MapEntry
+		var got []ir.MapEntry
 		for _, payload := range sent {
 			if len(payload) > limit || !strings.HasSuffix(payload, "\n") {
 				t.Errorf("a payload is %q, with the limit %d", payload, limit)
 			}
 			for line := range strings.Lines(payload) {
 				key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-				got = append(got, config.MapEntry{Key: key, Value: value})
+				got = append(got, ir.MapEntry{Key: key, Value: value})
 				if line == "\n" || strings.ContainsAny(line, "\r\x00") {
 					t.Errorf("%q %q has the line %q", key, value, line)
 				}

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 )
 
 // proxy is a real HAProxy with one backend, "b", which starts empty, and a map.
@@ -43,9 +44,9 @@ frontend f
     default_backend b
 backend b
     balance random(2)
-%[4]s`, p.Paths.RunDir, p.port, p.Paths.MapPath(), extra)
+%[4]s`, p.Paths.RunDir, p.port, p.Paths.Map("routes.map"), extra)
 	return map[string][]byte{
-		config.LoadFile: config.LoadContent("shop", "web", loadID), config.ConfigFile: []byte(cfg), config.MapFile: []byte("/map/a first\n"),
+		ir.LoadFile: ir.LoadContent("shop", "web", loadID), ir.ConfigFile: []byte(cfg), "routes.map": []byte("/map/a first\n"),
 	}
 }
 
@@ -90,32 +91,32 @@ func must(t *testing.T, err error) {
 }
 
 // newEndpoint is a server whose handler is called for every request.
-func newEndpoint(t *testing.T, handle http.HandlerFunc) config.Server {
+func newEndpoint(t *testing.T, handle http.HandlerFunc) ir.Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := &http.Server{Handler: handle}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return config.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)}
+	return ir.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)}
 }
 
 func TestServersComeAndGo(t *testing.T) {
 	p := startProxy(t)
 	endpoint := newEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	p.expectStatus(t, http.StatusServiceUnavailable)
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
 	p.expectStatus(t, http.StatusServiceUnavailable)
 	must(t, p.worker.RemoveServer(t.Context(), "b", endpoint))
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: config.Server{Address: "fd00::1", Port: 80}}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: ir.Server{Address: "fd00::1", Port: 80}}))
 	if state := p.Worker("show servers state b"); !strings.Contains(state, " fd00::1_80 fd00::1 ") {
 		t.Errorf("the IPv6 server is not there: %s", state)
 	}
-	if err := p.worker.AddServer(t.Context(), config.ServerChange{Backend: "none", Server: endpoint}); err == nil {
+	if err := p.worker.AddServer(t.Context(), plan.Server{Backend: "none", Server: endpoint}); err == nil {
 		t.Error("a backend that does not exist got a server")
 	}
 }
@@ -129,7 +130,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 			<-release
 		}
 	})
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	slow := make(chan int, 1)
 	go func() {
 		status, _ := p.get(t, "/slow")
@@ -145,7 +146,7 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 		}
 		p.expectStatus(t, http.StatusServiceUnavailable)
 	}
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 	if err := p.worker.RemoveServer(t.Context(), "b", endpoint); !errors.Is(err, ErrServerBusy) {
 		t.Errorf("removing it again: %v, want ErrServerBusy", err)
@@ -154,20 +155,20 @@ func TestABusyServerStaysUntilItIsIdleAndComesBack(t *testing.T) {
 	if status := <-slow; status != http.StatusOK {
 		t.Errorf("the request on the removed server got status %d", status)
 	}
-	must(t, p.worker.AddServer(t.Context(), config.ServerChange{Backend: "b", Server: endpoint}))
+	must(t, p.worker.AddServer(t.Context(), plan.Server{Backend: "b", Server: endpoint}))
 	p.expectStatus(t, http.StatusOK)
 }
 
 func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
 	p := startProxy(t)
-	var entries []config.MapEntry
+	var entries []ir.MapEntry
 	for i := range 10000 {
-		entries = append(entries, config.MapEntry{
+		entries = append(entries, ir.MapEntry{
 			Key:   fmt.Sprintf("/map/host-%05d.example.com/some/path", i),
 			Value: fmt.Sprintf(`route;%d|with "quotes", \ and #`, i),
 		})
 	}
-	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.MapPath(), entries))
+	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), entries))
 	for _, i := range []int{0, 4999, 9999} {
 		if _, body := p.get(t, entries[i].Key); body != entries[i].Value {
 			t.Errorf("%s is %q, want %q", entries[i].Key, body, entries[i].Value)
@@ -176,8 +177,8 @@ func TestAMapOfManyEntriesIsReplaced(t *testing.T) {
 	if _, body := p.get(t, "/map/a"); body != "none" {
 		t.Errorf("an entry of the old map is still there: %q", body)
 	}
-	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.MapPath(), nil))
-	if got := strings.TrimSpace(p.Worker("show map " + p.Paths.MapPath())); got != "" {
+	must(t, p.worker.ReplaceMap(t.Context(), p.Paths.Map("routes.map"), nil))
+	if got := strings.TrimSpace(p.Worker("show map " + p.Paths.Map("routes.map"))); got != "" {
 		t.Errorf("the map is not empty: %s", got)
 	}
 }
@@ -193,14 +194,14 @@ func TestEntriesOfAMapAreEdited(t *testing.T) {
 		{"/map/c;d||odd", "/map/c;d", "odd"},
 	} {
 		fields := strings.Split(step.edit, "|")
-		must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), []config.MapEdit{{Key: fields[0], Old: fields[1], New: fields[2]}}))
+		must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), []plan.Edit{{Key: fields[0], Old: fields[1], New: fields[2]}}))
 		if _, body := p.get(t, step.path); body != step.want {
 			t.Errorf("after %q, %s is %q, want %q", step.edit, step.path, body, step.want)
 		}
 	}
-	for _, bad := range []config.MapEdit{{Key: "/map/none", Old: "a"}, {Key: "/map/none", Old: "a", New: "b"}, {Key: "/map/c;d", Old: "odd", New: "b"},
+	for _, bad := range []plan.Edit{{Key: "/map/none", Old: "a"}, {Key: "/map/none", Old: "a", New: "b"}, {Key: "/map/c;d", Old: "odd", New: "b"},
 		{Key: "/map/a", Old: "second", New: "a; shutdown"}, {Key: "/map/e", New: "a\n\nshutdown"}} {
-		if err := p.worker.EditMap(t.Context(), p.Paths.MapPath(), []config.MapEdit{bad}); err == nil {
+		if err := p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), []plan.Edit{bad}); err == nil {
 			t.Errorf("%+v was carried out", bad)
 		}
 	}
@@ -212,11 +213,11 @@ func TestEntriesOfAMapAreEdited(t *testing.T) {
 func TestManyEntriesOfAMapAreEdited(t *testing.T) {
 	p := startProxy(t)
 	edit := func(before, after string) {
-		var edits []config.MapEdit
+		var edits []plan.Edit
 		for i := range 1000 {
-			edits = append(edits, config.MapEdit{Key: fmt.Sprint("/map/many/", i), Old: before, New: after})
+			edits = append(edits, plan.Edit{Key: fmt.Sprint("/map/many/", i), Old: before, New: after})
 		}
-		must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), edits))
+		must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), edits))
 		for _, i := range []int{0, 500, 999} {
 			if _, body := p.get(t, edits[i].Key); body != cmp.Or(after, "none") {
 				t.Errorf("%s is %q, want %q", edits[i].Key, body, after)
@@ -226,8 +227,8 @@ func TestManyEntriesOfAMapAreEdited(t *testing.T) {
 	edit("", "first")
 	edit("first", "second")
 	edit("second", "")
-	mixed := []config.MapEdit{{Key: "/map/x", New: "1"}, {Key: "/map/x", Old: "1", New: "2"}, {Key: "/map/x", Old: "2"}, {Key: "/map/x", New: "3"}}
-	must(t, p.worker.EditMap(t.Context(), p.Paths.MapPath(), mixed))
+	mixed := []plan.Edit{{Key: "/map/x", New: "1"}, {Key: "/map/x", Old: "1", New: "2"}, {Key: "/map/x", Old: "2"}, {Key: "/map/x", New: "3"}}
+	must(t, p.worker.EditMap(t.Context(), p.Paths.Map("routes.map"), mixed))
 	if _, body := p.get(t, "/map/x"); body != "3" {
 		t.Errorf("after edits of several kinds, the map has %q", body)
 	}

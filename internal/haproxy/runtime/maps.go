@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"strings"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 )
 
-// ReplaceMap gives the map that HAProxy knows by the file's path these entries in place of those it has. No request sees
-// a mixture. The file itself is not touched. On an error the map is as it was.
+// ReplaceMap gives the map that HAProxy knows by the file's path these entries in place of those it has. No request
+// sees a mixture. The file itself is not touched. On an error the map is as it was.
 //
 // HAProxy's management guide: "prepare map" allocates "a new version number in map <map>", entries "may be added with a
 // specific version number [and] will not match until a commit map operation", which makes "all changes made to version
 // <ver> of map <map>" at once and deletes "all past versions".
-func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.MapEntry) error {
+func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []ir.MapEntry) error {
 	if !isWord(file) {
 		return fmt.Errorf("failed to replace map: %q is not a path HAProxy can be told", file)
 	}
@@ -23,7 +24,7 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.M
 	if err != nil {
 		return fmt.Errorf("failed to prepare map %s: %w", file, err)
 	}
-	payloads, err := payloads(entries, maxCommand-len(addMap(version, file, "")))
+	payloads, err := payloads(entries, maxCommand-len(addMap("99999999", file, "")))
 	if err != nil {
 		return fmt.Errorf("failed to replace map %s: %w", file, err)
 	}
@@ -38,25 +39,37 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []config.M
 	return nil
 }
 
+// AddEntries adds entries to the map, with few commands. What is added comes as a payload, in which nothing is special.
+func (w *Worker) AddEntries(ctx context.Context, file string, entries []ir.MapEntry) error {
+	payloads, err := payloads(entries, maxCommand-len(addMap("99999999", file, "")))
+	for i := 0; i < len(payloads) && err == nil; i++ {
+		err = w.expectSilence(ctx, "add map "+file+" <<\n"+payloads[i]+"\n")
+	}
+	if err != nil {
+		return fmt.Errorf("failed to add to map %s: %w", file, err)
+	}
+	return nil
+}
+
 // EditMap changes entries of the map one after the other, with few commands. On an error, some may have been changed.
 //
-// The guide: "set map" modifies "the value corresponding to each key <key>", and "del map" deletes "all the map entries corresponding to
-// the key <key>".
-func (w *Worker) EditMap(ctx context.Context, file string, edits []config.MapEdit) error {
-	if !isWord(file) {
-		return fmt.Errorf("failed to edit map: %q is not a path HAProxy can be told", file)
-	}
+// The guide: "set map" modifies "the value corresponding to each key <key>", and "del map" deletes "all the map entries
+// corresponding to the key <key>".
+func (w *Worker) EditMap(ctx context.Context, file string, edits []plan.Edit) error {
 	for len(edits) > 0 {
-		n, isNew, commandsFor := 1, edits[0].Old == "", changeEntries
-		if isNew {
-			commandsFor = addEntries
-		}
+		n, isNew := 1, edits[0].Old == ""
 		for n < len(edits) && (edits[n].Old == "") == isNew {
 			n++
 		}
-		commands, err := commandsFor(file, edits[:n])
-		for i := 0; i < len(commands) && err == nil; i++ {
-			err = w.expectSilence(ctx, commands[i])
+		var err error
+		if isNew {
+			entries := make([]ir.MapEntry, n)
+			for i, edit := range edits[:n] {
+				entries[i] = ir.MapEntry{Key: edit.Key, Value: edit.New}
+			}
+			err = w.AddEntries(ctx, file, entries)
+		} else {
+			err = w.changeEntries(ctx, file, edits[:n])
 		}
 		if err != nil {
 			return fmt.Errorf("failed to edit map %s from %q on: %w", file, edits[0].Key, err)
@@ -66,21 +79,26 @@ func (w *Worker) EditMap(ctx context.Context, file string, edits []config.MapEdi
 	return nil
 }
 
-// addEntries returns the commands that add entries. What is added comes as a payload, of which nothing is special.
-func addEntries(file string, edits []config.MapEdit) ([]string, error) {
-	entries := make([]config.MapEntry, len(edits))
-	for i, edit := range edits {
-		entries[i] = config.MapEntry{Key: edit.Key, Value: edit.New}
+// DeleteKeys deletes the entries of these keys from the map.
+func (w *Worker) DeleteKeys(ctx context.Context, file string, keys []string) error {
+	edits := make([]plan.Edit, len(keys))
+	for i, key := range keys {
+		edits[i] = plan.Edit{Key: key}
 	}
-	commands, err := payloads(entries, maxCommand-len(addMap("", file, "")))
-	for i, payload := range commands {
-		commands[i] = "add map " + file + " <<\n" + payload + "\n"
-	}
-	return commands, err
+	return w.changeEntries(ctx, file, edits)
 }
 
-// changeEntries returns the commands that change and delete entries, many in a line.
-func changeEntries(file string, edits []config.MapEdit) ([]string, error) {
+// changeEntries changes and deletes entries, many with one command line.
+func (w *Worker) changeEntries(ctx context.Context, file string, edits []plan.Edit) error {
+	lines, err := changeCommands(file, edits)
+	for i := 0; i < len(lines) && err == nil; i++ {
+		err = w.expectSilence(ctx, lines[i])
+	}
+	return err
+}
+
+// changeCommands returns the command lines that change and delete entries.
+func changeCommands(file string, edits []plan.Edit) ([]string, error) {
 	var lines []string
 	for _, edit := range edits {
 		command := "del map " + file + " " + edit.Key
@@ -115,15 +133,15 @@ func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
 	return version, nil
 }
 
-// addMap is the command that adds entries. The guide: "the first line needs to end with the "<<\n" pattern. The next lines
-// will be treated as the payload [...]. To validate a command with a payload, it needs to end with an empty line." Nothing
-// is escaped in a payload: an empty line in the middle of it would make commands of the rest.
+// addMap is the command that adds entries. The guide: "the first line needs to end with the "<<\n" pattern. The next
+// lines will be treated as the payload [...]. To validate a command with a payload, it needs to end with an empty
+// line." Nothing is escaped in a payload: an empty line in the middle of it would make commands of the rest.
 func addMap(version, file, payload string) string {
 	return "add map @" + version + " " + file + " <<\n" + payload + "\n"
 }
 
 // payloads splits the entries into payloads of at most limit bytes, one "key value" a line.
-func payloads(entries []config.MapEntry, limit int) ([]string, error) {
+func payloads(entries []ir.MapEntry, limit int) ([]string, error) {
 	var all []string
 	var payload strings.Builder
 	for _, entry := range entries {

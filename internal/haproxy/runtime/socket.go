@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// exchangeTimeout bounds one command and its answer. HAProxy answers in under a millisecond; the largest map swap seen
-	// took 28 ms.
+	// exchangeTimeout bounds one command and its answer. HAProxy answers in under a millisecond; the largest map swap
+	// seen took 28 ms.
 	exchangeTimeout = 5 * time.Second
 	// maxReply bounds what is read of an answer, so that a confused peer cannot fill the memory.
 	maxReply = 1 << 20
-	// maxCommand is how long a command may be, payload included. HAProxy has to hold it in one buffer (tune.bufsize, 16384
-	// by default) and does not say so when it cannot.
+	// maxCommand is how long a command may be, without its payload. HAProxy has to hold it in one buffer (tune.bufsize,
+	// 16384 by default) and does not say so when it cannot.
 	maxCommand = 15 << 10
 	// maxPayload is the same for a payload, which HAProxy keeps elsewhere (tune.cli.max-payload-size).
 	maxPayload = 127 << 10
@@ -28,19 +28,16 @@ var errNoAnswer = errors.New("closed the connection without an answer")
 
 // exchange sends one command and returns the whole answer, without the line breaks around it, within exchangeTimeout.
 //
-// HAProxy's management guide, section 9.3: "The non-interactive mode is the default when socat connects to the socket. In
-// this mode, a single line may be sent. It is processed as a whole, responses are sent back, and the connection closes
-// after the end of the response." A command that has nothing to say answers with an empty line, so no byte at all means
-// that it was not carried out. The master keeps the connection open for more commands until our side of it is closed.
+// HAProxy's management guide, section 9.3: "The non-interactive mode is the default when socat connects to the socket.
+// In this mode, a single line may be sent. It is processed as a whole, responses are sent back, and the connection
+// closes after the end of the response." A command that has nothing to say answers with an empty line, so no byte at
+// all means that it was not carried out. The master keeps the connection open for more commands until our side of it is
+// closed.
 func exchange(ctx context.Context, socket, command string) (string, error) {
-	if len(command) > maxCommand {
-		return "", fmt.Errorf("command of %d bytes is longer than HAProxy's buffer", len(command))
+	line, payload, _ := strings.Cut(command, "\n")
+	if len(line) >= maxCommand || len(payload) > maxPayload+len("\n\n") {
+		return "", fmt.Errorf("command of %d bytes with a payload of %d is longer than HAProxy's buffers", len(line), len(payload))
 	}
-	return exchangePayload(ctx, socket, command)
-}
-
-// exchangePayload is exchange for a command whose payload may be longer.
-func exchangePayload(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	reply, err := roundTrip(ctx, socket, command)
@@ -63,8 +60,8 @@ func roundTrip(ctx context.Context, socket, command string) (string, error) {
 	return string(reply), err
 }
 
-// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side closes too. The
-// context bounds it.
+// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side
+// closes too. The context bounds it.
 func converse(ctx context.Context, socket, command string, read func(answer io.Reader) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
@@ -77,8 +74,11 @@ func converse(ctx context.Context, socket, command string, read func(answer io.R
 	if _, err := io.WriteString(conn, command); err != nil {
 		return withCause(ctx, err)
 	}
-	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
-		return withCause(ctx, err)
+	// HAProxy gives up a payload that is longer than its buffer when it sees the end of what we send.
+	if !strings.Contains(command, " <<\n") {
+		if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+			return withCause(ctx, err)
+		}
 	}
 	if err := read(conn); err != nil {
 		return withCause(ctx, err)

@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 )
 
 // newSocket listens on a Unix socket of the test's own and hands every connection to serve, which need not close it.
@@ -64,7 +65,7 @@ func answering(t *testing.T, answers map[string]string) string {
 	})
 }
 
-var server = config.Server{Address: "10.0.0.1", Port: 8080}
+var server = ir.Server{Address: "10.0.0.1", Port: 8080}
 
 func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct {
@@ -75,28 +76,28 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		"adding to a backend that does not exist": {
 			map[string]string{"add server": "No such backend.\n"},
 			func(ctx context.Context, w *Worker) error {
-				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+				return w.AddServer(ctx, plan.Server{Backend: "b", Server: server})
 			},
 			"failed to add server b/10.0.0.1_8080: No such backend.",
 		},
 		"adding one whose number another has": {
 			map[string]string{"add server": "'id' : custom id 7 already used at runtime:0 ('server 10.0.0.2_8080')\n", "set server": "\n"},
 			func(ctx context.Context, w *Worker) error {
-				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+				return w.AddServer(ctx, plan.Server{Backend: "b", Server: server})
 			},
 			"failed to add server b/10.0.0.1_8080: 'id' : custom id 7 already used",
 		},
 		"adding without an answer": {
 			map[string]string{},
 			func(ctx context.Context, w *Worker) error {
-				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+				return w.AddServer(ctx, plan.Server{Backend: "b", Server: server})
 			},
 			"without an answer",
 		},
 		"enabling fails": {
 			map[string]string{"add server": "New server registered.\n\n", "set server": "Require 'backend/server'.\n"},
 			func(ctx context.Context, w *Worker) error {
-				return w.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+				return w.AddServer(ctx, plan.Server{Backend: "b", Server: server})
 			},
 			"failed to enable server b/10.0.0.1_8080: Require",
 		},
@@ -113,7 +114,7 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		"a backend name that would be two words": {
 			map[string]string{},
 			func(ctx context.Context, w *Worker) error {
-				return w.AddServer(ctx, config.ServerChange{Backend: "b c", Server: server})
+				return w.AddServer(ctx, plan.Server{Backend: "b c", Server: server})
 			},
 			"cannot be the name of a server",
 		},
@@ -125,7 +126,7 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		"a map that does not take an entry": {
 			map[string]string{"prepare map": "New version created: 3\n\n", "add map": "Out of memory error.\n\n", "commit map": "\n"},
 			func(ctx context.Context, w *Worker) error {
-				return w.ReplaceMap(ctx, "/m", []config.MapEntry{{Key: "k", Value: "v"}})
+				return w.ReplaceMap(ctx, "/m", []ir.MapEntry{{Key: "k", Value: "v"}})
 			},
 			"failed to add to map /m: Out of memory error.",
 		},
@@ -133,7 +134,7 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 			map[string]string{"set map /m a": "entry not found.\n\n", "set map /m b": "\n"},
 			func(ctx context.Context, w *Worker) error {
 				long := strings.Repeat("v", maxCommand/2)
-				return w.EditMap(ctx, "/m", []config.MapEdit{{Key: "a", Old: "v", New: long}, {Key: "b", Old: "v", New: long}})
+				return w.EditMap(ctx, "/m", []plan.Edit{{Key: "a", Old: "v", New: long}, {Key: "b", Old: "v", New: long}})
 			},
 			`failed to edit map /m from "a" on: entry not found.`,
 		},
@@ -145,7 +146,7 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 		"an entry that would be two lines": {
 			map[string]string{"prepare map": "New version created: 3\n\n"},
 			func(ctx context.Context, w *Worker) error {
-				return w.ReplaceMap(ctx, "/m", []config.MapEntry{{Key: "k", Value: "v\n\nshow env"}})
+				return w.ReplaceMap(ctx, "/m", []ir.MapEntry{{Key: "k", Value: "v\n\nshow env"}})
 			},
 			"a map cannot hold the entry",
 		},
@@ -167,19 +168,19 @@ func TestAnUnexpectedAnswerIsAnError(t *testing.T) { //nolint:funlen // a flat t
 
 // TestEditsFillLines: a line is as long as a command may be, its end included, and no longer.
 func TestEditsFillLines(t *testing.T) {
-	short := config.MapEdit{Key: "a", Old: "v", New: "v"}
+	short := plan.Edit{Key: "a", Old: "v", New: "v"}
 	const first, second = len("set map /m a v;"), len("set map /m b \n")
 	for name, test := range map[string]struct {
-		edits []config.MapEdit
+		edits []plan.Edit
 		want  []int // the lengths of the lines, none if there is an error
 	}{
-		"two fill a line":        {[]config.MapEdit{short, editOf(maxCommand - first - second)}, []int{maxCommand}},
-		"two are one byte over":  {[]config.MapEdit{short, editOf(maxCommand - first - second + 1)}, []int{first, maxCommand - first + 1}},
-		"one fills a line":       {[]config.MapEdit{editOf(maxCommand - second)}, []int{maxCommand}},
-		"one is a byte over":     {[]config.MapEdit{editOf(maxCommand - second + 1)}, nil},
-		"the second is too long": {[]config.MapEdit{short, editOf(maxCommand)}, nil},
+		"two fill a line":        {[]plan.Edit{short, editOf(maxCommand - first - second)}, []int{maxCommand}},
+		"two are one byte over":  {[]plan.Edit{short, editOf(maxCommand - first - second + 1)}, []int{first, maxCommand - first + 1}},
+		"one fills a line":       {[]plan.Edit{editOf(maxCommand - second)}, []int{maxCommand}},
+		"one is a byte over":     {[]plan.Edit{editOf(maxCommand - second + 1)}, nil},
+		"the second is too long": {[]plan.Edit{short, editOf(maxCommand)}, nil},
 	} {
-		lines, err := changeEntries("/m", test.edits)
+		lines, err := changeCommands("/m", test.edits)
 		var got []int
 		for _, line := range lines {
 			got = append(got, len(line))
@@ -191,8 +192,8 @@ func TestEditsFillLines(t *testing.T) {
 }
 
 // editOf gives an entry a value of that many bytes.
-func editOf(size int) config.MapEdit {
-	return config.MapEdit{Key: "b", Old: "v", New: strings.Repeat("v", size)}
+func editOf(size int) plan.Edit {
+	return plan.Edit{Key: "b", Old: "v", New: strings.Repeat("v", size)}
 }
 
 func TestMasterAnswers(t *testing.T) {
@@ -227,12 +228,12 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 	calls := map[string]func(ctx context.Context) error{
 		"Process": func(ctx context.Context) error { _, err := worker.Process(ctx); return err },
 		"AddServer": func(ctx context.Context) error {
-			return worker.AddServer(ctx, config.ServerChange{Backend: "b", Server: server})
+			return worker.AddServer(ctx, plan.Server{Backend: "b", Server: server})
 		},
 		"RemoveServer": func(ctx context.Context) error { return worker.RemoveServer(ctx, "b", server) },
 		"ReplaceMap":   func(ctx context.Context) error { return worker.ReplaceMap(ctx, "/m", nil) },
 		"EditMap": func(ctx context.Context) error {
-			return worker.EditMap(ctx, "/m", []config.MapEdit{{Key: "k", Old: "v"}})
+			return worker.EditMap(ctx, "/m", []plan.Edit{{Key: "k", Old: "v"}})
 		},
 		"Reload": master.Reload,
 	}
@@ -268,9 +269,9 @@ func TestAWorkerThatEndsWithoutAnAnswer(t *testing.T) {
 }
 
 func TestPayloadsFillTheBufferAndNoMore(t *testing.T) {
-	var entries []config.MapEntry
+	var entries []ir.MapEntry
 	for range 1000 {
-		entries = append(entries, config.MapEntry{Key: strings.Repeat("k", 90), Value: "value"})
+		entries = append(entries, ir.MapEntry{Key: strings.Repeat("k", 90), Value: "value"})
 	}
 	all, err := payloads(entries, 1000)
 	if err != nil {
@@ -286,7 +287,7 @@ func TestPayloadsFillTheBufferAndNoMore(t *testing.T) {
 	if lines != 1000 || len(all) != 100 {
 		t.Errorf("got %d lines in %d payloads, want 1000 in 100 (10 lines of 97 bytes each)", lines, len(all))
 	}
-	if _, err := payloads([]config.MapEntry{{Key: strings.Repeat("k", 1000), Value: "v"}}, 1000); err == nil {
+	if _, err := payloads([]ir.MapEntry{{Key: strings.Repeat("k", 1000), Value: "v"}}, 1000); err == nil {
 		t.Error("an entry longer than the limit passed")
 	}
 }

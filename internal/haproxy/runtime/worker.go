@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
 )
 
 // ErrServerBusy says that a server takes no new requests but still has connections, so that it cannot be deleted yet.
@@ -20,6 +21,15 @@ const (
 	serverDeleted = "Server deleted."
 	serverUnknown = "No such server."
 	serverBusy    = "Server still has connections attached to it, cannot remove it."
+)
+
+// HAProxy's answers to commands on backends.
+const (
+	backendAdded     = "New backend registered."
+	backendExists    = "Error during backend creation : name is already used"
+	backendPublished = "Backend published."
+	backendDeleted   = "Backend deleted."
+	backendUnknown   = "No such backend."
 )
 
 // Process identifies a worker process and what it was started on.
@@ -85,14 +95,63 @@ func parseFields(reply string) map[string]string {
 	return fields
 }
 
+// AddBackend adds a backend with its servers and lets it take requests. One that exists already, from an attempt that
+// failed half-way, is completed.
+func (w *Worker) AddBackend(ctx context.Context, backend plan.Backend) error {
+	if !isWord(backend.Name) || !isWord(backend.Defaults) {
+		return fmt.Errorf("failed to add backend: %q from %q cannot be the name of one", backend.Name, backend.Defaults)
+	}
+	reply, err := exchange(ctx, w.socket, fmt.Sprintf("add backend %s from %s mode %s\n", backend.Name, backend.Defaults, backend.Mode))
+	if err == nil && reply != backendAdded && !strings.HasPrefix(reply, backendExists) {
+		err = errors.New(firstLine(reply))
+	}
+	if err != nil {
+		return fmt.Errorf("failed to add backend %s: %w", backend.Name, err)
+	}
+	for _, server := range backend.Servers {
+		if err := w.AddServer(ctx, plan.Server{Backend: backend.Name, Server: server, Settings: backend.Settings}); err != nil {
+			return err
+		}
+	}
+	reply, err = exchange(ctx, w.socket, "publish backend "+backend.Name+"\n")
+	if err == nil && reply != backendPublished && reply != "" {
+		err = errors.New(firstLine(reply))
+	}
+	if err != nil {
+		return fmt.Errorf("failed to publish backend %s: %w", backend.Name, err)
+	}
+	return nil
+}
+
+// DeleteBackend deletes a backend that no request is sent to any more, with its servers. It returns ErrServerBusy if
+// some request still is there; the caller asks again later. One that does not exist is no error.
+func (w *Worker) DeleteBackend(ctx context.Context, name string, servers []ir.Server) error {
+	if !isWord(name) {
+		return fmt.Errorf("failed to delete backend: %q cannot be the name of one", name)
+	}
+	for _, server := range servers {
+		if err := w.RemoveServer(ctx, name, server); err != nil {
+			return err
+		}
+	}
+	reply, err := exchange(ctx, w.socket, "unpublish backend "+name+";del backend "+name+"\n")
+	switch {
+	case err != nil:
+		return fmt.Errorf("failed to delete backend %s: %w", name, err)
+	case strings.HasSuffix(reply, backendDeleted), strings.HasSuffix(reply, backendUnknown):
+		return nil
+	}
+	return fmt.Errorf("failed to delete backend %s: %w: %s", name, ErrServerBusy, firstLine(reply))
+}
+
 // AddServer adds a server to a backend and lets it take requests. One that exists already, in maintenance after a
 // RemoveServer that found it busy, takes requests again.
-func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) error {
+func (w *Worker) AddServer(ctx context.Context, change plan.Server) error {
 	name, err := serverPath(change.Backend, change.Server)
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	add := fmt.Sprintf("add server %s %s id %d", name, config.ServerAddress(change.Server), config.ServerID(change.Server))
+	add := fmt.Sprintf("add server %s %s id %d", name, ir.ServerAddress(change.Server), ir.ServerID(change.Server))
 	if change.Settings.Options != "" {
 		add += " " + change.Settings.Options
 	}
@@ -120,15 +179,16 @@ func (w *Worker) AddServer(ctx context.Context, change config.ServerChange) erro
 	return nil
 }
 
-// isThere says whether "add server" was refused because the server exists. HAProxy looks at the number first, and names who
-// has it.
-func isThere(reply string, server config.Server) bool {
-	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+config.ServerName(server)+"'")
+// isThere says whether "add server" was refused because the server exists. HAProxy looks at the number first, and names
+// who has it.
+func isThere(reply string, server ir.Server) bool {
+	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+ir.ServerName(server)+"'")
 }
 
-// RemoveServer keeps new requests from a server and deletes it. It returns ErrServerBusy if the server cannot be deleted
-// because of connections that it still has; the caller asks again later. A server that does not exist is no error.
-func (w *Worker) RemoveServer(ctx context.Context, backend string, server config.Server) error {
+// RemoveServer keeps new requests from a server and deletes it. It returns ErrServerBusy if the server cannot be
+// deleted because of connections that it still has; the caller asks again later. A server that does not exist is no
+// error.
+func (w *Worker) RemoveServer(ctx context.Context, backend string, server ir.Server) error {
 	name, err := serverPath(backend, server)
 	if err != nil {
 		return fmt.Errorf("failed to remove server: %w", err)
@@ -145,8 +205,9 @@ func (w *Worker) RemoveServer(ctx context.Context, backend string, server config
 	return w.delete(ctx, name)
 }
 
-// DeleteServer deletes a server that RemoveServer found busy, or returns ErrServerBusy again. HAProxy holds all its threads meanwhile.
-func (w *Worker) DeleteServer(ctx context.Context, backend string, server config.Server) error {
+// DeleteServer deletes a server that RemoveServer found busy, or returns ErrServerBusy again. HAProxy holds all its
+// threads meanwhile.
+func (w *Worker) DeleteServer(ctx context.Context, backend string, server ir.Server) error {
 	name, err := serverPath(backend, server)
 	if err != nil {
 		return fmt.Errorf("failed to delete server: %w", err)
@@ -177,9 +238,9 @@ func (w *Worker) expectSilence(ctx context.Context, command string) error {
 	return err
 }
 
-func serverPath(backend string, server config.Server) (string, error) {
-	name := config.ServerName(server)
-	if !isWord(backend) || !isWord(name) || !isWord(config.ServerAddress(server)) {
+func serverPath(backend string, server ir.Server) (string, error) {
+	name := ir.ServerName(server)
+	if !isWord(backend) || !isWord(name) || !isWord(ir.ServerAddress(server)) {
 		return "", fmt.Errorf("%q cannot be the name of a server", backend+"/"+name)
 	}
 	return backend + "/" + name, nil

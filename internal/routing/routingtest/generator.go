@@ -102,7 +102,9 @@ func Universe(ports [2]int32) appv1.GatewaySpec {
 	route.Rules[0].Matches = []appv1.RouteMatch{match}
 	sessions := appv1.RouteRule{BackendRefs: route.Rules[0].BackendRefs, SessionPersistence: &appv1.SessionPersistence{}}
 	route.Rules = append(route.Rules, sessions)
-	spec.Routes = []appv1.Route{route}
+	// A host of the longest suffix has routes of all wildcards, and those of all hosts.
+	route.Hostnames = append(route.Hostnames, "universe.b.a.test")
+	spec.Routes = []appv1.Route{route, {Name: "all", Rules: route.Rules}}
 	return spec
 }
 

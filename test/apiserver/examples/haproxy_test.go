@@ -16,8 +16,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
@@ -29,11 +30,11 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 	forEach(t, func(t *testing.T, example examples.Example) {
 		t.Helper()
 		gateway := applyGateway(t, example)
-		for _, servers := range [][]config.Server{nil, {{Address: "10.0.0.1", Port: 8080}, {Address: "fd00::1", Port: 8080}}} {
+		for _, servers := range [][]ir.Server{nil, {{Address: "10.0.0.1", Port: 8080}, {Address: "fd00::1", Port: 8080}}} {
 			in := input(t, gateway, servers)
-			rendered := config.Render(in)
-			if err := haproxytest.Check(t, in.Paths, rendered.Files()); err != nil {
-				t.Errorf("with %d servers: %v\n%s", len(servers), err, rendered.Skeleton)
+			rendered := render.Render(in)
+			if err := haproxytest.Check(t, in.Paths, rendered.AllFiles()); err != nil {
+				t.Errorf("with %d servers: %v\n%s", len(servers), err, rendered.Content(ir.ConfigFile))
 			}
 		}
 	})
@@ -41,13 +42,13 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 
 // input is what the agent makes the configuration from, where each Service has these endpoints, and every certificate is
 // there and good.
-func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config.Input {
+func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Input {
 	t.Helper()
 	table, _ := routing.Compile(source.Translate(gateway))
-	in := config.Input{
-		Generation: gateway.Generation, Table: table,
-		Backends:     map[routing.Backend]config.BackendState{},
-		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
+	in := render.Input{
+		Table:        table,
+		Backends:     map[routing.Backend]render.BackendState{},
+		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{},
 		Paths: haproxytest.NewPaths(t),
 	}
 	in.Paths.CertificateDir = filepath.Join(filepath.Dir(in.Paths.ConfigDir), "certificates")
@@ -56,7 +57,7 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.Backends[backend] = config.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, ""), Servers: servers}
+		in.Backends[backend] = render.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, ""), Servers: servers}
 	}
 	for _, listener := range table.Listeners {
 		if listener.TLS == nil {
@@ -68,7 +69,7 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []config.Server) config
 		}
 		for _, secret := range listener.TLS.Secrets {
 			writeCertificate(t, filepath.Join(in.Paths.CertificateDir, secret), name)
-			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], config.Certificate{
+			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], render.Certificate{
 				Secret: secret, Names: []string{name},
 			})
 		}

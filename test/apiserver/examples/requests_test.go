@@ -20,8 +20,9 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
@@ -113,11 +114,11 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		// The client is on this machine, not in the cluster.
 		table.TrustedProxies = append(table.TrustedProxies, "127.0.0.0/8")
 	}
-	in := config.Input{
-		Generation: gateway.Generation, Table: table,
-		Backends:     map[routing.Backend]config.BackendState{},
-		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
-		Paths: haproxytest.NewPaths(t), Bind: config.Bind{Addresses: []string{s.address(1)}},
+	in := render.Input{
+		Table:        table,
+		Backends:     map[routing.Backend]render.BackendState{},
+		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{},
+		Paths: haproxytest.NewPaths(t), Bind: render.Bind{Addresses: []string{s.address(1)}},
 	}
 	// HAProxy's paths must not have what t.TempDir has in them.
 	in.Paths.CertificateDir = filepath.Join(filepath.Dir(in.Paths.ConfigDir), "certificates")
@@ -137,7 +138,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 				name = "shop.example.com"
 			}
 			in.Certificates[listener.Name] = append(in.Certificates[listener.Name],
-				config.Certificate{Secret: secret, Names: []string{name}})
+				render.Certificate{Secret: secret, Names: []string{name}})
 		}
 	}
 	_, configMaps := references(gateway)
@@ -148,7 +149,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		}
 		in.Authorities[name] = []byte(configMap.Data["ca.crt"])
 	}
-	haproxytest.Start(t, in.Paths, config.Render(in).Files())
+	haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
 }
 
 // writeSecret writes a Secret as kubelet does, and as HAProxy gets it, and returns its certificate; nil: there is none.
@@ -175,9 +176,9 @@ func (s *stage) writeSecret(t *testing.T, dir, name string) []byte {
 }
 
 // startBackends starts two endpoints for each version of the backend that the table names.
-func (s *stage) startBackends(t *testing.T, table routing.Table, certificates string, hasTLS bool) map[routing.Backend]config.BackendState {
+func (s *stage) startBackends(t *testing.T, table routing.Table, certificates string, hasTLS bool) map[routing.Backend]render.BackendState {
 	t.Helper()
-	states, started := map[routing.Backend]config.BackendState{}, map[string][]string{}
+	states, started := map[routing.Backend]render.BackendState{}, map[string][]string{}
 	for _, backend := range table.Backends() {
 		service, err := server.Kube.CoreV1().Services("shop").Get(t.Context(), backend.Service, metav1.GetOptions{})
 		if err != nil {
@@ -198,9 +199,9 @@ func (s *stage) startBackends(t *testing.T, table routing.Table, certificates st
 				started[app] = append(started[app], address)
 			}
 		}
-		state := config.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, "")}
+		state := render.BackendState{Exists: true, AppProtocol: ptr.Deref(port.AppProtocol, "")}
 		for _, address := range started[app] {
-			state.Servers = append(state.Servers, config.Server{Address: address, Port: port.TargetPort.IntVal})
+			state.Servers = append(state.Servers, ir.Server{Address: address, Port: port.TargetPort.IntVal})
 		}
 		states[backend] = state
 	}

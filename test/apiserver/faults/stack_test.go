@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/resources"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
@@ -37,7 +37,7 @@ type stack struct {
 type dataPlane struct {
 	agent   *testenv.Program
 	haproxy *haproxytest.Instance
-	paths   config.Paths
+	paths   ir.Paths
 	// health is where the agent serves health and metrics, port where HAProxy answers.
 	health string
 	port   int32
@@ -120,7 +120,7 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 	prepare(p)
 	p.agent = p.start()
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
-		_, err := os.Stat(filepath.Join(p.paths.ConfigDir, config.ConfigFile))
+		_, err := os.Stat(filepath.Join(p.paths.ConfigDir, ir.ConfigFile))
 		return errors.Join(err, p.agent.Running())
 	})
 	p.haproxy = haproxytest.Start(t, p.paths, nil)

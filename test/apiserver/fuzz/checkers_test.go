@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 // TestCheckers: what the checks of TestAdmittedGateways are there to find, they find.
@@ -34,9 +34,9 @@ func TestCheckers(t *testing.T) {
 			t.Errorf("nothing is found in %q", bad)
 		}
 	}
-	for _, bad := range []config.MapEntry{{Key: "a"}, {Value: "a"}, {Key: "#a", Value: "b"}, {Key: "a b", Value: "c"}, {Key: "a", Value: "b c"},
+	for _, bad := range []ir.MapEntry{{Key: "a"}, {Value: "a"}, {Key: "#a", Value: "b"}, {Key: "a b", Value: "c"}, {Key: "a", Value: "b c"},
 		{Key: "a", Value: "b\nc d"}, {Key: "a", Value: strings.Repeat("b", maxEntry)}} {
-		if checkMap("map", []config.MapEntry{bad}, []byte(bad.Key+" "+bad.Value+"\n")) == nil {
+		if checkMap("map", []ir.MapEntry{bad}, []byte(bad.Key+" "+bad.Value+"\n")) == nil {
 			t.Errorf("nothing is found in %.50q", bad)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
@@ -125,7 +128,7 @@ func stringPlaces(value any, places []func(string)) []func(string) {
 }
 
 // check lets the API server judge a Gateway, and HAProxy if it is admitted.
-func (r *run) check(t *testing.T, g *generator, gateway object, paths config.Paths) (err error) {
+func (r *run) check(t *testing.T, g *generator, gateway object, paths ir.Paths) (err error) {
 	t.Helper()
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -166,20 +169,20 @@ func (r *run) check(t *testing.T, g *generator, gateway object, paths config.Pat
 }
 
 // checkRendered makes HAProxy's files for a Gateway, and looks at them as HAProxy does and as a reader does.
-func (r *run) checkRendered(t *testing.T, g *generator, gateway *appv1.Gateway, paths config.Paths) error {
+func (r *run) checkRendered(t *testing.T, g *generator, gateway *appv1.Gateway, paths ir.Paths) error {
 	t.Helper()
 	in, err := r.input(g, gateway, paths)
 	if err != nil {
 		return err
 	}
-	rendered := config.Render(in)
-	if again := config.Render(in); !reflect.DeepEqual(rendered, again) {
+	rendered := render.Render(in)
+	if again := render.Render(in); !reflect.DeepEqual(rendered, again) {
 		return errors.New("the same input was rendered in two ways")
 	}
-	if plan := config.Diff(rendered, rendered); !plan.Empty() {
-		return fmt.Errorf("a configuration differs from itself: %+v", plan)
+	if change := plan.Diff(rendered, rendered); !change.Empty() {
+		return fmt.Errorf("a configuration differs from itself: %+v", change)
 	}
-	files := rendered.Files()
+	files := rendered.AllFiles()
 	if err := os.RemoveAll(paths.ConfigDir); err != nil {
 		return err
 	}
@@ -187,37 +190,46 @@ func (r *run) checkRendered(t *testing.T, g *generator, gateway *appv1.Gateway, 
 }
 
 // checkFiles reads the files of a configuration.
-func checkFiles(rendered config.Config, files map[string][]byte) error {
-	errs := []error{checkConfig(files[config.ConfigFile])}
+func checkFiles(rendered ir.Config, files map[string][]byte) error {
+	errs := []error{checkConfig(files[ir.ConfigFile])}
 	for name, content := range files {
 		errs = append(errs, checkText(name, content))
 	}
-	errs = append(errs, checkMap(config.MapFile, rendered.Routes.Entries(), files[config.MapFile]))
-	for name, entries := range rendered.Maps {
-		errs = append(errs, checkMap(name, entries, files[name]))
+	entries := map[string][]ir.MapEntry{ir.ConditionsFile: ir.ConditionEntries(rendered.Lists)}
+	for _, content := range rendered.Contents {
+		entries[content.File] = append(entries[content.File], content.Entries...)
 	}
-	for name, content := range rendered.Static {
-		if strings.HasSuffix(name, ".list") {
-			errs = append(errs, checkCertificates(name, content))
+	for name, pairs := range rendered.Maps {
+		for key, value := range pairs {
+			entries[name] = append(entries[name], ir.MapEntry{Key: key, Value: value})
 		}
+	}
+	for name, all := range entries {
+		if name != ir.ConditionsFile {
+			slices.SortFunc(all, func(a, b ir.MapEntry) int { return strings.Compare(a.Key, b.Key) })
+		}
+		errs = append(errs, checkMap(name, all, files[name]))
+	}
+	for name := range rendered.Certificates {
+		errs = append(errs, checkCertificates(name, files[name]))
 	}
 	return errors.Join(errs...)
 }
 
 // input is what the agent would have gathered for a Gateway whose references are mostly there.
-func (r *run) input(g *generator, gateway *appv1.Gateway, paths config.Paths) (config.Input, error) {
+func (r *run) input(g *generator, gateway *appv1.Gateway, paths ir.Paths) (render.Input, error) {
 	table, _ := routing.Compile(source.Translate(gateway))
-	in := config.Input{
-		Generation: 1, Table: table, Paths: paths,
-		Backends: map[routing.Backend]config.BackendState{}, Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{},
+	in := render.Input{
+		Table: table, Paths: paths,
+		Backends: map[routing.Backend]render.BackendState{}, Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{},
 	}
 	for _, backend := range table.Backends() {
-		state := config.BackendState{Exists: !g.chance(5)}
+		state := render.BackendState{Exists: !g.chance(5)}
 		if g.chance(40) {
 			state.AppProtocol = pick(g, "http", "https", "kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss", "grpc", "a b\n\"#")
 		}
 		for i := range g.r.IntN(4) {
-			state.Servers = append(state.Servers, config.Server{Address: pick(g, fmt.Sprint("10.0.0.", i), fmt.Sprint("fd00::", i+1)), Port: int32(1 + g.r.IntN(65535))})
+			state.Servers = append(state.Servers, ir.Server{Address: pick(g, fmt.Sprint("10.0.0.", i), fmt.Sprint("fd00::", i+1)), Port: int32(1 + g.r.IntN(65535))})
 		}
 		in.Backends[backend] = state
 	}
@@ -234,7 +246,7 @@ func (r *run) input(g *generator, gateway *appv1.Gateway, paths config.Paths) (c
 	return in, nil
 }
 
-func (r *run) addCertificates(g *generator, in *config.Input, listener *appv1.Listener) error {
+func (r *run) addCertificates(g *generator, in *render.Input, listener *appv1.Listener) error {
 	if listener.TLS == nil {
 		return nil
 	}
@@ -246,7 +258,7 @@ func (r *run) addCertificates(g *generator, in *config.Input, listener *appv1.Li
 		if err := r.certificates.write(ref.Name); err != nil {
 			return err
 		}
-		in.Certificates[name] = append(in.Certificates[name], config.Certificate{Secret: ref.Name, Names: g.names(string(listener.Hostname))})
+		in.Certificates[name] = append(in.Certificates[name], render.Certificate{Secret: ref.Name, Names: g.names(string(listener.Hostname))})
 	}
 	if validation := listener.TLS.ClientValidation; validation != nil {
 		r.addAuthorities(g, in, validation.CACertificateRefs)
@@ -263,7 +275,7 @@ func (g *generator) names(hostname string) []string {
 	return names
 }
 
-func (r *run) addAuthorities(g *generator, in *config.Input, refs []appv1.ObjectReference) {
+func (r *run) addAuthorities(g *generator, in *render.Input, refs []appv1.ObjectReference) {
 	for _, ref := range refs {
 		if !g.chance(5) {
 			in.Authorities[ref.Name] = r.certificates.authority

@@ -6,26 +6,31 @@ import (
 	"regexp"
 	"strings"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+)
+
+// The names of defaults sections that backends take their settings from.
+const (
+	requests    = `requests(-[a-z]+)?(\.[0-9a-f]{16})?`
+	connections = `connections(-[a-z]+)?(\.[0-9a-f]{16})?`
 )
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
 	sectionHeaders = regexp.MustCompile(`^(global|` +
-		`defaults (common|routing from common|routed(-limited(-http2)?)? from common|connections)|` +
-		`frontend ([0-9]{1,5} from (routing|connections)|metrics from common)|` +
-		`backend (((connections|requests)-of|no-(route|backend)|too-long) from common|(answer|spare-[0-9]+) from routed|` +
-		`[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from routed(-limited(-http2)?)?|\.tcp from connections)))$`)
+		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
+		`frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
+		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates) from common|` +
+		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
-			"tune.pattern.cache-size"},
+			"tune.pattern.cache-size", "tune.max-rules-at-once"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
-			"http-after-response", "tcp-request"},
-		"frontend": {"acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
-		"backend": {"stick-table", "http-request", "http-check", "balance", "hash-type", "retries", "retry-on", "cookie", "dynamic-cookie-key", "timeout", "option",
-			"default-server", "server"},
+			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check"},
+		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
+		"backend":  {"stick-table", "http-request", "dynamic-cookie-key", "default-server", "server"},
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
@@ -125,7 +130,7 @@ func contains(words []string, word string) bool {
 const maxEntry = 14 << 10
 
 // checkMap checks that every line is one key and one value.
-func checkMap(name string, entries []config.MapEntry, content []byte) error {
+func checkMap(name string, entries []ir.MapEntry, content []byte) error {
 	lines := strings.SplitAfter(string(content), "\n")
 	if len(lines)-1 != len(entries) {
 		return fmt.Errorf("%s has %d lines for %d entries", name, len(lines)-1, len(entries))

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
@@ -91,8 +92,8 @@ func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit s
 }
 
 // gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each Service.
-func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]config.Server) config.Input {
-	in := config.Input{Generation: 1, Backends: map[routing.Backend]config.BackendState{}}
+func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]ir.Server) render.Input {
+	in := render.Input{Backends: map[routing.Backend]render.BackendState{}}
 	in.Table, _ = routing.Compile(source.Translate(&appv1.Gateway{Spec: appv1.GatewaySpec{
 		Listeners: []appv1.Listener{
 			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
@@ -102,21 +103,21 @@ func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, 
 		Backends: backends,
 	}}))
 	for i := range servers {
-		in.Backends[routing.Backend{Service: service(i), Port: 80}] = config.BackendState{Exists: true, Servers: servers[i]}
+		in.Backends[routing.Backend{Service: service(i), Port: 80}] = render.BackendState{Exists: true, Servers: servers[i]}
 	}
-	in.Certificates = map[string][]config.Certificate{"https": {{Secret: "certificate", Names: []string{"*.example.com"}}}}
+	in.Certificates = map[string][]render.Certificate{"https": {{Secret: "certificate", Names: []string{"*.example.com"}}}}
 	return in
 }
 
 // runGateway starts HAProxy. Its first listener tells when it is up.
-func runGateway(site *site, dir string, in config.Input, edit string) (*process, error) {
+func runGateway(site *site, dir string, in render.Input, edit string) (*process, error) {
 	metrics, err := site.port()
 	if err != nil {
 		return nil, err
 	}
-	in.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
-	in.Bind = config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
-	for name, content := range config.Render(in).Files() {
+	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
+	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
+	for name, content := range render.Render(in).AllFiles() {
 		if err := write(dir, name, content); err != nil {
 			return nil, err
 		}
@@ -124,10 +125,10 @@ func runGateway(site *site, dir string, in config.Input, edit string) (*process,
 	if err := writeCertificate(filepath.Join(dir, "certificate")); err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, config.ConfigFile)
+	file := filepath.Join(dir, ir.ConfigFile)
 	if edit != "" {
 		if out, err := exec.Command("sed", "-i", "-E", edit, file).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("failed to edit %s: %w: %s", config.ConfigFile, err, out)
+			return nil, fmt.Errorf("failed to edit %s: %w: %s", ir.ConfigFile, err, out)
 		}
 	}
 	return start(pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port))

@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync/atomic"
 
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
 )
 
 // What every backend answers.
@@ -26,7 +26,7 @@ const (
 type site struct {
 	dir string
 	// servers are those of each Service.
-	servers [][]config.Server
+	servers [][]ir.Server
 	// opened counts the connections that endpoints have accepted.
 	opened    atomic.Int64
 	listeners []net.Listener
@@ -50,7 +50,7 @@ func newSite(dir string) (*site, error) {
 				return nil, fmt.Errorf("failed to listen: %w", err)
 			}
 			s.listeners = append(s.listeners, listener)
-			s.servers[i] = append(s.servers[i], config.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
+			s.servers[i] = append(s.servers[i], ir.Server{Address: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)})
 			go s.accept(listener)
 		}
 	}

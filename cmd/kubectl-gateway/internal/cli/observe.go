@@ -5,7 +5,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"gateway/internal/endpoints"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 	"gateway/internal/resources"
 	"gateway/internal/routing"
@@ -16,7 +17,7 @@ import (
 const assumedAuthority = "# the content of the ConfigMap\n"
 
 // podPaths are where HAProxy has its files in a proxy pod.
-var podPaths = config.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: resources.HAProxyCertificatesDir}
+var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: resources.HAProxyCertificatesDir}
 
 // Compile returns the table of the Gateway, and what has no effect.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
@@ -25,11 +26,10 @@ func (s *Site) Compile() (routing.Table, []model.Problem) {
 
 // Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the hostname of
 // their listener: keys and what goes with them are nothing to read for that.
-func (s *Site) Input(table routing.Table) config.Input {
-	input := config.Input{
-		Generation: s.Gateway.Generation,
-		Table:      table, Backends: map[routing.Backend]config.BackendState{},
-		Certificates: map[string][]config.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
+func (s *Site) Input(table routing.Table) render.Input {
+	input := render.Input{
+		Table: table, Backends: map[routing.Backend]render.BackendState{},
+		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
 	}
 	if len(resources.Secrets(s.Gateway)) > 0 {
 		input.Paths.KeysSocket = resources.KeysSocket
@@ -47,7 +47,7 @@ func (s *Site) Input(table routing.Table) config.Input {
 			names = []string{listener.Hostname}
 		}
 		for _, secret := range listener.TLS.Secrets {
-			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], config.Certificate{Secret: secret, Names: names})
+			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], render.Certificate{Secret: secret, Names: names})
 		}
 	}
 	for _, name := range AuthorityNames(table) {
@@ -61,9 +61,9 @@ func (s *Site) Input(table routing.Table) config.Input {
 }
 
 // Backend returns what is known of a Service port. Without a cluster, one of which the files say nothing exists.
-func (s *Site) Backend(backend routing.Backend) config.BackendState {
+func (s *Site) Backend(backend routing.Backend) render.BackendState {
 	if _, ok := s.services[backend.Service]; !ok && !s.Live {
-		return config.BackendState{Exists: true}
+		return render.BackendState{Exists: true}
 	}
 	return endpoints.States([]routing.Backend{backend}, endpoints.Namespace{
 		Service: func(name string) *corev1.Service { return s.services[name] },

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/haproxy/plan"
 )
 
 // TestList shows Gateways in every form.
@@ -118,7 +119,7 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 `
 	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	clitest.Run(t, gateway("a", routes)+services, in("apply", "-f", "-")...).Want(t, 0)
-	clitest.Run(t, "", in("render", "a")...).Want(t, 0, "server 10.0.0.1_8080 10.0.0.1:8080", `p/http/*/a/ +r","rule":"0"`)
+	clitest.Run(t, "", in("render", "a")...).Want(t, 0, "server 10.0.0.1_8080 10.0.0.1:8080", "_s_80\n", "|r|0|no-backend\n")
 	clitest.Run(t, "", in("explain", "a", "http://x/a")...).Want(t, 0, "75% to Service s port 80, ready: 10.0.0.1:8080",
 		"25% to Service none port 80, answered with 500: there is no such Service", "warning: live/a: not every proxy runs generation 1 yet")
 	live := get(t, namespace, "a")
@@ -131,8 +132,8 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	diff := in("render", "-f", "-", "--diff")
 	clitest.Run(t, gateway("a", routes), diff...).Want(t, 0, "live/a: no difference")
 	clitest.Run(t, gateway("a", strings.Replace(routes, "/a", "/b", 1)), diff...).Want(t, 3,
-		`-p/http/*/a/ +r","rule":"0"`, `+p/http/*/b/ +r","rule":"0"`, "live/a differs, and loading it takes no reload")
-	clitest.Run(t, strings.Replace(gateway("a", routes), "port: 80", "port: 81", 1), diff...).Want(t, 3, "loading it takes a reload: listener ports changed")
+		"/a/ %3,1|", "/b/ %3,1|", "live/a differs, and loading it takes no reload")
+	clitest.Run(t, strings.Replace(gateway("a", routes), "port: 80", "port: 81", 1), diff...).Want(t, 3, "loading it takes a reload: "+plan.ReloadPorts)
 	clitest.Run(t, "", "__complete", "-n", namespace, "render", "").Want(t, 0, "a\n:4")
 	clitest.Run(t, "", "__complete", "-n", namespace, "get", "a", "").Want(t, 0, ":4")
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
@@ -170,11 +171,11 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 		name, file     string
 		wants, without []string
 	}{
-		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, `:"no-backend`}},
-		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, `:"no-backend`}},
-		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", `:"no-backend`}},
-		{"backend, in neither", withTLS("plain", "none"), []string{lost, `:"no-backend`}, []string{backend}},
-		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, `:"no-backend`}},
+		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, "0|no-backend"}},
+		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, "0|no-backend"}},
+		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", "0|no-backend"}},
+		{"backend, in neither", withTLS("plain", "none"), []string{lost, "0|no-backend"}, []string{backend}},
+		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, "0|no-backend"}},
 		{"listener, in the cluster", withListener("one"), []string{frontend, listener, "+content-of-one"}, nil},
 		{"listener, in the file", withListener("two") + authority("two", "content-of-two"), []string{frontend, listener, "+content-of-two"}, nil},
 	} {

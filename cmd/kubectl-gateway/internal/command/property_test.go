@@ -18,8 +18,9 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
-	"gateway/internal/haproxy/config"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 	source "gateway/internal/source/appv1"
@@ -36,9 +37,9 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 	g := routingtest.New(t)
 	g.Namespace = "shop"
 	ports := [2]int32{haproxytest.FreePort(t), haproxytest.FreePort(t)}
-	backends := map[routing.Backend]config.BackendState{}
+	backends := map[routing.Backend]render.BackendState{}
 	for _, service := range routingtest.Services {
-		backends[routing.Backend{Namespace: g.Namespace, Service: service, Port: 80}] = config.BackendState{Exists: true, Servers: []config.Server{startBackend(t, service)}}
+		backends[routing.Backend{Namespace: g.Namespace, Service: service, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{startBackend(t, service)}}
 	}
 	codes := map[int]int{}
 	for range *tables {
@@ -53,10 +54,10 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		file := clitest.WriteFile(t, "gateway.yaml", string(content))
 		table, _ := routing.Compile(source.Translate(gateway))
 		haproxyPaths := haproxytest.NewPaths(t)
-		proxy := haproxytest.Start(t, haproxyPaths, haproxytest.ShowMatches(config.Render(config.Input{
+		proxy := haproxytest.Start(t, haproxyPaths, haproxytest.ShowMatches(render.Render(render.Input{
 			Table: table, Backends: backends, Paths: haproxyPaths,
-			Bind: config.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
-		}).Files()))
+			Bind: render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
+		}).AllFiles()))
 		for range requestsPerTable {
 			r := g.Request(gateway.Spec, ports)
 			claim(g, &r)
@@ -198,10 +199,10 @@ func send(t *testing.T, r routingtest.Request) *http.Response {
 }
 
 // startBackend starts a server that says its name in the header Backend.
-func startBackend(t *testing.T, name string) config.Server {
+func startBackend(t *testing.T, name string) ir.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Backend", name) }))
 	t.Cleanup(server.Close)
 	address := server.Listener.Addr().(*net.TCPAddr)
-	return config.Server{Address: address.IP.String(), Port: int32(address.Port)} //nolint:gosec // a port
+	return ir.Server{Address: address.IP.String(), Port: int32(address.Port)} //nolint:gosec // a port
 }

@@ -136,10 +136,10 @@ func TestUnusedBackendIsAWarning(t *testing.T) {
 	const warning = `warning: default/a: no route refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
 	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
 	for args, want := range map[string]string{
-		"render":                   "#### haproxy.cfg\n",
-		"render --check":           "default/a: HAProxy accepts it\n",
-		"render --check a":         "default/a: HAProxy accepts it\n",
-		"render --only routes.map": "l/80/* http\n",
+		"render":                  "#### haproxy.cfg\n",
+		"render --check":          "default/a: HAProxy accepts it\n",
+		"render --check a":        "default/a: HAProxy accepts it\n",
+		"render --only hosts.map": "80/ http\n",
 	} {
 		result := clitest.Run(t, file, append(strings.Fields(args), "-f", "-", "-n", "default")...)
 		result.Want(t, 0, want)

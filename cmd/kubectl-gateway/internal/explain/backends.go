@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -64,7 +65,7 @@ func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routi
 			Filters: headerChanges(target.Headers), Answer: cannot(site, table, listener, target.Backend, state),
 		}
 		for _, server := range state.Servers {
-			backend.Ready = append(backend.Ready, config.ServerAddress(server))
+			backend.Ready = append(backend.Ready, ir.ServerAddress(server))
 		}
 		e.Backends = append(e.Backends, backend)
 	}
@@ -72,7 +73,7 @@ func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routi
 }
 
 // cannot says why a backend cannot be asked.
-func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) string {
+func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state render.BackendState) string {
 	switch {
 	case !state.Exists:
 		return "500: there is no such Service, or it has no such port"
@@ -86,21 +87,9 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 	return ""
 }
 
-// isUsable asks the renderer whether it would send requests to a backend that had an endpoint.
-func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state config.BackendState) bool {
-	alone := routing.Rule{Targets: []routing.Target{{Backend: backend, Weight: 1}}, Action: routing.Action{MaxBody: -1}}
-	host := routing.Host{Entries: []routing.Entry{{PathType: routing.Prefix, Path: "/", Rule: &alone}}}
-	own := routing.Listener{Name: listener.Name, Port: listener.Port, Protocol: "HTTP", Hosts: []*routing.Host{&host}}
-	if listener.Protocol == "TCP" || listener.Protocol == "TLS" {
-		own.Protocol = listener.Protocol
-	}
-	input := site.Input(routing.Table{Listeners: []routing.Listener{own}, Settings: table.Settings})
-	state.Servers = []config.Server{{Address: "192.0.2.1", Port: 1}}
+// isUsable says whether the proxies would send requests to a backend that had an endpoint.
+func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state render.BackendState) bool {
+	input := site.Input(table)
 	input.Backends[backend] = state
-	for _, servers := range config.Render(input).Servers.All() {
-		if len(servers) > 0 {
-			return true
-		}
-	}
-	return false
+	return render.Usable(input, backend, listener.Protocol == "TCP" || listener.Protocol == "TLS")
 }

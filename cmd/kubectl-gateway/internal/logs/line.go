@@ -16,7 +16,7 @@ type line struct {
 	access *access
 }
 
-// access is a line of the access log, see the log-formats in internal/haproxy/config. Of a connection to a TCP or TLS listener there is
+// access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS listener there is
 // no method, path, status and rule.
 type access struct {
 	Client      string `json:"client"`

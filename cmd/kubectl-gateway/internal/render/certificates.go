@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"gateway/internal/certificates"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/render"
 )
 
 // makeCertificates makes one certificate, with its key, that stands for all that HAProxy is to find: it starts on no other.
-func makeCertificates(input *config.Input) error {
+func makeCertificates(input *render.Input) error {
 	certificate, key, err := selfSigned()
 	if err != nil {
 		return fmt.Errorf("failed to make a certificate for the check: %w", err)

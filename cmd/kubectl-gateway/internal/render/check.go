@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 )
 
 // checkAll checks every Gateway of the files.
@@ -51,14 +52,14 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	table, problems := site.Compile()
 	input := site.Input(table)
-	input.Paths = config.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
+	input.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
 	if err := makeCertificates(&input); err != nil {
 		return err
 	}
-	if err := write(dir, config.Render(input).Files()); err != nil {
+	if err := write(dir, render.Render(input).AllFiles()); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, binary, "-c", "-f", filepath.Join(dir, config.ConfigFile)).CombinedOutput() //nolint:gosec // HAProxy
+	out, err := exec.CommandContext(ctx, binary, "-c", "-f", filepath.Join(dir, ir.ConfigFile)).CombinedOutput() //nolint:gosec // HAProxy
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):

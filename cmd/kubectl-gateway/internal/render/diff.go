@@ -12,7 +12,8 @@ import (
 	"slices"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -32,8 +33,8 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 		return err
 	}
 	before, _ := live.Compile()
-	running, desired := config.Render(live.Input(before)), config.Render(edited.Input(table))
-	was, is := running.Files(), desired.Files()
+	running, desired := render.Render(live.Input(before)), render.Render(edited.Input(table))
+	was, is := running.AllFiles(), desired.AllFiles()
 	if maps.EqualFunc(was, is, bytes.Equal) {
 		c.Say("%s: no difference", site.Name())
 		return nil
@@ -41,8 +42,8 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 	if err := c.printDiff(ctx, was, is); err != nil {
 		return err
 	}
-	if plan := config.Diff(desired, running); plan.Reload != "" {
-		return cli.Nof("%s differs, and loading it takes a reload: %s", site.Name(), plan.Reload)
+	if change := plan.Diff(desired, running); change.Reload != "" {
+		return cli.Nof("%s differs, and loading it takes a reload: %s", site.Name(), change.Reload)
 	}
 	return cli.Nof("%s differs, and loading it takes no reload", site.Name())
 }

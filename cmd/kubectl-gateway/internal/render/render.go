@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/haproxy/config"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
 	"gateway/internal/status"
 )
@@ -55,7 +56,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		},
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
-	cmd.Flags().StringVar(&c.only, "only", "", "print this file alone, like routes.map")
+	cmd.Flags().StringVar(&c.only, "only", "", "print this file alone, like paths.map")
 	cmd.Flags().StringVar(&c.dir, "output-dir", "", "write the files into this directory instead")
 	cmd.Flags().BoolVar(&c.check, "check", false, "let the local HAProxy check the configuration")
 	cmd.Flags().BoolVar(&c.diff, "diff", false, "show the difference from the Gateway in the cluster, and whether it takes a reload")
@@ -84,7 +85,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	case c.diff:
 		return c.compare(ctx, site, table)
 	}
-	return c.show(config.Render(site.Input(table)).Files())
+	return c.show(render.Render(site.Input(table)).AllFiles())
 }
 
 // warn says what of a Gateway has no effect.
@@ -112,7 +113,7 @@ func (c *command) show(files map[string][]byte) error {
 		return err
 	}
 	// haproxy.cfg comes first: it names the others.
-	names = slices.Insert(slices.DeleteFunc(names, func(name string) bool { return name == config.ConfigFile }), 0, config.ConfigFile)
+	names = slices.Insert(slices.DeleteFunc(names, func(name string) bool { return name == ir.ConfigFile }), 0, ir.ConfigFile)
 	var all bytes.Buffer
 	for i, name := range names {
 		if len(files[name]) == 0 {

@@ -1,0 +1,98 @@
+package feature
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// cors implements the CORS protocol (Fetch standard, section 3.3). What a backend says on the matter does not count.
+//
+// The parameter "cors" is "*" or the name of a list of the allowed origins. An origin that is not allowed gets no
+// header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
+// none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
+// credentials, so those get what they asked for.
+var cors = feature{
+	encode: func(in Input, p *params) {
+		cors := in.Rule.CORS
+		if cors == nil {
+			return
+		}
+		if slices.Contains(cors.Origins, "*") {
+			p.set("cors", "*")
+		} else {
+			p.set("cors", in.List(originExpressions(cors.Origins)))
+		}
+		if cors.Credentials {
+			p.set("cors.credentials", "1")
+		}
+		p.set("cors.max-age", strconv.Itoa(int(cors.MaxAge)))
+		for _, list := range []struct {
+			name   string
+			values []string
+		}{{"cors.methods", cors.Methods}, {"cors.headers", cors.Headers}, {"cors.expose", cors.Expose}} {
+			if len(list.values) > 0 {
+				p.set(list.name, strings.Join(list.values, ", "))
+			}
+		}
+	},
+	rules: func(env Env) Rules {
+		const (
+			preflight = "{ var(txn.preflight) -m found }"
+			allowed   = "{ var(txn.allowed) -m found }"
+			// No origin that a rule can name is longer.
+			oneOrigin = "{ req.fhdr_cnt(origin) eq 1 } { req.fhdr(origin) -m len lt 400 }"
+		)
+		cors, credentials := has("cors"), has("cors.credentials")
+		return Rules{
+			Request: []string{
+				"http-request set-var(txn.allowed) str(*) if " + is("cors", "*"),
+				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
+				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_reg(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
+				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
+				"http-request set-var(txn.methods) " + text("cors.methods") + " if " + preflight,
+				"http-request set-var(txn.methods) req.fhdr(access-control-request-method) if " + preflight + " { var(txn.methods) -m str * } " + credentials,
+				"http-request set-var(txn.headers) " + text("cors.headers") + " if " + preflight,
+				"http-request set-var(txn.headers) req.fhdr(access-control-request-headers) if " + preflight + " { var(txn.headers) -m str * } " + credentials,
+				"http-request return status 204 if " + preflight,
+			},
+			Response: []string{"http-response del-header access-control- -m beg if " + cors},
+			AfterResponse: []string{
+				`http-after-response set-header access-control-allow-origin "%[var(txn.allowed)]" if ` + allowed,
+				"http-after-response set-header access-control-allow-credentials true if " + allowed + " " + credentials,
+				`http-after-response set-header access-control-allow-methods "%[var(txn.methods)]" if ` + allowed + " { var(txn.methods) -m found }",
+				`http-after-response set-header access-control-allow-headers "%[var(txn.headers)]" if ` + allowed + " { var(txn.headers) -m found }",
+				`http-after-response set-header access-control-max-age "%[` + param("cors.max-age") + `]" if ` + allowed + " " + preflight,
+				`http-after-response set-header access-control-expose-headers "%[` + text("cors.expose") + `]" if ` + allowed + " !" + preflight + " " + has("cors.expose"),
+				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? }",
+			},
+		}
+	},
+}
+
+// originsPerExpression keeps an expression within a line of a map.
+const originsPerExpression = 5
+
+// originExpressions returns the list that finds an allowed origin, which is the one line after the name of the list.
+func originExpressions(origins []string) []string {
+	var expressions []string
+	for chunk := range slices.Chunk(origins, originsPerExpression) {
+		alternatives := make([]string, len(chunk))
+		for i, origin := range chunk {
+			alternatives[i] = originExpression(origin)
+		}
+		expressions = append(expressions, `\n(?:`+strings.Join(alternatives, "|")+`)\n`)
+	}
+	return expressions
+}
+
+func originExpression(origin string) string {
+	scheme, host, _ := strings.Cut(origin, "://")
+	if suffix, ok := strings.CutPrefix(host, "*."); ok {
+		return routing.QuoteRegex(scheme+"://") + `[a-z0-9\x2D\x2E]+` + routing.QuoteRegex("."+suffix)
+	}
+	return routing.QuoteRegex(origin)
+}

@@ -1,0 +1,109 @@
+// Package feature holds what a rule can do with its requests beside the choice of a backend, a file for each feature.
+//
+// A feature encodes its settings as parameters. All parameters of a rule are one value of filters.map, in the form of a
+// query string:
+//
+//	timeout=5000&once=1&add.x-tenant.0=one
+//
+// And a feature has the rules of haproxy.cfg that carry them out. They find the value in the variable txn.filters, and
+// take a parameter out of it by HAProxy's converter "param".
+package feature
+
+import (
+	"strings"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// Rules are lines of haproxy.cfg.
+type Rules struct {
+	// Request, Response and AfterResponse are in the section of all frontends. They only see requests whose rule has
+	// filters.
+	Request, Response, AfterResponse []string
+	// Backend are in the sections that backends take their settings from. They see all requests.
+	Backend []string
+}
+
+// Input is a rule whose settings are encoded.
+type Input struct {
+	Rule *routing.Rule
+	// Target is the one that gets the requests; nil: none does.
+	Target *routing.Target
+	// Headers are all changes of headers: those of the rule, then those of the target.
+	Headers routing.HeaderChanges
+	// Cut is how many bytes a prefix has that is replaced.
+	Cut int
+	// List adds a list of regular expressions to the conditions, and returns its name.
+	List func(expressions []string) string
+}
+
+// feature is one of the features.
+type feature struct {
+	// encode adds the parameters of a rule.
+	encode func(in Input, p *params)
+	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
+	// rule that uses the feature takes no reload.
+	rules func(env Env) Rules
+}
+
+// Env is what rules are made for.
+type Env struct {
+	Table routing.Table
+	// Paths are where HAProxy finds its files.
+	Paths ir.Paths
+}
+
+// features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
+// answer, and before the wait for a body.
+var features = []feature{cors, body, path, redirect, response, timeout, rewrite, headers}
+
+// Encode returns the value of a rule in filters.map; "" if it does nothing but choose a backend.
+func Encode(in Input) string {
+	var p params
+	for _, f := range features {
+		f.encode(in, &p)
+	}
+	return strings.Join(p, "&")
+}
+
+// All returns the rules of all features.
+func All(env Env) Rules {
+	var all Rules
+	for _, f := range features {
+		if f.rules == nil {
+			continue
+		}
+		rules := f.rules(env)
+		all.Request = append(all.Request, rules.Request...)
+		all.Response = append(all.Response, rules.Response...)
+		all.AfterResponse = append(all.AfterResponse, rules.AfterResponse...)
+		all.Backend = append(all.Backend, rules.Backend...)
+	}
+	return all
+}
+
+// params are NAME=VALUE.
+type params []string
+
+// set adds a parameter with any value.
+func (p *params) set(name, value string) {
+	*p = append(*p, name+"="+ir.Quote(value, "%&+"))
+}
+
+// param returns the expression for a parameter as it is encoded, which numbers and words are not.
+func param(name string) string { return "var(txn.filters),param(" + name + ")" }
+
+// text returns the expression for a parameter that is a text.
+func text(name string) string { return param(name) + ",url_dec" }
+
+// has returns the condition that the rule has a parameter.
+func has(name string) string { return "{ " + param(name) + " -m found }" }
+
+// is returns the condition that a parameter has a value.
+func is(name, value string) string { return "{ " + param(name) + " -m str " + value + " }" }
+
+// returnText is an answer with a text that no cache keeps.
+func returnText(status, message string) string {
+	return "http-request return status " + status + ` content-type text/plain hdr cache-control no-store string "` + message + `\n"`
+}

@@ -1,0 +1,55 @@
+package feature
+
+import (
+	"strconv"
+
+	"gateway/internal/routing"
+)
+
+// path computes another path for redirect and rewrite. The parameter "path" is the whole path. "prefix" takes the place
+// of the first "cut" bytes.
+//
+// What follows the prefix stays as the client sent it. But where the client encoded the prefix, or wrote slashes in a
+// row there, the rest is taken from the path that requests are compared by.
+var path = feature{
+	encode: func(in Input, p *params) {
+		change := pathChange(in.Rule)
+		switch {
+		case change == nil:
+		case change.Full != "":
+			p.set("path", change.Full)
+		default:
+			p.set("prefix", change.Prefix)
+			p.set("cut", strconv.Itoa(in.Cut))
+		}
+	},
+	rules: func(Env) Rules {
+		prefix := has("prefix")
+		return Rules{Request: []string{
+			"http-request set-var(txn.newpath) " + text("path") + " if " + has("path"),
+			"http-request set-var(txn.cut) " + param("cut") + ",add(0) if " + prefix,
+			"http-request set-var(txn.begin) var(txn.clean),bytes(0,txn.cut) if " + prefix,
+			"http-request set-var(txn.rest) var(txn.clean),bytes(txn.cut) if " + prefix,
+			"http-request set-var(txn.rest) path,bytes(txn.cut) if " + prefix + " { path,bytes(0,txn.cut),strcmp(txn.begin) eq 0 } { path,bytes(txn.cut,1) -m str / }",
+			`http-request set-var-fmt(txn.newpath) "%[` + text("prefix") + `]%[var(txn.rest)]" if ` + prefix,
+			"http-request set-var(txn.newpath) str(/) if " + prefix + " { var(txn.newpath) -m len 0 }",
+		}}
+	},
+}
+
+// pathChange returns how a rule changes the path, nil if it does not.
+func pathChange(rule *routing.Rule) *routing.PathChange {
+	switch {
+	case rule.Redirect != nil:
+		return rule.Redirect.Path
+	case rule.Rewrite != nil:
+		return rule.Rewrite.Path
+	}
+	return nil
+}
+
+// CutsPrefix says whether a rule replaces the prefix of the path.
+func CutsPrefix(rule *routing.Rule) bool {
+	change := pathChange(rule)
+	return change != nil && change.Full == ""
+}

@@ -1,0 +1,56 @@
+package feature
+
+import "strconv"
+
+// redirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The parameters are "redirect", the status,
+// and "redirect.scheme", "redirect.host" and "redirect.port". The port is "listener" for the port of the listener.
+//
+// The port that is the scheme's own is not named. Scheme and port are those of the connection, unless a trusted proxy
+// says by X-Forwarded-Proto and -Port that the client used others.
+var redirect = feature{
+	encode: func(in Input, p *params) {
+		redirect := in.Rule.Redirect
+		if redirect == nil {
+			return
+		}
+		p.set("redirect", strconv.Itoa(int(redirect.Status)))
+		if redirect.Scheme != "" {
+			p.set("redirect.scheme", redirect.Scheme)
+		}
+		if redirect.Hostname != "" {
+			p.set("redirect.host", redirect.Hostname)
+		}
+		if redirect.Port != 0 {
+			p.set("redirect.port", strconv.Itoa(int(redirect.Port)))
+		} else if redirect.Scheme == "" {
+			p.set("redirect.port", "listener")
+		}
+	},
+	rules: func(Env) Rules {
+		redirect, ofListener := has("redirect"), is("redirect.port", "listener")
+		set := func(variable, value, condition string) string {
+			return "http-request set-var(txn." + variable + ") " + value + " if " + redirect + " " + condition
+		}
+		lines := []string{
+			set("scheme", text("redirect.scheme"), ""),
+			set("scheme", "req.fhdr(x-forwarded-proto,-1),lower", "!{ var(txn.scheme) -m found } { req.fhdr(x-forwarded-proto,-1) -i http https }"),
+			set("scheme", "var(sess.scheme)", "!{ var(txn.scheme) -m found }"),
+			set("authority", "var(txn.host)", ""),
+			set("authority", text("redirect.host"), ""),
+			"http-request deny deny_status 400 if " + redirect + " !{ var(txn.authority) -m found }",
+			set("port", param("redirect.port"), "!"+ofListener),
+			set("port", "fe_name", ofListener),
+			set("port", "req.fhdr(x-forwarded-port,-1)", ofListener+" { req.fhdr(x-forwarded-port,-1) -m reg ^[1-9][0-9]{0,4}$ }"),
+			"http-request unset-var(txn.port) if { var(txn.scheme) -m str http } { var(txn.port) -m str 80 }",
+			"http-request unset-var(txn.port) if { var(txn.scheme) -m str https } { var(txn.port) -m str 443 }",
+			`http-request set-var-fmt(txn.authority) "%[var(txn.authority)]:%[var(txn.port)]" if ` + redirect + " { var(txn.port) -m found }",
+			set("newpath", "path", "!{ var(txn.newpath) -m found }"),
+			set("newpath", "str(/)", "!{ var(txn.newpath) -m found }"),
+			`http-request set-var-fmt(txn.newpath) "%[var(txn.newpath)]?%[query]" if ` + redirect + " { query -m found }",
+		}
+		for _, status := range []string{"301", "302", "303", "307", "308"} {
+			lines = append(lines, `http-request redirect location "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath)]" code `+status+" if "+is("redirect", status))
+		}
+		return Rules{Request: lines}
+	},
+}

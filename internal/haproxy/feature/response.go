@@ -1,0 +1,48 @@
+package feature
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// response answers with a fixed answer. The parameter "response" names it.
+//
+// Each answer is a rule, so a new one takes a reload: HAProxy takes no status from data, and encodes line breaks and
+// what is not ASCII in texts that come from data.
+var response = feature{
+	encode: func(in Input, p *params) {
+		if in.Rule.Response != nil {
+			p.set("response", responseName(in.Rule.Response))
+		}
+	},
+	rules: func(env Env) Rules {
+		lines := map[string]string{}
+		env.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+			response := rule.Response
+			if response == nil {
+				return
+			}
+			content := ""
+			if response.Body != "" && response.Status != 204 && response.Status != 304 {
+				content = " content-type " + ir.QuoteText(response.ContentType) + " string " + ir.QuoteText(response.Body)
+			}
+			name := responseName(response)
+			lines[name] = fmt.Sprintf("http-request return status %d%s if %s", response.Status, content, is("response", name))
+		})
+		var rules Rules
+		for _, name := range slices.Sorted(maps.Keys(lines)) {
+			rules.Request = append(rules.Request, lines[name])
+		}
+		return rules
+	},
+}
+
+func responseName(response *routing.Response) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", response.Status, response.ContentType, response.Body))
+	return fmt.Sprintf("%x", sum[:8])
+}

@@ -1,0 +1,39 @@
+package feature
+
+import (
+	"strconv"
+	"time"
+)
+
+// longest stands for no timeout, or a longer one: HAProxy keeps milliseconds in 32 bits, and accepts longer ones that
+// it does not keep.
+const longest = 24 * 24 * time.Hour
+
+// timeout bounds an attempt. The parameter "timeout" is in milliseconds. "once" says that a request which an endpoint
+// has taken is not sent again.
+//
+// While a client has not ended its request, as in gRPC both ways, HAProxy waits for it as long as for any client, and
+// not as long as for the backend. That is only right after the answer has begun: before, nothing else bounds how long a
+// client may take to send a request.
+var timeout = feature{
+	encode: func(in Input, p *params) {
+		if limit := in.Rule.Timeout; limit != 0 {
+			if limit < 0 || limit > longest {
+				limit = longest
+			}
+			p.set("timeout", strconv.FormatInt(max(1, limit.Milliseconds()), 10))
+		}
+		if in.Rule.Once {
+			p.set("once", "1")
+		}
+	},
+	rules: func(Env) Rules {
+		return Rules{
+			Response: []string{"http-response set-timeout client " + param("timeout") + ",add(0) if { " + param("timeout") + ",add(0) -m int gt 60000 }"},
+			Backend: []string{
+				"http-request disable-l7-retry if " + has("once"),
+				"http-request set-timeout server " + param("timeout") + ",add(0) if " + has("timeout"),
+			},
+		}
+	},
+}

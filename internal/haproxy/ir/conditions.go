@@ -1,0 +1,105 @@
+package ir
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// The expressions of one number in many lists are alternatives of one entry: a request that was told of none of these
+// lists is done with the entry after the beginning of their names. HAProxy compares a request with one entry of the
+// file after the other.
+
+// maxGroup bounds the sizes of the alternatives of lists together: PCRE takes 64 KiB, and a line of a map is 12 KiB at
+// most.
+const maxGroup = 48 << 10
+
+// conditionList is a list of expressions.
+type conditionList struct {
+	name        string
+	expressions []string
+	// size is the size of the longest alternative, for maxGroup.
+	size int
+}
+
+// ConditionEntries returns the entries of ConditionsFile: the key of each is a regular expression for the name of a
+// list and what follows, the value is the number of the expression in its list. The names are 16 hexadecimal digits
+// after a "?".
+func ConditionEntries(lists map[string][]string) []MapEntry {
+	all := make([]conditionList, 0, len(lists))
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		list := conditionList{name: name, expressions: lists[name]}
+		for _, expression := range list.expressions {
+			list.size = max(list.size, alternativeSize(name+expression))
+		}
+		all = append(all, list)
+	}
+	return groups(all)
+}
+
+// alternativeSize returns what PCRE needs for an alternative at most: four bytes for each, and 33 for a class. Repeated
+// groups are written out, so there is no telling.
+func alternativeSize(expression string) int {
+	if strings.Contains(expression, "){") {
+		return maxGroup
+	}
+	return 4*len(expression) + 33*(strings.Count(expression, "[")-strings.Count(expression, `[^\n]`))
+}
+
+// groups returns the entries of lists, which are sorted by name. They are divided until each group is small enough.
+func groups(lists []conditionList) []MapEntry {
+	size := 0
+	for i := range lists {
+		size += lists[i].size
+	}
+	if len(lists) <= 1 || size <= maxGroup {
+		return group(lists)
+	}
+	half := len(lists) / 2
+	return append(groups(lists[:half]), groups(lists[half:])...)
+}
+
+// group returns an entry for the first expressions of all lists, one for the second, and so on.
+func group(lists []conditionList) []MapEntry {
+	var entries []MapEntry
+	for i := 0; ; i++ {
+		lists = slices.DeleteFunc(slices.Clone(lists), func(l conditionList) bool { return len(l.expressions) <= i })
+		if len(lists) == 0 {
+			return entries
+		}
+		entries = append(entries, MapEntry{Key: "^" + alternatives(lists, i, 0), Value: strconv.Itoa(i)})
+	}
+}
+
+// alternatives returns the expressions of a number in lists, each after the name of its list. All names have their
+// first bytes in common, which are left out. Names that go on with the same byte are one alternative.
+func alternatives(lists []conditionList, number, bytes int) string {
+	if len(lists) == 1 {
+		return routing.QuoteRegex(lists[0].name[bytes:]) + lists[0].expressions[number]
+	}
+	prefix := commonPrefix(lists)
+	var branches []string
+	for len(lists) > 0 {
+		next := lists[0].name[len(prefix)]
+		n := slices.IndexFunc(lists, func(l conditionList) bool { return l.name[len(prefix)] != next })
+		if n < 0 {
+			n = len(lists)
+		}
+		branches = append(branches, alternatives(lists[:n], number, len(prefix)))
+		lists = lists[n:]
+	}
+	return routing.QuoteRegex(prefix[bytes:]) + "(?:" + strings.Join(branches, "|") + ")"
+}
+
+// commonPrefix returns what the names of lists, which are sorted, begin with.
+func commonPrefix(lists []conditionList) string {
+	first, last := lists[0].name, lists[len(lists)-1].name
+	n := 0
+	for n < len(first) && first[n] == last[n] {
+		n++
+	}
+	return first[:n]
+}

@@ -1,0 +1,193 @@
+package ir
+
+import (
+	"bytes"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The files of a configuration, in Paths.ConfigDir.
+const (
+	ConfigFile = "haproxy.cfg"
+	// LoadFile is read before ConfigFile: a HAProxy that reads one of an old configuration and the other of a new one
+	// shows the old load ID, and is not taken for one that runs the new.
+	LoadFile = "load.cfg"
+
+	// HostsFile leads from a port and a host to a listener and the names of contents in PathsFile. See package render
+	// for all maps.
+	HostsFile      = "hosts.map"
+	PathsFile      = "paths.map"
+	ConditionsFile = "conditions.map"
+	ListsFile      = "lists.map"
+	SplitsFile     = "splits.map"
+	FiltersFile    = "filters.map"
+	NamesFile      = "names.map"
+	HSTSFile       = "hsts.map"
+)
+
+// CheckBackend is the backend by which gateway-keys has HAProxy say whether it can use a certificate: when a server
+// there is given it. It has no servers but for a moment.
+const CheckBackend = "certificates"
+
+// Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's
+// expressions cannot quote anything else.
+type Paths struct {
+	// ConfigDir holds the files of the configuration.
+	ConfigDir string
+	// RunDir holds the sockets.
+	RunDir string
+	// CertificateDir holds a directory for each Secret with certificates.
+	CertificateDir string
+	// KeysSocket is the socket of the command line by which gateway-keys hands certificates over; "" where it does not
+	// run.
+	KeysSocket string
+}
+
+// Map returns the path of a map file. It is also the name of the map in runtime commands.
+func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
+
+// WorkerSocket returns the path of the socket of the worker's command line.
+func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
+
+// LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in
+// the description that "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside
+// it. It is in a file of its own because the other files are large, and most of them the same after a change.
+func LoadContent(namespace, name, id string) []byte {
+	return fmt.Appendf(nil, "global\n    description \"gateway %s/%s load=%s\"\n", Quote(namespace, InConfig), Quote(name, InConfig), Quote(id, InConfig))
+}
+
+// FileNames returns the names of all files but LoadFile, sorted.
+func (c Config) FileNames() []string {
+	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Certificates)))
+	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile)
+	return slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...)))
+}
+
+// Content returns the content of a file.
+func (c Config) Content(file string) []byte {
+	switch {
+	case file == ConfigFile:
+		return c.configFile()
+	case file == ConditionsFile:
+		return lines(ConditionEntries(c.Lists))
+	case c.Maps[file] != nil:
+		return lines(sortedEntries(c.Maps[file]))
+	case c.Files[file] != nil:
+		return c.Files[file]
+	}
+	if list, ok := c.Certificates[file]; ok {
+		var b bytes.Buffer
+		for _, line := range list.Lines {
+			b.WriteString(line.String() + "\n")
+		}
+		return b.Bytes()
+	}
+	var entries []MapEntry
+	for _, content := range c.Contents {
+		if content.File == file {
+			entries = append(entries, content.Entries...)
+		}
+	}
+	slices.SortFunc(entries, func(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) })
+	return lines(entries)
+}
+
+// AllFiles returns the content of every file but LoadFile, by name.
+func (c Config) AllFiles() map[string][]byte {
+	files := map[string][]byte{}
+	for _, name := range c.FileNames() {
+		files[name] = c.Content(name)
+	}
+	return files
+}
+
+func sortedEntries(entries map[string]string) []MapEntry {
+	all := make([]MapEntry, 0, len(entries))
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		all = append(all, MapEntry{Key: key, Value: entries[key]})
+	}
+	return all
+}
+
+// lines returns the lines of entries in a map file.
+func lines(entries []MapEntry) []byte {
+	var b bytes.Buffer
+	for _, entry := range entries {
+		b.WriteString(entry.Key)
+		b.WriteByte(' ')
+		b.WriteString(entry.Value)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// configFile returns haproxy.cfg: the sections, then the backends with their servers.
+func (c Config) configFile() []byte {
+	var b bytes.Buffer
+	for i, section := range c.Sections {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(section.Header)
+		b.WriteByte('\n')
+		for _, line := range section.Lines {
+			b.WriteString("    ")
+			b.WriteString(line)
+			b.WriteByte('\n')
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		c.Backends[name].write(&b, name)
+	}
+	return b.Bytes()
+}
+
+func (backend *Backend) write(b *bytes.Buffer, name string) {
+	fmt.Fprintf(b, "\nbackend %s from %s\n", name, backend.Defaults)
+	settings := backend.Settings
+	if settings.CookieKey != "" {
+		fmt.Fprintf(b, "    dynamic-cookie-key %s\n", settings.CookieKey)
+	}
+	if settings.Options != "" {
+		fmt.Fprintf(b, "    default-server %s\n", settings.Options)
+	}
+	var ids []uint32
+	for _, server := range backend.Servers {
+		id := ServerID(server)
+		for slices.Contains(ids, id) {
+			id++
+		}
+		ids = append(ids, id)
+		b.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + " id " + strconv.FormatUint(uint64(id), 10) + "\n")
+	}
+}
+
+// ServerName returns the name of a server in its backend, from which its address and port can be read: 10.0.0.1_8080,
+// fd00::1_8080.
+func ServerName(s Server) string {
+	return Quote(s.Address, InConfig) + "_" + strconv.Itoa(int(s.Port))
+}
+
+// ServerAddress returns the address of a server as a server line and the command "add server" want it: 10.0.0.1:8080,
+// [fd00::1]:8080.
+func ServerAddress(s Server) string {
+	address := Quote(s.Address, InConfig)
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
+	return address + ":" + strconv.Itoa(int(s.Port))
+}
+
+// ServerID returns the number of a server in its backend, unless another one has it there. HAProxy spreads requests by
+// it: it is the same in every proxy, and stays when others come and go. Without it, HAProxy would give a server that is
+// added at run time its number too late: all of those would take the same place, and only one of them would get
+// requests.
+func ServerID(s Server) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(ServerName(s))) // which never fails
+	return h.Sum32()&0x3fffffff + 1
+}

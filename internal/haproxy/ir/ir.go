@@ -1,0 +1,132 @@
+// Package ir is HAProxy's configuration as data: sections, backends with their servers, and maps. It is rendered from
+// the routing table (package render), written to files (files.go), and compared with what runs (package plan). It is
+// never read back from text.
+package ir
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"gateway/internal/routing"
+)
+
+// Config is everything that HAProxy runs by, divided by how a change of it is brought about. It is immutable.
+type Config struct {
+	// Sections are the sections of haproxy.cfg but for Backends, in the order of the file. A change of them takes a
+	// reload.
+	Sections []Section
+	// Backends are the backends of Service ports, by name. They are added and deleted at run time.
+	Backends map[string]*Backend
+	// BackendsOf are the names of the backends of each Service port that is usable.
+	BackendsOf map[routing.Backend][]string
+	// Contents are entries of map files that never change: each content is named after what is in it. New ones are
+	// added before anything refers to them, and deleted once nothing does.
+	Contents map[string]Content
+	// Lists are the lists of regular expressions in ConditionsFile, by name. They are named after what is in them, too.
+	Lists map[string][]string
+	// Maps are the entries, by key, of the map files whose entries change one by one.
+	Maps map[string]map[string]string
+	// Certificates are the lists of certificates, by the name of the file.
+	Certificates map[string]CertificateList
+	// Files are the files that HAProxy reads at a load only, by name: CA certificates.
+	Files map[string][]byte
+}
+
+// CertificateList is the list of the certificates of a port.
+type CertificateList struct {
+	// Strict says that clients which ask for a name of no certificate are refused. Otherwise they get the first one.
+	Strict bool
+	Lines  []CertificateLine
+}
+
+// CertificateLine is a certificate in a list.
+type CertificateLine struct {
+	// File is its path.
+	File string
+	// Options are the TLS settings of the listener.
+	Options string
+	// VerifiesClients says that clients are asked for a certificate, which Options say, too.
+	VerifiesClients bool
+	// Filters are the names that it is shown for, and those after a "!" that it is not shown for.
+	Filters []string
+}
+
+// String returns the line of the file.
+func (l CertificateLine) String() string {
+	return strings.TrimSuffix(l.File+" ["+l.Options+"] "+strings.Join(l.Filters, " "), " ")
+}
+
+// Section is a section of haproxy.cfg.
+type Section struct {
+	// Header is the first line: "frontend 80 from routing".
+	Header string
+	// Lines are the others, without indentation.
+	Lines []string
+}
+
+// Backend is the backend of a Service port. Its name tells all settings, so that only its servers change.
+type Backend struct {
+	// Defaults is the name of the defaults section that it takes everything from.
+	Defaults string
+	// Mode is "http" or "tcp".
+	Mode string
+	// Settings are those of each of its servers.
+	Settings ServerSettings
+	// Servers are sorted, each once.
+	Servers []Server
+}
+
+// ServerSettings are the settings of a server.
+type ServerSettings struct {
+	// Options follow the address.
+	Options string
+	// Check says that health checks have to be switched on for a server that is added at run time.
+	Check bool
+	// CookieKey is the dynamic-cookie-key of the backend; "": it has none.
+	CookieKey string
+}
+
+// Server is one endpoint of a Service.
+type Server struct {
+	// Address is an IPv4 or IPv6 address in the form netip.Addr prints.
+	Address string
+	// Port is the port on that address, 1 to 65535.
+	Port int32
+}
+
+// MapEntry is one line of a map file.
+type MapEntry struct{ Key, Value string }
+
+// Content is a group of entries of a map file that belong together.
+type Content struct {
+	// File is the name of the map file.
+	File    string
+	Entries []MapEntry
+}
+
+// CompareServers orders servers by address, then port.
+func CompareServers(a, b Server) int {
+	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
+}
+
+// SortServers returns the servers sorted, each once.
+func SortServers(servers []Server) []Server {
+	sorted := slices.SortedFunc(slices.Values(servers), CompareServers)
+	return slices.Compact(sorted)
+}
+
+// WithServers returns the configuration with other servers, in any order, in some of its backends.
+func (c Config) WithServers(servers map[string][]Server) Config {
+	backends := maps.Clone(c.Backends)
+	for name, servers := range servers {
+		if backend := backends[name]; backend != nil {
+			changed := *backend
+			changed.Servers = SortServers(servers)
+			backends[name] = &changed
+		}
+	}
+	c.Backends = backends
+	return c
+}

@@ -1,0 +1,61 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What is special beside white space and what is not ASCII.
+const (
+	InConfig = `"'\#$`
+	InMap    = ""
+	// InName is special in names of headers, cookies and the like: in arguments of expressions, log-formats and
+	// conditions.
+	InName = InConfig + "%,()[]{}|+&="
+	// InField is special in a field of a map's value.
+	InField = `"'\#$%|`
+)
+
+// Quote returns s as part of one word of a file: what ends a word or line, what is not ASCII, and what is special is
+// percent-encoded. Every string from outside goes through it on its way to haproxy.cfg or a map.
+//
+// What the CRD's schema admits comes out as it went in, so that requests match it. Anything else is inert: no request
+// that HAProxy accepts contains it.
+func Quote(s, special string) string {
+	plain := true
+	for i := range len(s) {
+		plain = plain && !needsQuote(s[i], special)
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if needsQuote(s[i], special) {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		} else {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
+
+func needsQuote(c byte, special string) bool {
+	return c <= ' ' || c >= 0x7f || special != "" && strings.IndexByte(special, c) >= 0
+}
+
+// QuoteText returns s as a word of haproxy.cfg that HAProxy takes as s, whatever is in it but NUL.
+func QuoteText(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		c := s[i]
+		if c == ' ' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || strings.IndexByte(".,:;/=_+-", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02X`, c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

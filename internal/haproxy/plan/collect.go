@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"gateway/internal/haproxy/ir"
+)
+
+// Unused is what runs and nothing refers to, by name.
+type Unused struct {
+	Backends, Contents, Lists map[string]bool
+}
+
+// FindUnused returns what of the running configuration is not desired.
+func FindUnused(desired, running ir.Config) Unused {
+	return Unused{
+		Backends: minus(running.Backends, desired.Backends),
+		Contents: minus(running.Contents, desired.Contents),
+		Lists:    minus(running.Lists, desired.Lists),
+	}
+}
+
+func minus[V any](all, without map[string]V) map[string]bool {
+	names := map[string]bool{}
+	for name := range all {
+		if _, ok := without[name]; !ok {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// Without returns what is still not used now that a configuration is desired.
+func (u Unused) Without(desired ir.Config) Unused {
+	return Unused{Backends: except(u.Backends, desired.Backends), Contents: except(u.Contents, desired.Contents), Lists: except(u.Lists, desired.Lists)}
+}
+
+func except[V any](names map[string]bool, used map[string]V) map[string]bool {
+	kept := map[string]bool{}
+	for name := range names {
+		if _, ok := used[name]; !ok {
+			kept[name] = true
+		}
+	}
+	return kept
+}
+
+// Removal is what to delete from a running HAProxy, in this order.
+type Removal struct {
+	// Keys are the keys of entries to delete from map files, by file.
+	Keys map[string][]string
+	// Conditions are what ConditionsFile is to hold; nil: it stays as it is.
+	Conditions []ir.MapEntry
+	// Backends are backends to delete, with their servers, by name. HAProxy deletes none that still has streams.
+	Backends map[string]*ir.Backend
+	// After is what runs then, with the backends.
+	After ir.Config
+}
+
+// Collect says how to delete what is unused, which no request can know of any more.
+func Collect(unused Unused, running ir.Config) Removal {
+	removal := Removal{Keys: map[string][]string{}, Backends: map[string]*ir.Backend{}, After: running}
+	removal.After.Contents, removal.After.Lists = maps.Clone(running.Contents), maps.Clone(running.Lists)
+	for _, id := range slices.Sorted(maps.Keys(unused.Contents)) {
+		content := running.Contents[id]
+		for _, entry := range content.Entries {
+			removal.Keys[content.File] = append(removal.Keys[content.File], entry.Key)
+		}
+		delete(removal.After.Contents, id)
+	}
+	if len(unused.Lists) > 0 {
+		maps.DeleteFunc(removal.After.Lists, func(name string, _ []string) bool { return unused.Lists[name] })
+		if removal.Conditions = ir.ConditionEntries(removal.After.Lists); removal.Conditions == nil {
+			removal.Conditions = []ir.MapEntry{}
+		}
+	}
+	for name := range unused.Backends {
+		removal.Backends[name] = running.Backends[name]
+	}
+	return removal
+}

@@ -1,0 +1,284 @@
+// Package plan says how HAProxy gets from the configuration that it runs to another one: by commands to the running
+// process, or by a reload, with the reason. It is pure.
+//
+// No request meets a mixture of both. Contents and lists are named after what is in them: new ones are added before
+// anything refers to them, and old ones stay until no request can know of them any more (see Collect). A request is led
+// to them by one lookup, in hosts.map. Entries there change one by one, in an order in which each lookup finds what it
+// found before or what it finds after.
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gateway/internal/haproxy/ir"
+)
+
+// Plan says how to get from the running configuration to the desired one, in this order.
+type Plan struct {
+	// Reload is the reason why a reload of the desired files is needed, one of the Reload constants. Then everything
+	// else but After is empty. "": the rest of the plan does it.
+	Reload string
+	// Backends are backends to add, with their servers.
+	Backends []Backend
+	// AddServers are servers to add to other backends.
+	AddServers []Server
+	// Entries are entries to add to map files, by file.
+	Entries map[string][]ir.MapEntry
+	// AddCertificates are lines to add to lists of certificates, RemoveCertificates are lines to remove, by file.
+	AddCertificates, RemoveCertificates map[string][]ir.CertificateLine
+	// Conditions are what ConditionsFile is to hold; nil: it stays as it is.
+	Conditions []ir.MapEntry
+	// Edits are changes of entries of map files, one by one.
+	Edits []Edits
+	// RemoveServers are servers to remove.
+	RemoveServers []Server
+	// After is what runs once the plan is carried out: what is desired, and what ran before and is not used any more.
+	After ir.Config
+}
+
+// Empty says whether there is nothing to do.
+func (p Plan) Empty() bool {
+	return p.onlyServers() && len(p.AddServers)+len(p.RemoveServers) == 0
+}
+
+// OnlyServers says whether the plan does nothing but add and remove servers.
+func (p Plan) OnlyServers() bool {
+	return p.onlyServers() && len(p.AddServers)+len(p.RemoveServers) > 0
+}
+
+func (p Plan) onlyServers() bool {
+	return p.Reload == "" && p.Conditions == nil &&
+		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) == 0
+}
+
+// Backend is a backend to add.
+type Backend struct {
+	Name string
+	*ir.Backend
+}
+
+// Server is a server to add to a backend, or to remove from it.
+type Server struct {
+	Backend  string
+	Server   ir.Server
+	Settings ir.ServerSettings
+}
+
+// Edits are changes of entries of a map file.
+type Edits struct {
+	File  string
+	Edits []Edit
+}
+
+// Edit is a change of one entry of a map: Old is "" for one that is added, New for one that is deleted.
+type Edit struct{ Key, Old, New string }
+
+// Why a reload is needed. These are values of a metric label.
+const (
+	ReloadFirst        = "first load"
+	ReloadPorts        = "listener ports or TLS settings changed"
+	ReloadCertificates = "certificates changed"
+	// ReloadDefaults: a backend has settings that only a section can have, and that none had before.
+	ReloadDefaults = "a backend with new settings"
+	// ReloadNames: HAProxy has rules for names of headers and parameters, and for fixed answers, and one of them is
+	// new.
+	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
+	// ReloadSettings is anything else, as after an upgrade of the agent.
+	ReloadSettings = "global settings changed"
+)
+
+// Diff returns the plan that makes HAProxy, which runs one configuration, run another. The zero Config stands for a
+// HAProxy that runs none.
+//
+// Sections that are no longer needed, and lines in those that remain, stay until the next reload: they do no harm, and
+// are there when they are needed again.
+func Diff(desired, running ir.Config) Plan {
+	if reason := reloadReason(desired, running); reason != "" {
+		return Plan{Reload: reason, After: desired}
+	}
+	plan := Plan{
+		Entries: map[string][]ir.MapEntry{}, After: desired,
+		AddCertificates: missingLines(desired, running), RemoveCertificates: missingLines(running, desired),
+	}
+	plan.After.Sections, plan.After.Files = running.Sections, running.Files
+	plan.After.Backends = union(desired.Backends, running.Backends)
+	plan.After.Contents = union(desired.Contents, running.Contents)
+	plan.After.Lists = union(desired.Lists, running.Lists)
+	for _, name := range slices.Sorted(maps.Keys(desired.Backends)) {
+		plan.changeBackend(name, desired.Backends[name], running.Backends[name])
+	}
+	for _, id := range slices.Sorted(maps.Keys(desired.Contents)) {
+		if _, ok := running.Contents[id]; !ok {
+			content := desired.Contents[id]
+			plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
+		}
+	}
+	if len(plan.After.Lists) > len(running.Lists) {
+		plan.Conditions = ir.ConditionEntries(plan.After.Lists)
+	}
+	for _, file := range []string{ir.NamesFile, ir.HSTSFile, ir.HostsFile} {
+		if edits := mapEdits(desired.Maps[file], running.Maps[file]); len(edits) > 0 {
+			plan.Edits = append(plan.Edits, Edits{File: file, Edits: edits})
+		}
+	}
+	return plan
+}
+
+// union returns all elements of both; those of the first have precedence.
+func union[V any](first, second map[string]V) map[string]V {
+	all := maps.Clone(second)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, first)
+	return all
+}
+
+func (p *Plan) changeBackend(name string, desired, running *ir.Backend) {
+	switch {
+	case running == nil:
+		p.Backends = append(p.Backends, Backend{Name: name, Backend: desired})
+	case desired != running:
+		p.AddServers = append(p.AddServers, missing(name, desired, running)...)
+		p.RemoveServers = append(p.RemoveServers, missing(name, running, desired)...)
+	}
+}
+
+// missing returns the servers that one backend has and the other has not.
+func missing(name string, has, hasNot *ir.Backend) []Server {
+	var servers []Server
+	for _, server := range has.Servers {
+		if _, found := slices.BinarySearchFunc(hasNot.Servers, server, ir.CompareServers); !found {
+			servers = append(servers, Server{Backend: name, Server: server, Settings: has.Settings})
+		}
+	}
+	return servers
+}
+
+// mapEdits returns the edits from one content of a map to another: what is added or changed, the longest key first,
+// then what is deleted, the shortest key first. Every request is looked up by the longest key that its own begins with.
+// So at each moment it finds what it found before or what it finds after.
+func mapEdits(desired, running map[string]string) []Edit {
+	var edits []Edit
+	for key, value := range desired {
+		if running[key] != value {
+			edits = append(edits, Edit{Key: key, Old: running[key], New: value})
+		}
+	}
+	slices.SortFunc(edits, func(a, b Edit) int {
+		return cmp.Or(-cmp.Compare(len(a.Key), len(b.Key)), strings.Compare(a.Key, b.Key))
+	})
+	var deleted []Edit
+	for key, value := range running {
+		if _, ok := desired[key]; !ok {
+			deleted = append(deleted, Edit{Key: key, Old: value})
+		}
+	}
+	slices.SortFunc(deleted, func(a, b Edit) int { return cmp.Or(cmp.Compare(len(a.Key), len(b.Key)), strings.Compare(a.Key, b.Key)) })
+	return append(edits, deleted...)
+}
+
+// reloadReason returns why a process that runs one configuration cannot be told to run another, "" if it can.
+func reloadReason(desired, running ir.Config) string {
+	if len(running.Sections) == 0 {
+		return ReloadFirst
+	}
+	have := map[string][]string{}
+	frontends := 0
+	for _, section := range running.Sections {
+		have[section.Header] = section.Lines
+		if strings.HasPrefix(section.Header, "frontend ") {
+			frontends++
+		}
+	}
+	reasons := map[string]bool{}
+	for _, section := range desired.Sections {
+		lines, ok := have[section.Header]
+		reasons[sectionReason(section, lines, ok)] = true
+		if strings.HasPrefix(section.Header, "frontend ") {
+			frontends--
+		}
+	}
+	if frontends != 0 {
+		return ReloadPorts
+	}
+	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadNames} {
+		if reasons[reason] {
+			return reason
+		}
+	}
+	for name, content := range desired.Files {
+		if file, ok := running.Files[name]; !ok || !bytes.Equal(file, content) {
+			return ReloadCertificates
+		}
+	}
+	for name, list := range desired.Certificates {
+		if !canChangeList(list, running.Certificates[name]) {
+			return ReloadCertificates
+		}
+	}
+	return ""
+}
+
+// canChangeList says whether HAProxy can be told to change a list. All lines have to have the same options, and none
+// may ask clients for certificates: while names move from one line to another, a connection could be made by the
+// options of the wrong one. Nor can the first certificate change of a port that shows it where it has no other.
+func canChangeList(desired, running ir.CertificateList) bool {
+	if reflect.DeepEqual(desired, running) {
+		return true
+	}
+	lines := slices.Concat(desired.Lines, running.Lines)
+	if slices.ContainsFunc(lines, func(l ir.CertificateLine) bool { return l.VerifiesClients || l.Options != lines[0].Options }) {
+		return false
+	}
+	return desired.Strict || len(running.Lines) > 0 && desired.Lines[0].String() == running.Lines[0].String()
+}
+
+// missingLines returns the lines of the lists of one configuration that those of the other have not, by file.
+func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
+	missing := map[string][]ir.CertificateLine{}
+	for name, list := range has.Certificates {
+		for _, line := range list.Lines {
+			if !slices.ContainsFunc(hasNot.Certificates[name].Lines, func(l ir.CertificateLine) bool { return l.String() == line.String() }) {
+				missing[name] = append(missing[name], line)
+			}
+		}
+	}
+	return missing
+}
+
+// sectionReason returns why the section that runs under the same header does not do for one that is desired, "" if it
+// does.
+func sectionReason(desired ir.Section, running []string, exists bool) string {
+	kind, _, _ := strings.Cut(desired.Header, " ")
+	isDefaults := kind == "defaults"
+	switch {
+	case exists && slices.Equal(desired.Lines, running):
+		return ""
+	case desired.Header == "defaults routing from common" && exists && includes(running, desired.Lines):
+		return ""
+	case desired.Header == "defaults routing from common" && exists:
+		return ReloadNames
+	case isDefaults && !exists:
+		return ReloadDefaults
+	case kind == "frontend":
+		return ReloadPorts
+	}
+	return ReloadSettings
+}
+
+// includes says whether lines have all others among them, in the same order. Then they do what the others do: what they
+// have beside is about names that no request's rule has.
+func includes(lines, others []string) bool {
+	for _, line := range lines {
+		if len(others) > 0 && others[0] == line {
+			others = others[1:]
+		}
+	}
+	return len(others) == 0
+}

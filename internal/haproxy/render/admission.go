@@ -1,0 +1,91 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+
+	"gateway/internal/routing"
+)
+
+// Of the files that HAProxy may open, each connection of the limit takes three: itself, the connection to a server for
+// a request over HTTP/1.1, and one for a request over HTTP/2. ownFiles are for everything else: health, metrics,
+// sockets, idle connections to servers.
+//
+// HAProxy sets its global maxconn to half of the files. That is more than the limit, so that /healthz and /metrics are
+// answered when clients have taken all there is for them.
+const (
+	filesPerConnection = 3
+	ownFiles           = 1000
+)
+
+// maxConnections returns how many connections HAProxy takes at a time.
+func maxConnections(in Input) int {
+	if in.Bind.Files == 0 {
+		return in.Table.MaxConnections
+	}
+	return max(1, min(in.Table.MaxConnections, (in.Bind.Files-ownFiles)/filesPerConnection))
+}
+
+// byClient is the key of a client: whoever has IPv6 has a network of 64 bits. everyone is the key of all clients.
+const (
+	byClient = "src,ipmask(32,64)"
+	everyone = "src,ipmask(0,0)"
+)
+
+// admissionLines say which connections a port takes. Rules about connections are run before anything of a connection is
+// read.
+//
+// The backend connections-of counts the connections that each client has open. A table that is full forgets clients
+// that have nothing open, so it has room for as many as can have something.
+//
+// With the PROXY protocol, the header of a trusted proxy is believed, and every other connection is closed. Without
+// trusted proxies, the port takes none. In rules of the connection, src is still the proxy. In all later ones it is who
+// the header says.
+func admissionLines(in Input, listener *routing.Listener) []string {
+	var lines []string
+	trusted := in.Table.TrustedProxies
+	// HAProxy takes 64 words in a line. The lines count together.
+	for chunk := range slices.Chunk(trusted, 32) {
+		lines = append(lines, "acl trusted src "+quoteAll(chunk))
+	}
+	lines = append(lines, fmt.Sprintf("tcp-request connection reject if { act_conn gt %d }", maxConnections(in)))
+	directive := "tcp-request connection "
+	if listener.ProxyProtocol {
+		// Who the client is, is not known before.
+		directive = "tcp-request session "
+		if len(trusted) == 0 {
+			lines = append(lines, "tcp-request connection reject")
+		} else {
+			lines = append(lines, "tcp-request connection reject unless trusted", "tcp-request connection expect-proxy layer4")
+		}
+	}
+	if in.Table.MaxPerAddress > 0 {
+		unless := ""
+		if len(trusted) > 0 {
+			unless = " unless trusted"
+		}
+		lines = append(lines,
+			directive+"track-sc0 "+byClient+" table connections-of"+unless,
+			fmt.Sprintf("%sreject if { sc0_conn_cur gt %d }", directive, in.Table.MaxPerAddress),
+		)
+	}
+	return lines
+}
+
+// requestLimitLines bound how many requests over HTTP/2 are in work at a time, which the backend requests-of counts. A
+// connection has one at a time of any other.
+func requestLimitLines(in Input) []string {
+	const isHTTP2 = " if { fc_http_major 2 }"
+	tooMany := func(counter string, limit int) string {
+		return returnText("503", "the proxy has too many requests") + fmt.Sprintf(" if { %s gt %d }", counter, limit)
+	}
+	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + isHTTP2, tooMany("sc1_conn_cur", maxConnections(in))}
+	if in.Table.MaxPerAddress == 0 {
+		return lines
+	}
+	condition := isHTTP2
+	if len(in.Table.TrustedProxies) > 0 {
+		condition += " !{ var(sess.trusted) -m found }"
+	}
+	return append(lines, "http-request track-sc2 "+byClient+" table requests-of"+condition, tooMany("sc2_conn_cur", in.Table.MaxPerAddress))
+}

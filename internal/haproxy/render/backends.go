@@ -1,0 +1,267 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// BackendName returns the name of the backend of a Service port that has no settings of its own.
+func BackendName(b routing.Backend) string {
+	name := ir.Quote(b.Service, ir.InName) + "_" + itoa(b.Port)
+	if b.Namespace != "" {
+		name = ir.Quote(b.Namespace, ir.InName) + "_" + name
+	}
+	return name
+}
+
+// backend returns the name of the backend that gets what a rule has for a Service port, and adds it; noBackend if there
+// can be none.
+func (r *renderer) backend(key hitKey, ref routing.Backend) string {
+	if !Usable(r.in, ref, key.connections) {
+		return noBackend
+	}
+	state, policy := r.in.Backends[ref], r.in.Table.Policies[ref]
+	backend := ir.Backend{Mode: "http", Settings: ir.ServerSettings{
+		Options: serverOptions(r.in, state.AppProtocol, policy, key.connections), Check: policy.Check != nil,
+	}}
+	name := BackendName(ref)
+	if key.connections {
+		backend.Mode = "tcp"
+		name += ".tcp"
+	} else if key.rule.Affinity != nil {
+		backend.Settings.CookieKey = BackendName(ref)
+	}
+	backend.Defaults = r.backendDefaults(settingLines(key, policy, state.AppProtocol, ref), key.connections)
+	// Settings are part of the name, so that other settings are another backend, and the one that runs need not change.
+	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
+		name += "." + hash(settings)
+	}
+	if r.config.Backends[name] == nil {
+		backend.Servers = ir.SortServers(state.Servers)
+		r.config.Backends[name] = &backend
+		r.config.BackendsOf[ref] = append(r.config.BackendsOf[ref], name)
+	}
+	return name
+}
+
+// Usable says whether requests or connections can be sent to a Service port: its Service exists, no entry of
+// spec.backends may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
+// verify it by. The protocol of connections is of no importance.
+func Usable(in Input, backend routing.Backend, connections bool) bool {
+	state, policy := in.Backends[backend], in.Table.Policies[backend]
+	if !state.Exists || policy.Refused {
+		return false
+	}
+	tls := policy.TLS
+	if tls != nil {
+		for _, ca := range tls.CAs {
+			if len(in.Authorities[ca]) == 0 {
+				return false
+			}
+		}
+	}
+	if connections {
+		return true
+	}
+	switch state.AppProtocol {
+	case "", "http", h2c, "kubernetes.io/ws":
+		return true
+	case "https", wss:
+		return tls != nil
+	}
+	return false
+}
+
+// presets are the defaults sections that are always there, so that a first Service with another algorithm takes no
+// reload.
+var presets = []string{"", "roundrobin", "leastconn", "source", "uri"}
+
+// presetName returns the name of the section with an algorithm and nothing else.
+func presetName(algorithm string, connections bool) string {
+	name := "requests"
+	if connections {
+		name = "connections"
+	}
+	if algorithm != "" {
+		name += "-" + algorithm
+	}
+	return name
+}
+
+// setting is what of a defaults section is not the same in all.
+type setting struct {
+	algorithm string
+	// lines come before the rules that all have, rules after them.
+	lines, rules []string
+}
+
+// settingLines returns what a rule and the policy of a Service port want that only a section can have.
+func settingLines(key hitKey, policy routing.BackendPolicy, appProtocol string, ref routing.Backend) setting {
+	var s setting
+	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
+	switch policy.Algorithm {
+	case "RoundRobin":
+		s.algorithm = "roundrobin"
+	case "LeastConnections":
+		s.algorithm = "leastconn"
+	case "SourceIP":
+		s.algorithm = "source"
+	case "URI":
+		if !key.connections {
+			s.algorithm = "uri"
+		}
+	case "Header":
+		if !key.connections {
+			add("balance hdr(%s)", ir.Quote(policy.Header, ir.InName))
+			add("hash-type consistent")
+		}
+	}
+	if retry := key.rule.Retry; retry != nil && !key.connections {
+		add("retries %d", retry.Attempts)
+		on := "retry-on conn-failure empty-response"
+		for _, code := range retry.Codes {
+			on += " " + itoa(code)
+		}
+		add("%s", on)
+	}
+	if affinity := key.rule.Affinity; affinity != nil && !key.connections {
+		cookie := "cookie " + ir.Quote(affinity.Cookie(ref), ir.InName) + " insert indirect nocache httponly dynamic"
+		if affinity.MaxLife > 0 {
+			cookie += fmt.Sprintf(" maxlife %ds", max(1, int64(affinity.MaxLife/time.Second)))
+		}
+		add("%s", cookie)
+	}
+	if check := policy.Check; check != nil {
+		add("timeout check %sms", milliseconds(check.Timeout))
+		if check.Path != "" {
+			add("option httpchk")
+			add("http-check send meth GET uri %s ver HTTP/1.1 hdr Host %s", ir.Quote(check.Path, ir.InConfig), ir.Quote(check.Hostname, ir.InName))
+			add("http-check expect status 200-399")
+		}
+	}
+	if policy.QueueTimeout > 0 {
+		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
+	}
+	if policy.MaxConnections > 0 && !key.connections {
+		s.rules = limitedRules(policy.TLS != nil && appProtocol != wss || policy.TLS == nil && appProtocol == h2c)
+	}
+	return s
+}
+
+// backendDefaults returns the name of the defaults section with these settings, and adds it if it is not always there.
+func (r *renderer) backendDefaults(s setting, connections bool) string {
+	name := presetName(s.algorithm, connections)
+	if len(s.lines)+len(s.rules) == 0 {
+		return name
+	}
+	name += "." + hash(strings.Join(slices.Concat(s.lines, s.rules), "\n"))
+	if _, ok := r.defaults[name]; !ok {
+		r.defaults[name] = r.defaultsSection(name, s, connections)
+	}
+	return name
+}
+
+// defaultsSection returns the section that backends take their settings from. HAProxy lets no section inherit rules
+// from another, so each has them all.
+//
+// A request that a server closes the connection on instead of answering is sent to another one, unless it may not be
+// sent twice: that server may have carried it out. For that HAProxy keeps a copy of each request: of the whole buffer
+// of 16 KiB, or in a small one.
+//
+// Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers
+// only.
+func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.Section {
+	section := ir.Section{Header: "defaults " + name + " from common"}
+	switch s.algorithm {
+	case "":
+		section.Lines = append(section.Lines, "balance random(2)")
+	case "source":
+		section.Lines = append(section.Lines, "balance source", "hash-type consistent")
+	case "uri":
+		section.Lines = append(section.Lines, "balance uri path-only", "hash-type consistent")
+	default:
+		section.Lines = append(section.Lines, "balance "+s.algorithm)
+	}
+	if connections {
+		section.Header = "defaults " + name + " from tcp"
+	} else {
+		section.Lines = append(section.Lines,
+			"retry-on conn-failure empty-response",
+			"option use-small-buffers l7-retries",
+			"option http-drop-request-trailers",
+		)
+	}
+	section.Lines = append(section.Lines, s.lines...)
+	if !connections {
+		section.Lines = append(section.Lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
+		section.Lines = append(section.Lines, feature.All(feature.Env{Paths: r.in.Paths}).Backend...)
+		section.Lines = append(section.Lines, s.rules...)
+	}
+	return section
+}
+
+// serverOptions returns the options of every server of a backend.
+func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, connections bool) string {
+	var options []string
+	add := func(format string, args ...any) { options = append(options, fmt.Sprintf(format, args...)) }
+	if appProtocol == h2c && policy.TLS == nil && !connections {
+		add("proto h2")
+	}
+	if tls := policy.TLS; tls != nil {
+		if authority, ok := authorityFile(in, tls.CAs); ok {
+			name := ir.Quote(tls.ServerName, ir.InName)
+			// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
+			add("ssl verify required ca-file %s sni str(%s)", authority, name)
+			if !connections {
+				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(appProtocol))
+			}
+			if policy.Check != nil {
+				add("check-sni %s", name)
+			}
+		}
+	}
+	switch policy.ProxyProtocol {
+	case "V1":
+		add("send-proxy")
+	case "V2":
+		add("send-proxy-v2")
+	}
+	if check := policy.Check; check != nil {
+		// Servers that are added at run time do not check by TLS and with a PROXY header unless they are told to.
+		if policy.TLS != nil {
+			add("check-ssl")
+		}
+		if policy.ProxyProtocol != "" {
+			add("check-send-proxy")
+		}
+		add("check inter %sms fall %d rise %d", milliseconds(check.Interval), check.Fall, check.Rise)
+		if policy.MaxErrors > 0 {
+			layer := "layer7"
+			if connections {
+				layer = "layer4"
+			}
+			add("observe %s error-limit %d on-error mark-down", layer, policy.MaxErrors)
+		}
+	}
+	if policy.MaxConnections > 0 {
+		add("maxconn %d", policy.MaxConnections)
+		if policy.MaxQueue > 0 {
+			add("maxqueue %d", policy.MaxQueue)
+		}
+	}
+	return strings.Join(options, " ")
+}
+
+// tlsProtocols says what is spoken over TLS: WebSockets take HTTP/1.1.
+func tlsProtocols(appProtocol string) string {
+	if appProtocol == wss {
+		return "alpn http/1.1"
+	}
+	return "alpn h2,http/1.1 ws h1"
+}

@@ -1,0 +1,155 @@
+package render_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/render"
+)
+
+// featuresWorld is what runs before every change of TestDiffOfFeatures.
+const featuresWorld = `
+generation: 1
+spec:
+  listeners:
+    - {name: http, port: 80, protocol: HTTP}
+    - {name: https, port: 443, protocol: HTTPS, hostname: a.io, tls: {certificateRefs: [{name: cert}]}}
+    - {name: tls, port: 444, protocol: TLS}
+  trustedProxies: [10.0.0.0/8]
+  routes:
+    - name: r
+      rules:
+        - matches: [{path: {value: /api}, headers: [{name: X-A, value: one}], queryParams: [{name: q, value: one}]}]
+          filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Set, value: one}]}}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [{path: {value: /old}}]
+          filters: [{type: RequestRedirect, requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]
+        - matches: [{path: {value: /text}}]
+          filters: [{type: DirectResponse, directResponse: {body: one}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
+        - timeouts: {request: 1s}
+          maxRequestBytes: 10
+          backendRefs: [{name: one, port: 80}]
+  tlsRoutes: [{name: t, hostnames: [b.io], rules: [{backendRefs: [{name: one, port: 80}]}]}]
+backends: [{service: one, port: 80, servers: ["10.0.0.1:80"]}]
+certificates: {https: [{secret: cert, names: [a.io]}]}
+`
+
+// TestDiffOfFeatures has, with TestDiff and TestDiffOfFirstTimes, the rows of the table in docs/architecture.md.
+func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
+	tests := map[string]struct{ old, new, reload string }{
+		"a path":                                      {"value: /api", "value: /other", ""},
+		"another type of path":                        {"path: {value: /api}", "path: {type: Exact, value: /api}", ""},
+		"the first regular expression":                {"path: {value: /api}", "path: {type: RegularExpression, value: /a.*}", ""},
+		"a method":                                    {"path: {value: /api},", "path: {value: /api}, method: GET,", ""},
+		"the value of a header":                       {"name: X-A, value: one", "name: X-A, value: two", ""},
+		"a regular expression for a header":           {"name: X-A, value: one", "name: X-A, type: RegularExpression, value: o.*", ""},
+		"no condition on a header any more":           {"headers: [{name: X-A, value: one}],", "", ""},
+		"the value of a parameter":                    {"name: q, value: one", "name: q, value: two", ""},
+		"a condition on a header of another name":     {"name: X-A", "name: X-B", plan.ReloadNames},
+		"a condition on a parameter of another name":  {"name: q,", "name: p,", plan.ReloadNames},
+		"the value of a header that is set":           {"name: X-Set, value: one", "name: X-Set, value: two", ""},
+		"a header that is removed and was set before": {"set: [{name: X-Set, value: one}]", "remove: [X-Set]", ""},
+		"no filter any more":                          {"filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Set, value: one}]}}]", "", ""},
+		"a header of another name that is set":        {"name: X-Set", "name: X-Other", plan.ReloadNames},
+		"the status of a redirect":                    {"statusCode: 301", "statusCode: 308", ""},
+		"the prefix of a redirect":                    {"replacePrefixMatch: /new", "replacePrefixMatch: /newer", ""},
+		"a full path of a redirect":                   {"type: ReplacePrefixMatch, replacePrefixMatch: /new", "type: ReplaceFullPath, replaceFullPath: /new", ""},
+		"a prefix of another depth that is replaced":  {"value: /old", "value: /old/one", ""},
+		"a fixed answer":                              {"body: one", "body: two", plan.ReloadNames},
+		"an origin":                                   {"https://a.io", "https://*.b.io", ""},
+		"any origin":                                  {"https://a.io", "*", ""},
+		"a timeout":                                   {"request: 1s", "request: 2s", ""},
+		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
+		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},
+		"session persistence":                         {"timeouts: {request: 1s}", "sessionPersistence: {}", plan.ReloadDefaults},
+		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", ""},
+		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", ""},
+		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", plan.ReloadPorts},
+		"a proxy that is not trusted any more":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: []", plan.ReloadPorts},
+		"a limit of requests":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, connections: {maxPerEndpoint: 9}}]", plan.ReloadDefaults},
+		"another certificate":                         {"{secret: cert, names: [a.io]}", "{secret: cert, names: [a.io]}, {secret: other, names: [a.io]}", ""},
+		"a minimum version of TLS":                    {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], minVersion: TLSv1.3", plan.ReloadCertificates},
+		"HSTS":                                        {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], hsts: {}", ""},
+		"a redirect to HTTPS":                         {"protocol: HTTP}", "protocol: HTTP, httpsRedirect: true}", ""},
+		"the PROXY protocol":                          {"protocol: HTTP}", "protocol: HTTP, proxyProtocol: true}", plan.ReloadPorts},
+		"a server name of a TLS route":                {"hostnames: [b.io]", "hostnames: [c.io]", ""},
+		"the first wildcard server name":              {"hostnames: [b.io]", "hostnames: [\"*.b.io\"]", ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			changed := strings.Replace(featuresWorld, test.old, test.new, 1)
+			if changed == featuresWorld {
+				t.Fatal("the test changes nothing")
+			}
+			running := render.Render(parseWorld(t, featuresWorld).input(t))
+			desired := render.Render(parseWorld(t, changed).input(t))
+			got := plan.Diff(desired, running)
+			if got.Reload != test.reload {
+				t.Errorf("got %q, want %q", got.Reload, test.reload)
+			}
+			if got.Empty() {
+				t.Error("there is nothing to do")
+			}
+			if again := plan.Diff(desired, got.After); !again.Empty() {
+				t.Errorf("once the plan is carried out, there is more to do: %+v", again)
+			}
+			if back := plan.Diff(running, got.After); test.reload == "" && back.Reload != "" {
+				t.Errorf("the way back needs a reload: %s", back.Reload)
+			}
+		})
+	}
+}
+
+// TestDiffOfFirstTimes has the edits that take a reload because there was nothing of the kind before.
+func TestDiffOfFirstTimes(t *testing.T) {
+	tests := map[string]struct{ old, before, after, reload string }{
+		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
+			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
+	}
+	for name, test := range tests {
+		render := func(with string) ir.Config {
+			w := parseWorld(t, strings.Replace(featuresWorld, test.old, with, 1))
+			w.Authorities = map[string]string{"ca": "PEM"}
+			return render.Render(w.input(t))
+		}
+		if got := plan.Diff(render(test.after), render(test.before)); got.Reload != test.reload {
+			t.Errorf("%s: got %q, want %q", name, got.Reload, test.reload)
+		}
+	}
+}
+
+// TestDiffOfProtocols: a port that was for TLS connections refuses all that do not begin like one.
+func TestDiffOfProtocols(t *testing.T) {
+	t.Parallel()
+	render := func(protocol string) ir.Config {
+		return render.Render(parseWorld(t, `{spec: {listeners: [{name: db, port: 5432, protocol: `+protocol+`}]}}`).input(t))
+	}
+	if got := plan.Diff(render("TCP"), render("TLS")); got.Reload != plan.ReloadPorts {
+		t.Errorf("from TLS to TCP: got %q, want %q", got.Reload, plan.ReloadPorts)
+	}
+	if got := plan.Diff(render("TLS"), render("TCP")); got.Reload != plan.ReloadPorts {
+		t.Errorf("from TCP to TLS: got %q, want %q", got.Reload, plan.ReloadPorts)
+	}
+}
+
+// TestDiffOfManyTrustedProxies: HAProxy takes so many ranges in a line, and one that is not trusted any more may have had a line of
+// its own.
+func TestDiffOfManyTrustedProxies(t *testing.T) {
+	render := func(n int) ir.Config {
+		w := parseWorld(t, featuresWorld)
+		w.Spec.TrustedProxies = nil
+		for i := range n {
+			w.Spec.TrustedProxies = append(w.Spec.TrustedProxies, appv1.CIDR(fmt.Sprintf("10.0.%d.0/24", i+10)))
+		}
+		return render.Render(w.input(t))
+	}
+	for _, n := range []int{2, 32, 33, 64} {
+		if got := plan.Diff(render(n-1), render(n)); got.Reload != plan.ReloadPorts {
+			t.Errorf("one of %d is not trusted any more: got %q, want %q", n, got.Reload, plan.ReloadPorts)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// Package render makes HAProxy's configuration from the routing table of a Gateway and what was observed of the
+// Services and certificates behind it. It is pure.
+//
+// The routes are data. haproxy.cfg holds the ports, settings, and rules that look everything else up in maps. HAProxy
+// keeps a map in trees, so a request costs the same with ten routes as with ten thousand. A request goes through these
+// rules of "defaults routing":
+//
+//	normalizingLines   check the request, and normalise its host and path
+//	hostLines          find the listener and the contents of its host, in hosts.map
+//	searchLines        find the first entry that it meets, in paths.map; for conditions see conditions.go
+//	splitLines         choose by weights, in splits.map: splits.go
+//	filterLines        carry out the filters of its rule, in filters.map: package feature
+//
+// Most requests need one lookup in each of the first two maps, and skip the rest. The backend is the last field of what
+// was found.
+//
+// These are the maps, where CONTENT, LIST, HITS, TARGETS and FILTERS are hashes of what they name:
+//
+//	hosts.map       PORT/HOST           LISTENER|CONTENT|...   HOST is reversed, see hostKey; CONTENT is that of the host, then of wildcards
+//	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
+//	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
+//	conditions.map  expressions         NUMBER                 see ir.ConditionEntries
+//	lists.map       ?LIST|HITS/NUMBER   HIT                    what the expression of that number in a list stands for
+//	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
+//	splits.map      TARGETS/NUMBER      HIT                    one of its targets
+//	filters.map     FILTERS             NAME=VALUE&...         see package feature
+//	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
+//	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security
+//
+// HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters.
+// BACKEND is the backend of a Service port, or one of those that answer: no-backend (there is none, or one that cannot
+// be used), too-long, answer (the filters answer).
+//
+// Only hosts.map, names.map and hsts.map have entries that change. All others are named after what is in them.
+package render

@@ -1,0 +1,56 @@
+package render
+
+import "gateway/internal/routing"
+
+// oddLines remove headers, see routing.RemovedHeaders.
+//
+// An upgrade to HTTP/2 in clear text would take the rest of the connection past the rules. Over HTTP/2, what asks for
+// an upgrade is a CONNECT that HAProxy makes GET of, with the length that the client says: backends would take for a
+// body what nothing has waited for. Nobody here sets Client-Cert-Chain, but backends may take it for what belongs to
+// Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers that were
+// set here among them.
+var oddLines = []string{
+	`http-request deny deny_status 400 if ` + isOdd + ` { req.ver 2.0 } { req.fhdr_cnt(upgrade) gt 0 } { req.fhdr_cnt(content-length) gt 0 }`,
+	`http-request del-header upgrade if ` + isOdd + ` { req.hdr(upgrade) -i -m sub h2c }`,
+	`http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if ` + isOdd,
+	`http-request del-header [^A-Za-z0-9-] -m reg if ` + isOdd,
+	`http-request del-header '^(?:` + routing.RemovedHeaders + `)$' -m reg if ` + isOdd,
+}
+
+// forwardedLines put what is so in the place of whatever the client says.
+var forwardedLines = []string{
+	`http-request set-header Forwarded "%[var(sess.forwarded)]%[var(txn.host)]\""`,
+	`http-request del-header X-Forwarded- -m beg`,
+	`http-request add-header X-Forwarded-For %[var(sess.client)]`,
+	`http-request add-header X-Forwarded-Proto %[var(sess.scheme)]`,
+	`http-request add-header X-Forwarded-Host %[var(txn.host)]`,
+	`http-request add-header X-Forwarded-Port %f`,
+}
+
+// oddForwardedLines do it for other headers that say where a request comes from, and for hosts that txn.host does not
+// have as the client sent them.
+var oddForwardedLines = []string{
+	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd,
+	`http-request set-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\"" if ` + isOdd,
+	`http-request set-header X-Forwarded-Host %[req.fhdr(host)] if ` + isOdd,
+}
+
+// trustedLines do the same for clients that are no trusted proxies. What those say, for which sess.trusted is set, is
+// added to. Where one says another scheme than that of its connection, and no port, the connection's would not go with
+// it: backends would make URLs like https://example.com:80/ of them.
+var trustedLines = []string{
+	`http-request del-header Forwarded unless { var(sess.trusted) -m found }`,
+	`http-request del-header X-Forwarded- -m beg unless { var(sess.trusted) -m found }`,
+	`http-request add-header Forwarded "%[var(sess.forwarded)]%[req.fhdr(host)]\""`,
+	`http-request add-header X-Forwarded-For %[var(sess.client)]`,
+	`http-request set-header X-Forwarded-Port 443 if { req.fhdr(x-forwarded-proto,-1) -i https } !{ ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }`,
+	`http-request set-header X-Forwarded-Port 80 if { req.fhdr(x-forwarded-proto,-1) -i http } { ssl_fc } !{ req.fhdr_cnt(x-forwarded-port) gt 0 }`,
+	`http-request set-header X-Forwarded-Proto %[var(sess.scheme)] unless { req.fhdr_cnt(x-forwarded-proto) gt 0 }`,
+	`http-request set-header X-Forwarded-Host %[req.fhdr(host)] unless { req.fhdr_cnt(x-forwarded-host) gt 0 }`,
+	`http-request set-header X-Forwarded-Port %f unless { req.fhdr_cnt(x-forwarded-port) gt 0 }`,
+}
+
+// oddTrustedLines remove other headers that say where a request comes from, unless a trusted proxy sends them.
+var oddTrustedLines = []string{
+	`http-request del-header '^(?:` + routing.ClaimedHeaders + `)$' -m reg if ` + isOdd + ` !{ var(sess.trusted) -m found }`,
+}

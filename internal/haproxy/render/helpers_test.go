@@ -1,0 +1,82 @@
+package render_test
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/routing"
+	"gateway/internal/routing/routingtest"
+)
+
+// podPaths are the paths in the data-plane pod.
+var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: "/etc/haproxy-certificates"}
+
+// world is an Input as it is written in YAML.
+type world struct {
+	Generation int64             `json:"generation"`
+	Spec       appv1.GatewaySpec `json:"spec"`
+	// Backends are the Service ports that exist, with the addresses of their endpoints.
+	Backends []worldBackend `json:"backends"`
+	// Certificates are by listener, Authorities by ConfigMap.
+	Certificates map[string][]render.Certificate `json:"certificates"`
+	Authorities  map[string]string               `json:"authorities"`
+}
+
+type worldBackend struct {
+	Service     string   `json:"service"`
+	Port        int32    `json:"port"`
+	Servers     []string `json:"servers"`
+	AppProtocol string   `json:"appProtocol"`
+}
+
+// input returns the Input of a world in the data-plane pod.
+func (w world) input(t testing.TB) render.Input {
+	t.Helper()
+	table, _ := routingtest.Compile(&w.Spec)
+	in := render.Input{
+		Table: table, Backends: map[routing.Backend]render.BackendState{}, Paths: podPaths,
+		Certificates: w.Certificates, Authorities: map[string][]byte{},
+	}
+	if len(w.Certificates) > 0 {
+		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"
+	}
+	for name, authority := range w.Authorities {
+		in.Authorities[name] = []byte(authority)
+	}
+	for _, backend := range w.Backends {
+		state := render.BackendState{Exists: true, AppProtocol: backend.AppProtocol}
+		for _, server := range backend.Servers {
+			addr, err := netip.ParseAddrPort(server)
+			if err != nil {
+				t.Fatalf("failed to parse a server: %v", err)
+			}
+			state.Servers = append(state.Servers, ir.Server{Address: addr.Addr().String(), Port: int32(addr.Port())})
+		}
+		in.Backends[routing.Backend{Service: backend.Service, Port: backend.Port}] = state
+	}
+	return in
+}
+
+func readWorld(t testing.TB, path string) world {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("failed to read the world: %v", err)
+	}
+	return parseWorld(t, string(content))
+}
+
+func parseWorld(t testing.TB, text string) world {
+	t.Helper()
+	var w world
+	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {
+		t.Fatalf("failed to parse the world: %v", err)
+	}
+	return w
+}

@@ -1,0 +1,60 @@
+package render
+
+import (
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// Input is everything HAProxy's configuration is made from.
+type Input struct {
+	// Table says which requests go where.
+	Table routing.Table
+	// Backends holds what was observed of every Service port that Table refers to. One that is missing counts as a
+	// Service that does not exist.
+	Backends map[routing.Backend]BackendState
+	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec.
+	// A listener with none is not there.
+	Certificates map[string][]Certificate
+	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
+	// a listener is not there, requests for a backend are answered with 500.
+	Authorities map[string][]byte
+	// Paths are where HAProxy finds its files and sockets.
+	Paths ir.Paths
+	// Bind says where HAProxy accepts connections.
+	Bind Bind
+}
+
+// BackendState is what was observed of a Service port.
+type BackendState struct {
+	// Exists says whether the Service and its port exist (and the Service is not of type ExternalName). Requests for
+	// one that does not are answered with 500.
+	Exists bool
+	// AppProtocol is the appProtocol of the Service's port, in lower case.
+	AppProtocol string
+	// Servers are the endpoints that take traffic, in any order. None: requests are answered with 503.
+	Servers []ir.Server
+}
+
+// Certificate is a certificate whose key HAProxy finds beside it.
+type Certificate struct {
+	// Secret is the name of the Secret. HAProxy finds it with its key as Paths.CertificateDir/SECRET/tls.pem.
+	Secret string
+	// Names are the server names that clients get it for, in lower case: those of its names that are within the
+	// listener's hostname, as they are in the certificate.
+	Names []string
+}
+
+// MetricsPort is the port of HAProxy's own endpoint in the data-plane pod: /metrics for Prometheus and /healthz.
+const MetricsPort = 8404
+
+// Bind says where HAProxy accepts connections. The zero value is that of the data-plane pod: every IPv4 and IPv6
+// address, and MetricsPort.
+type Bind struct {
+	// Addresses are the IP addresses that every port is bound on. Empty: all of IPv4 and IPv6. A node whose kernel has
+	// no IPv6 needs "0.0.0.0" here: HAProxy does not start if it cannot bind an address.
+	Addresses []string
+	// MetricsPort is the port of /metrics and /healthz. 0: the constant MetricsPort.
+	MetricsPort int32
+	// Files is how many files HAProxy may open, of which each connection is one; 0: enough.
+	Files int
+}

@@ -1,0 +1,92 @@
+package render
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// Render makes the configuration of one Gateway. The same Input, in whatever order its parts are, gives the same
+// configuration.
+func Render(in Input) ir.Config {
+	r := renderer{in: in, hits: map[hitKey]string{}, defaults: map[string]ir.Section{}, config: ir.Config{
+		Backends: map[string]*ir.Backend{}, BackendsOf: map[routing.Backend][]string{},
+		Contents: map[string]ir.Content{}, Lists: map[string][]string{}, Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
+		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}},
+	}}
+	for _, port := range r.ports() {
+		r.addHosts(port)
+		r.addCertificates(port)
+	}
+	r.addAuthorities()
+	r.addSections()
+	return r.config
+}
+
+// renderer collects the parts of a configuration.
+type renderer struct {
+	in     Input
+	config ir.Config
+	// defaults are the sections that backends take their settings from, beside those that are always there, by name.
+	defaults map[string]ir.Section
+	// hits are the hits of rules, which several entries share.
+	hits map[hitKey]string
+	// chain is the length of the longest chain of hosts.
+	chain int
+}
+
+// ports returns the ports of all listeners, sorted, each once.
+func (r *renderer) ports() []int32 {
+	var all []int32
+	for i := range r.in.Table.Listeners {
+		all = append(all, r.in.Table.Listeners[i].Port)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// addContent adds entries under the name that begins their keys, unless they are there. The name tells what is in them.
+func (r *renderer) addContent(file, name string, entries func() []ir.MapEntry) {
+	id := file + " " + name
+	if _, ok := r.config.Contents[id]; !ok {
+		r.config.Contents[id] = ir.Content{File: file, Entries: entries()}
+	}
+}
+
+// addList adds a list of regular expressions and returns its name, with this at the end.
+func (r *renderer) addList(expressions []string, end string) string {
+	name := "?" + hash(strings.Join(expressions, "\n")) + end
+	r.config.Lists[name] = expressions
+	return name
+}
+
+func entry(key, value string) ir.MapEntry {
+	return ir.MapEntry{Key: ir.Quote(key, ir.InMap), Value: ir.Quote(value, ir.InMap)}
+}
+
+// hash returns a short name for a text. Nobody can write a text that gets the name of somebody else's: routes of one
+// Gateway may belong to people who do not trust each other.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%x", sum[:8])
+}
+
+func isConnection(listener *routing.Listener) bool {
+	return listener.Protocol == "TCP" || listener.Protocol == "TLS"
+}
+
+func isWildcard(hostname string) bool { return strings.HasPrefix(hostname, "*.") }
+
+func hasTLS(table routing.Table) bool {
+	return slices.ContainsFunc(table.Listeners, func(l routing.Listener) bool { return l.TLS != nil })
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(max(1, d.Milliseconds()), 10) }
+
+func itoa[T ~int | ~int32](n T) string { return strconv.Itoa(int(n)) }

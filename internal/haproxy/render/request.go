@@ -1,0 +1,273 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// routingLines are the rules of all frontends for requests: the rules of a defaults section are run in every frontend
+// that names it, so haproxy.cfg does not repeat them for every port. They normalise a request, and find its host, its
+// rule and its filters: see doc.go.
+//
+// An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when
+// the worker is told to stop must not meet a closed connection.
+func (r *renderer) routingLines() []string {
+	lines := []string{
+		"log global",
+		"option dontlognull",
+		"option idle-close-on-response",
+		"log-format '" + requestLog + "'",
+		"error-log-format '" + errorLog + "'",
+	}
+	isTrusting := len(r.in.Table.TrustedProxies) > 0
+	if isTrusting {
+		// Idle connections are kept for longer than trusted proxies keep them, so that none sends a request on one that
+		// is just being closed, and answers 502: Google's load balancers keep theirs for 600 s, those of AWS for 60 s
+		// by default.
+		lines = append(lines, "timeout http-keep-alive 620s")
+	}
+	lines = append(lines, normalizingLines...)
+	lines = append(lines,
+		// After CONNECT, also with an absolute URI, what follows the answer would go past all rules. The answer to
+		// TRACE shows the client the headers that the proxy has set. HAProxy answers 500 where a header finds no room,
+		// so what is refused is refused before.
+		"http-request deny deny_status 405 if { method CONNECT TRACE }",
+		"http-request deny deny_status 400 if "+isOdd+" !{ var(txn.clean) -m found }",
+	)
+	lines = append(lines, requestLimitLines(r.in)...)
+	forwarded, odd := forwardedLines, slices.Concat(oddLines, oddForwardedLines)
+	if isTrusting {
+		forwarded, odd = trustedLines, slices.Concat(oddLines, oddTrustedLines)
+	}
+	lines = append(lines, forwarded...)
+	lines = append(lines, requestIDLines(isTrusting)...)
+	lines = append(lines, r.hostLines("http-request")...)
+	if verifiesClients(r.in, 0) {
+		// What clients say about their certificates goes before it is set.
+		lines, odd = append(lines, odd...), nil
+	}
+	if hasTLS(r.in.Table) {
+		lines = append(lines, tlsLines(r.in)...)
+	}
+	lines = append(lines,
+		"http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+") unless "+isOdd,
+		// The request is of the usual kind, and its rule has no conditions, weights or filters.
+		"http-request allow if { var(txn.hit) -m beg | }",
+		"http-request set-var(txn.clean) var(txn.path) unless "+isOdd,
+		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
+	)
+	lines = append(lines, odd...)
+	lines = append(lines, r.searchLines()...)
+	lines = append(lines, r.splitLines("http-request")...)
+	return append(lines, r.filterLines()...)
+}
+
+// hostLines find the listener of a host, and the contents that its paths are in: "LISTENER|CONTENT|...".
+func (r *renderer) hostLines(directive string) []string {
+	return []string{
+		directive + " set-var(txn.reversed) var(txn.host),reverse",
+		directive + " set-var(txn.hosts) fe_name,concat(/,txn.reversed,!),map_beg(" + r.in.Paths.Map(ir.HostsFile) + ")",
+	}
+}
+
+// searchLines find the first entry whose conditions a request meets. The entries of its host come before those of
+// wildcards and of all hosts, and in each exact paths come before regular expressions and prefixes.
+func (r *renderer) searchLines() []string {
+	const found = "{ var(txn.hit) -m found }"
+	paths, conditions, lists := r.in.Paths.Map(ir.PathsFile), r.in.Paths.Map(ir.ConditionsFile), r.in.Paths.Map(ir.ListsFile)
+	headers, params := conditionNames(r.in.Table)
+	lines := []string{"http-request unset-var(txn.hit) if { var(txn.hit) -m beg ? }"}
+	lines = append(lines, factLines(headers, params)...)
+	for i := range r.chainLength() {
+		lines = append(lines, fmt.Sprintf("http-request set-var(txn.content) var(txn.hosts),field(%d,|) unless %s", i+2, found))
+		for _, lookup := range []string{",concat(,txn.clean,/>),map_str(", ",concat(~),map_str(", ",concat(,txn.clean,/),map_beg("} {
+			lines = append(lines, "http-request set-var(txn.entry) var(txn.content)"+lookup+paths+",-) unless "+found)
+			if len(params) > 0 {
+				lines = append(lines, "http-request deny deny_status 400 if { var(txn.long) -m found } { var(txn.entry) -m beg ? } { var(txn.entry) -m sub "+asksQuery+"| } !"+found)
+			}
+			lines = append(lines,
+				"http-request set-var(txn.number) var(txn.entry),concat(,txn.facts),map_reg("+conditions+",-) if { var(txn.entry) -m beg ? } !"+found,
+				"http-request set-var(txn.hit) var(txn.entry),concat(/,txn.number),map_str("+lists+") if { var(txn.entry) -m beg ? } !"+found,
+				"http-request set-var(txn.hit) var(txn.entry) unless { var(txn.entry) -m beg ? - } or "+found,
+			)
+		}
+	}
+	return lines
+}
+
+// splitLines choose among the backends of a rule by their weights.
+func (r *renderer) splitLines(directive string) []string {
+	const split = " if { var(txn.hit) -m beg % }"
+	splits := r.in.Paths.Map(ir.SplitsFile)
+	return []string{
+		directive + " set-var(txn.random) rand(16777216),hex,bytes(10,6)" + split,
+		directive + " set-var(txn.share) var(txn.hit),field(1,|),concat(/,txn.random),map_beg(" + splits + ")" + split,
+		directive + " set-var(txn.hit) var(txn.hit),field(2,|),concat(/,txn.share),map_str(" + splits + ")" + split,
+	}
+}
+
+// tlsLines answer requests over connections that were made for another listener: their certificate, and what was asked
+// of the client, may not be what the request's listener wants.
+func tlsLines(in Input) []string {
+	misdirected := returnText("421", "this connection was made for another host") + " if { ssl_fc } { var(txn.listener) -m found } "
+	lines := []string{
+		"http-request set-var(txn.listener) var(txn.hosts),field(1,|) if { ssl_fc }",
+		misdirected + "!{ var(sess.listener),strcmp(txn.listener) eq 0 }",
+	}
+	for i := range in.Table.Listeners {
+		if listener := &in.Table.Listeners[i]; listener.TLS != nil && len(listener.TLS.ClientCAs) > 0 && listener.TLS.ClientRequired {
+			lines = append(lines, misdirected+"{ var(txn.listener) -m str "+listenerName(listener)+" } !{ ssl_c_used }")
+		}
+	}
+	if verifiesClients(in, 0) {
+		// Backends are told which certificate a client has shown.
+		const used = " if { ssl_fc } { ssl_c_used }"
+		lines = append(lines,
+			`http-request set-header Client-Cert ":%[ssl_c_der,base64]:"`+used,
+			`http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]"`+used,
+			`http-request set-header X-SSL-Client-Fingerprint "%[ssl_c_der,sha2(256),hex,lower]"`+used,
+		)
+	}
+	return lines
+}
+
+// requestIDLines give each request an ID, for the access log and for the backend, unless a trusted proxy has given it
+// one.
+func requestIDLines(isTrusting bool) []string {
+	lines := []string{"http-request set-var(txn.id) uuid()"}
+	if isTrusting {
+		lines = append(lines, "http-request set-var(txn.id) req.fhdr(x-request-id) if { var(sess.trusted) -m found } { req.fhdr(x-request-id) -m reg ^[A-Za-z0-9._=+/-]{1,128}$ }")
+	}
+	return append(lines, "http-request set-header X-Request-Id %[var(txn.id)]", "http-request set-var(txn.agent) req.fhdr(user-agent),bytes(0,256)")
+}
+
+// sessionLines keep what is the same for all requests of a connection: HAProxy would make a text of the client's
+// address anew for each use of it. The converter of texts, which changes nothing here, makes it one. sess.forwarded is
+// what Forwarded begins with, which ends in the host (RFC 7239).
+//
+// sess.listener is the listener whose certificate HAProxy has shown: by the server name, its wildcard, any name.
+//
+// sess.trusted says that the client is a trusted proxy. What it says about where a request comes from is kept. Nobody
+// else is believed.
+func sessionLines(in Input, isTLS bool) []string {
+	scheme := "http"
+	if isTLS {
+		scheme = "https"
+	}
+	lines := []string{
+		"tcp-request session set-var(sess.scheme) str(" + scheme + ")",
+		"tcp-request session set-var(sess.client) src,lower",
+		`tcp-request session set-var-fmt(sess.forwarded) "for=%[var(sess.client)];proto=` + scheme + `;host=\"" unless { var(sess.client) -m sub : }`,
+		`tcp-request session set-var-fmt(sess.forwarded) "for=\"[%[var(sess.client)]]\";proto=` + scheme + `;host=\"" if { var(sess.client) -m sub : }`,
+	}
+	if isTLS {
+		names := in.Paths.Map(ir.NamesFile)
+		lines = append(lines,
+			"tcp-request session set-var(sess.name) ssl_fc_sni,lower",
+			`tcp-request session set-var(sess.wildcard) 'ssl_fc_sni,lower,regsub("^[^.]*","*")'`,
+			"tcp-request session set-var(sess.listener) fe_name,concat(/*),map_str("+names+")",
+			"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.wildcard),map_str("+names+")",
+			"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.name),map_str("+names+")",
+		)
+	}
+	if len(in.Table.TrustedProxies) > 0 {
+		lines = append(lines, "tcp-request session set-var(sess.trusted) bool(true) if trusted")
+	}
+	return lines
+}
+
+// An access log line is one JSON object, which HAProxy never cuts: normalizingLines see to it that txn.host and
+// txn.path can be written as they are, and HAProxy takes no method with a quote or a backslash. What was not found out,
+// as for a request that does not parse, is "-", which is why rule is a string. The method is "<BADREQ>" then. What ends
+// before there is a request is logged by error-log-format, which can say why.
+const (
+	logTime    = `"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z"`
+	logRequest = `"clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","userAgent":"%[var(txn.agent),json(utf8s)]",` +
+		`"status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta`
+	logRoute = `"route":"%[var(txn.hit),field(2,|)]","rule":"%[var(txn.hit),field(3,|)]","listener":"%[var(txn.hosts),field(1,|)]",` +
+		`"backend":"%[var(txn.hit),field(4,|)]"`
+	logEnd = `"server":"%s","retries":"%rc","termination":"%ts"`
+
+	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + `,` + logRoute + `,` + logEnd + `}`
+	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + `,"route":"-","rule":"-","listener":"-","backend":"-",` + logEnd +
+		`,"error":"%[fc_err_str,regsub(^Success$,-)]","tlsError":"%[ssl_fc_err_str]"}`
+	connectionLog = `{` + logTime + `,"client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]",` +
+		`"bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,` + logRoute + `,` + logEnd + `}`
+)
+
+// isOdd is the condition that a request is not of the usual kind.
+const isOdd = "{ var(txn.odd) -m found }"
+
+// normalizingLines normalise what is looked up. They do what routing.NormalizeHost and routing.CanonicalPath do. They
+// are rules about content since those can be left at any point: a request whose headers, host and path are of the usual
+// kind skips what is about the unusual, and one that is malformed what follows. txn.odd marks what is unusual, whose
+// path is in txn.clean if nothing is wrong with it; a request that cannot be marked has no host and no path, and is
+// refused.
+//
+// Usual is a request with one Host, in lower case and without a port, without headers that oddLines may remove or
+// change and without control characters, with a path of characters that a path may have as they are, without a double
+// slash or a segment that begins with a dot, and not too long for the access log. What cannot be compared, for whatever
+// reason, is unusual. The expressions are possessive: they need no stack.
+//
+// The host and the path of a usual request are text of JSON as they are. Those of an unusual one are cut and made such
+// text before anything else happens to it; txn.given and txn.sent are what it has. A host that passed its check needs
+// that no more.
+//
+// req.fhdr, because req.hdr would take a part of a Host header with a comma. The header is checked before host_only,
+// which HAProxy lets remove anything after the last colon. Only a checked host takes part in keys: a slash in it could
+// pass for a path. HAProxy accepts HTTP/1.1 without a Host, and does not make one from an absolute URI: neither is
+// routed. A request without a path ("OPTIONS *", "GET http://example.com") is routed as "/"; HAProxy finds none in "GET
+// example.com/a" either, of which backends may see one.
+//
+// An odd path grows to up to five times its length on the way.
+//
+// The version of HTTP and NUL in a header are checked whatever HAProxy's own parser refuses.
+//
+// HTTP/1.0 knows no chunks. HAProxy reads them, but sends them on as HTTP/1.0 again, and the backend takes them for the
+// next request.
+//
+// The method is in no variable: kept there, HAProxy would forget the name of one that it has no number for, PATCH among
+// them.
+var normalizingLines = []string{
+	`tcp-request content set-var(txn.path) path`,
+	`tcp-request content set-var(txn.host) req.fhdr(host,1)`,
+	`tcp-request content accept if { req.ver 1.1 2.0 } { req.hdrs -m reg '` + usualHeaders + `' } { var(txn.path) -m reg '` + usualPath + `' }`,
+	`tcp-request content unset-var(txn.path)`,
+	`tcp-request content unset-var(txn.host)`,
+	`tcp-request content set-var(txn.odd) bool(true)`,
+	`tcp-request content accept unless { var(txn.odd) -m found }`,
+	`tcp-request content set-var(txn.given) req.fhdr(host),lower`,
+	`tcp-request content set-var(txn.sent) path`,
+	`tcp-request content set-var(txn.sent) str(/) if !{ var(txn.sent) -m found }`,
+	`tcp-request content set-var(txn.host) var(txn.given),bytes(0,253),json(utf8s)`,
+	`tcp-request content set-var(txn.path) var(txn.sent),bytes(0,1024),json(utf8s)`,
+	`tcp-request content accept unless { req.ver 1.1 2.0 1.0 3.0 }`,
+	`tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }`,
+	`tcp-request content accept if { req.hdrs -m reg '\x00' }`,
+	`tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }`,
+	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }`,
+	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }`,
+	`tcp-request content accept if !{ path -m found } !{ url -m reg '^(\*|[^/?]+://[^/?]*(\?.*)?)$' }`,
+	`tcp-request content set-var(txn.given) var(txn.given),host_only,regsub(\.$,)`,
+	`tcp-request content accept if { var(txn.given) -m len gt 253 }`,
+	`tcp-request content set-var(txn.host) var(txn.given)`,
+	`tcp-request content set-var(txn.clean) var(txn.sent) if { var(txn.sent) -m reg '` + plainPath + `' }`,
+	`tcp-request content accept if { var(txn.clean) -m found }`,
+	`tcp-request content accept if { var(txn.sent) -m sub %00 }`,
+	`tcp-request content accept if { var(txn.sent) -m len gt 3200 }`,
+	`tcp-request content set-var(txn.decoded) 'var(txn.sent),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'`,
+	`tcp-request content accept if { var(txn.decoded) -m reg '/\.\.?(;[^/]*)?(/|$)|%5C' }`,
+	`tcp-request content set-var(txn.clean) var(txn.decoded)`,
+}
+
+const (
+	usualHeaders = `^` + otherHeaders + `host: (?=[^\x0D]{1,253}\x0D)[a-z0-9-]++(?>\.[a-z0-9-]++)*+\x0D\x0A` + otherHeaders + `\x0D\x0A$`
+	otherHeaders = `(?>(?!(?:host|upgrade|` + routing.RemovedHeaders + `|` + routing.ClaimedHeaders + `):|connection: (?!(?i:keep-alive|close)\x0D))` +
+		`[a-z0-9-]++:[^\x00-\x1F]*+\x0D\x0A)*+`
+	usualPath = `^(?=.{1,1024}+$)` + segments
+	plainPath = `^` + segments
+	segments  = `(?>/(?![/.])[!$&-.0-;=@-Z_a-z~]*+)++$`
+)

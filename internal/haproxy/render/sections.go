@@ -1,0 +1,294 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// addSections adds all sections but the backends of Service ports.
+func (r *renderer) addSections() {
+	in := r.in
+	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
+	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
+	r.section("global", globalLines(in)...)
+	r.section("defaults common", commonLines...)
+	if isRouting {
+		r.section("defaults routing from common", r.routingLines()...)
+		r.addPresets(false)
+	}
+	if isTCP {
+		r.section("defaults tcp", tcpLines...)
+		r.addPresets(true)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.defaults)) {
+		r.config.Sections = append(r.config.Sections, r.defaults[name])
+	}
+	for _, port := range r.ports() {
+		r.addFrontend(port)
+	}
+	if isRouting {
+		for _, answer := range answers {
+			r.section("backend "+answer.name+" from common", answer.line)
+		}
+	}
+	metricsPort := in.Bind.MetricsPort
+	if metricsPort == 0 {
+		metricsPort = MetricsPort
+	}
+	r.section("frontend metrics from common", append(bindLines(in.Bind, metricsPort, ""), metricsLines...)...)
+	for _, name := range []string{"connections-of", "requests-of"} {
+		r.section("backend "+name+" from common", fmt.Sprintf("stick-table type ipv6 size %d expire 10s store conn_cur", maxConnections(in)+ownFiles))
+	}
+	if in.Paths.KeysSocket != "" {
+		r.section("backend " + ir.CheckBackend + " from common")
+	}
+}
+
+func (r *renderer) section(header string, lines ...string) {
+	r.config.Sections = append(r.config.Sections, ir.Section{Header: header, Lines: lines})
+}
+
+func (r *renderer) addPresets(connections bool) {
+	for _, algorithm := range presets {
+		if algorithm != "uri" || !connections {
+			r.config.Sections = append(r.config.Sections, r.defaultsSection(presetName(algorithm, connections), setting{algorithm: algorithm}, connections))
+		}
+	}
+}
+
+// globalLines: the worker's socket, how long connections may keep an old worker from ending, and how many files may be
+// open.
+//
+// mworker-max-reloads has to be out of reach: HAProxy counts refused reloads against the worker that keeps running,
+// too, and ends it, requests and all, with the next one that succeeds. The default is 50. hard-stop-after bounds old
+// workers.
+//
+// HAProxy's own HTTP client, which nothing here uses, would load the CA certificates of the system at every start,
+// which takes as long as everything else together. ssl-load-extra-files: there is nothing beside a certificate that
+// HAProxy is to load.
+//
+// tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of
+// texts. To find one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
+//
+// tune.memory.hot-size: what a thread keeps of freed memory. Requests that are kept for a retry need buffers, for which
+// 512 KiB are too little with some dozens of busy connections: HAProxy would give them back to the C library and ask
+// for them again, request by request.
+//
+// tune.bufsize.small: what a request usually takes, with its headers and what HAProxy notes about them.
+//
+// fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files,
+// which may be a billion. What it is: admission.go.
+//
+// tune.h2.fe.glitches-threshold: a client that breaks the rules of HTTP/2 so often, or works the proxy for nothing,
+// loses its connection. HAProxy's manual asks for hundreds or thousands, because usual clients do it at times.
+//
+// tune.ssl.cachesize: a session that was made with a client certificate for one listener could be resumed at another,
+// which trusts other CAs. Tickets are switched off for the ports concerned.
+//
+// tune.max-rules-at-once: a request is looked up in one go.
+func globalLines(in Input) []string {
+	lines := []string{
+		"log stdout len 16384 format raw local0 info",
+		"stats socket " + in.Paths.WorkerSocket() + " mode 600 level admin expose-fd listeners",
+		"hard-stop-after " + milliseconds(in.Table.DrainTimeout) + "ms",
+		"mworker-max-reloads 2147483647",
+		"fd-hard-limit " + itoa(maxConnections(in)*filesPerConnection+ownFiles),
+		"tune.pattern.cache-size 0",
+		"tune.memory.hot-size 2097152",
+		"tune.bufsize.small 4096",
+		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
+		"tune.h2.fe.glitches-threshold 1000",
+		"tune.max-rules-at-once 1000",
+		"httpclient.ssl.verify none",
+		"ssl-load-extra-files none",
+		"ssl-default-bind-options ssl-min-ver TLSv1.2",
+	}
+	if in.Paths.KeysSocket != "" {
+		lines = append(lines, "stats socket "+in.Paths.KeysSocket+" mode 600 level admin")
+	}
+	if verifiesClients(in, 0) {
+		lines = append(lines, "tune.ssl.cachesize 0")
+	}
+	return lines
+}
+
+// keepaliveLines find out within some 20 s that the node behind an idle connection is gone, so that no request is sent
+// there.
+var keepaliveLines = []string{"option srvtcpka", "srvtcpka-idle 10s", "srvtcpka-intvl 3s", "srvtcpka-cnt 3"}
+
+// commonLines are in all sections. "safe" reuse sends the first request of a client on a connection to a server that is
+// known to work, or on a new one. A connection that fails is retried on another server.
+var commonLines = slices.Concat([]string{
+	"mode http",
+	"timeout connect 2s",
+	"timeout client 60s",
+	"timeout client-fin 10s",
+	"timeout server 60s",
+	"timeout tunnel 1h",
+	"timeout queue 10s",
+	"timeout http-request 10s",
+	"timeout http-keep-alive 60s",
+	"retries 3",
+	"option redispatch 1",
+}, keepaliveLines, []string{
+	"http-reuse safe",
+	httpError("400", "the request is malformed"),
+	httpError("405", "the method is not allowed"),
+	httpError("408", "the request did not arrive in time"),
+	httpError("500", "the proxy failed"),
+	httpError("502", "the backend closed the connection or sent an invalid response"),
+	httpError("503", "no endpoint of the backend is available"),
+	httpError("504", "the backend did not answer in time"),
+})
+
+// tcpLines are in all sections about connections of TCP and TLS listeners.
+var tcpLines = slices.Concat([]string{
+	"mode tcp",
+	"timeout connect 2s",
+	"timeout client 1h",
+	"timeout client-fin 10s",
+	"timeout server 1h",
+	"timeout queue 10s",
+	"retries 3",
+	"option redispatch 1",
+}, keepaliveLines)
+
+const plainText = ` content-type text/plain hdr cache-control no-store string "`
+
+func httpError(status, message string) string {
+	return "http-error status " + status + plainText + message + `\n"`
+}
+
+func returnText(status, message string) string {
+	return "http-request return status " + status + plainText + message + `\n"`
+}
+
+// answers are backends that answer requests which get no other.
+var answers = []struct{ name, line string }{
+	{noRoute, returnText("404", "no route matches the request")},
+	{noBackend, returnText("500", "the backend of the route does not exist")},
+	{tooLong, returnText("400", "the request has a value that is too long to be compared")},
+	{answered, returnText("500", "the proxy failed")},
+}
+
+var metricsLines = []string{
+	"monitor-uri /healthz",
+	"http-request use-service prometheus-exporter if { path /metrics }",
+	`http-request return status 404 content-type text/plain string "here are /metrics and /healthz\n"`,
+}
+
+// addFrontend adds the section of a port. A port with TLS and without a certificate has none.
+func (r *renderer) addFrontend(port int32) {
+	in := r.in
+	listener := in.Table.Listeners[slices.IndexFunc(in.Table.Listeners, func(l routing.Listener) bool { return l.Port == port })]
+	options, defaults := "", "routing"
+	switch listener.Protocol {
+	case "HTTPS":
+		if len(certificateLines(in, port)) == 0 {
+			return
+		}
+		options = fmt.Sprintf(" ssl crt-list %s/%s alpn h2,http/1.1 ciphers %s", in.Paths.ConfigDir, certificateList(port), intermediateCiphers)
+		if isStrict(in, port) {
+			options += " strict-sni"
+		}
+		if verifiesClients(in, port) {
+			options += " no-tls-tickets"
+		}
+	case "TCP", "TLS":
+		defaults = "tcp"
+	}
+	lines := slices.Concat(listenerComments(in.Table, port), bindLines(in.Bind, port, options), admissionLines(in, &listener))
+	if isConnection(&listener) {
+		lines = append(lines, r.connectionLines(listener.Protocol == "TLS")...)
+	} else {
+		lines = append(lines, sessionLines(in, listener.TLS != nil)...)
+		lines = append(lines, "use_backend %[var(txn.hit),field(4,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
+	}
+	r.section("frontend "+itoa(port)+" from "+defaults, lines...)
+}
+
+// listenerComments name the listeners with TLS of a port, so that another listener with TLS takes a reload: connections
+// know which listener they were made for.
+func listenerComments(table routing.Table, port int32) []string {
+	var lines []string
+	for i := range table.Listeners {
+		if listener := &table.Listeners[i]; listener.Port == port && listener.TLS != nil {
+			lines = append(lines, fmt.Sprintf("# listener %s for %s", ir.Quote(listener.Name, ir.InConfig), ir.Quote(cmp.Or(listener.Hostname, "*"), ir.InConfig)))
+		}
+	}
+	return lines
+}
+
+func bindLines(bind Bind, port int32, options string) []string {
+	if len(bind.Addresses) == 0 {
+		return []string{fmt.Sprintf("bind :%d%s", port, options), fmt.Sprintf("bind :::%d v6only%s", port, options)}
+	}
+	var lines []string
+	for _, address := range bind.Addresses {
+		lines = append(lines, "bind "+ir.ServerAddress(ir.Server{Address: address, Port: port})+options)
+	}
+	return lines
+}
+
+// connectionLines are the rules by which connections of a port find their backend.
+func (r *renderer) connectionLines(isTLS bool) []string {
+	lines := []string{"log global", "option dontlognull", "log-format '" + connectionLog + "'"}
+	if isTLS {
+		// They wait for a TLS ClientHello and take the server name from it.
+		lines = append(lines,
+			"tcp-request inspect-delay 5s",
+			"tcp-request content reject unless { req.ssl_hello_type 1 }",
+			"tcp-request content set-var(txn.host) req.ssl_sni,lower",
+			`tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`,
+		)
+	}
+	lines = append(lines, r.hostLines("tcp-request content")...)
+	for i := range r.chainLength() {
+		lines = append(lines, fmt.Sprintf("tcp-request content set-var(txn.hit) var(txn.hosts),field(%d,|),concat(/),map_str(%s) unless { var(txn.hit) -m found }",
+			i+2, r.in.Paths.Map(ir.PathsFile)))
+	}
+	lines = append(lines, r.splitLines("tcp-request content")...)
+	return append(lines,
+		"tcp-request content reject unless { var(txn.hit) -m found }",
+		"tcp-request content reject if { var(txn.hit),field(4,|) -m str "+noBackend+" }",
+		"use_backend %[var(txn.hit),field(4,|)]",
+	)
+}
+
+// chainLength returns how many contents of hosts a request may be looked up in: usually those of its host, of a
+// wildcard, and of all hosts.
+func (r *renderer) chainLength() int { return max(4, r.chain) }
+
+// headerLines are the rules about filters, for those requests whose rule has any.
+func (r *renderer) filterLines() []string {
+	rules := feature.All(feature.Env{Table: r.in.Table, Paths: r.in.Paths})
+	lines := []string{
+		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str(" + r.in.Paths.Map(ir.FiltersFile) + ")",
+		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",
+		"http-request allow unless { var(txn.filters) -m found }",
+		"http-response allow unless { var(txn.filters) -m found }",
+	}
+	lines = slices.Concat(lines, rules.Request, rules.Response)
+	if hasTLS(r.in.Table) {
+		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"
+		lines = append(lines, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")
+	}
+	lines = append(lines, "http-after-response allow unless { var(txn.filters) -m found }")
+	return append(lines, rules.AfterResponse...)
+}
+
+// quoteAll returns words that were quoted, joined by spaces.
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = ir.Quote(word, ir.InConfig)
+	}
+	return strings.Join(quoted, " ")
+}
