@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+)
+
+// TestWhatIsNotUsedGoes: after many edits, HAProxy has the backends and entries of the last one, and nothing of the others.
+func TestWhatIsNotUsedGoes(t *testing.T) {
+	t.Parallel()
+	r := newPassRig(t, 3)
+	r.agent.pass(t.Context())
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	running := r.process()
+	all := r.gatewaySeen.Spec.Routes
+	edit := func(generation, routes int) {
+		t.Helper()
+		r.gatewaySeen = r.gatewaySeen.DeepCopy()
+		r.gatewaySeen.Generation, r.gatewaySeen.Spec.Routes = int64(generation), all[:routes]
+		r.gatewaySeen.Spec.Routes[0].Rules[0].Matches[0].Path.Value = fmt.Sprint("/edit-", generation)
+		r.put(r.agent.watch.gateways, r.gatewaySeen)
+		r.agent.changed()
+		r.agent.pass(t.Context())
+	}
+	for i := range 20 {
+		edit(2*i+2, 1)
+		edit(2*i+3, 3)
+	}
+	edit(100, 1)
+	entries := func(file string) int {
+		return strings.Count(r.haproxy.Worker("show map "+r.options.Paths.Map(file)), "\n0x")
+	}
+	if n := entries(ir.PathsFile); n < 20 {
+		t.Errorf("%d entries are there at first: requests may still know of old ones", n)
+	}
+	// What is not used is found first, and deleted the next time.
+	now := time.Now()
+	for i := range 3 {
+		r.agent.collect(t.Context(), now.Add(time.Duration(i+1)*2*collectInterval))
+	}
+	if n := entries(ir.PathsFile) + entries(ir.HostsFile); n > 4 {
+		t.Errorf("%d entries are left:\n%s", n, r.haproxy.Worker("show map "+r.options.Paths.Map(ir.PathsFile)))
+	}
+	backends := r.haproxy.Worker("show backend")
+	if !strings.Contains(backends, "shop_service-0_80") || strings.Contains(backends, "shop_service-1_80") || strings.Contains(backends, "shop_service-2_80") {
+		t.Errorf("the backends are %s", backends)
+	}
+	edit(101, 3)
+	if backends := r.haproxy.Worker("show backend"); !strings.Contains(backends, "shop_service-2_80") {
+		t.Errorf("a backend does not come back: %s", backends)
+	}
+	r.expectNoReload(running)
+}
