@@ -85,7 +85,7 @@ type state struct {
 	unused  plan.Unused
 	// known says whether disk.config is: that of an earlier agent is not.
 	known bool
-	// proven says whether HAProxy has run disk.config's skeleton.
+	// proven says whether HAProxy has run disk.config's sections.
 	proven bool
 
 	// up says whether the worker answered when last asked.

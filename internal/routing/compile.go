@@ -17,7 +17,7 @@ func Compile(gateway *model.Gateway) (Table, []Problem) {
 		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
 	}
 	slices.SortFunc(table.Listeners, func(a, b Listener) int {
-		return cmp.Or(cmp.Compare(a.Port, b.Port), CompareHostnames(a.Hostname, b.Hostname))
+		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
 	})
 	attached := map[string][]*compiledRoute{}
 	for i := range c.routes {
@@ -125,7 +125,7 @@ func (e *Entry) samePath(other *Entry) bool {
 }
 
 func compareEntries(a, b Entry) int {
-	order := cmp.Or(CompareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
+	order := cmp.Or(model.CompareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
 	if a.PathType != Regex && order == 0 {
 		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
 	}

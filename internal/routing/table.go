@@ -147,11 +147,3 @@ func (t Table) ListenerFor(port int32, hostname string) *Listener {
 	}
 	return nil
 }
-
-// CompareHostnames orders hostnames by precedence.
-func CompareHostnames(a, b string) int { return model.CompareHostnames(a, b) }
-
-// Then returns the changes, sorted by name, followed by others.
-func Then(changes []HeaderChange, others ...HeaderChange) []HeaderChange {
-	return model.Then(changes, others...)
-}

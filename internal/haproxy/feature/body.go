@@ -1,6 +1,10 @@
 package feature
 
-import "strconv"
+import (
+	"strconv"
+
+	"gateway/internal/haproxy/ir"
+)
 
 // body bounds the size of request bodies. The parameter "max-body" is in bytes.
 //
@@ -14,13 +18,13 @@ var body = feature{
 	},
 	rules: func(Env) Rules {
 		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 }"
-		lengthRequired := returnText("411", "the request must say how long its body is")
+		lengthRequired := "http-request return " + ir.TextAnswer("411", "the request must say how long its body is")
 		return Rules{Request: []string{
 			lengthRequired + " if " + unknown + " { req.fhdr_cnt(transfer-encoding) gt 0 }",
 			"http-request wait-for-body time 10s at-least 1 if " + unknown,
 			lengthRequired + " if " + unknown + " { req.body_len gt 0 }",
 			"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body"),
-			returnText("413", "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
+			"http-request return " + ir.TextAnswer("413", "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
 		}}
 	},
 }

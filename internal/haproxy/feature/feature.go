@@ -30,8 +30,6 @@ type Input struct {
 	Rule *routing.Rule
 	// Target is the one that gets the requests; nil: none does.
 	Target *routing.Target
-	// Headers are all changes of headers: those of the rule, then those of the target.
-	Headers routing.HeaderChanges
 	// Cut is how many bytes a prefix has that is replaced.
 	Cut int
 	// List adds a list of regular expressions to the conditions, and returns its name.
@@ -102,8 +100,3 @@ func has(name string) string { return "{ " + param(name) + " -m found }" }
 
 // is returns the condition that a parameter has a value.
 func is(name, value string) string { return "{ " + param(name) + " -m str " + value + " }" }
-
-// returnText is an answer with a text that no cache keeps.
-func returnText(status, message string) string {
-	return "http-request return status " + status + ` content-type text/plain hdr cache-control no-store string "` + message + `\n"`
-}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -18,9 +19,10 @@ import (
 // headers from data.
 var headers = feature{
 	encode: func(in Input, p *params) {
-		encodeHeaders(p, "", in.Headers.Request)
-		encodeHeaders(p, "r", in.Headers.Response)
-		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clears(in.Headers.Request, cookie) {
+		changes := changesFor(in.Rule, in.Target)
+		encodeHeaders(p, "", changes.Request)
+		encodeHeaders(p, "r", changes.Response)
+		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clears(changes.Request, cookie) {
 			p.set("keep."+affinity.Cookie(in.Target.Backend), "1")
 		}
 	},
@@ -35,6 +37,17 @@ var headers = feature{
 }
 
 const cookie = "cookie"
+
+// changesFor returns the changes of headers of a rule and then those of the target that gets the request, nil if none does.
+func changesFor(rule *routing.Rule, target *routing.Target) routing.HeaderChanges {
+	if target == nil {
+		return rule.Headers
+	}
+	return routing.HeaderChanges{
+		Request:  model.Then(rule.Headers.Request, target.Headers.Request...),
+		Response: model.Then(rule.Headers.Response, target.Headers.Response...),
+	}
+}
 
 func encodeHeaders(p *params, side string, changes []routing.HeaderChange) {
 	for _, change := range changes {
@@ -65,9 +78,10 @@ func headerNames(table routing.Table) (request, response map[string]int, cookies
 		note(request, rule.Headers.Request)
 		note(response, rule.Headers.Response)
 		for _, target := range rule.Targets {
-			note(request, routing.Then(rule.Headers.Request, target.Headers.Request...))
-			note(response, routing.Then(rule.Headers.Response, target.Headers.Response...))
-			if rule.Affinity != nil && (clears(rule.Headers.Request, cookie) || clears(target.Headers.Request, cookie)) {
+			changes := changesFor(rule, &target)
+			note(request, changes.Request)
+			note(response, changes.Response)
+			if rule.Affinity != nil && clears(changes.Request, cookie) {
 				cookies[rule.Affinity.Cookie(target.Backend)] = true
 			}
 		}

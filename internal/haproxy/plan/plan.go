@@ -43,17 +43,18 @@ type Plan struct {
 
 // Empty says whether there is nothing to do.
 func (p Plan) Empty() bool {
-	return p.onlyServers() && len(p.AddServers)+len(p.RemoveServers) == 0
+	return !p.changesMore() && len(p.AddServers)+len(p.RemoveServers) == 0
 }
 
 // OnlyServers says whether the plan does nothing but add and remove servers.
 func (p Plan) OnlyServers() bool {
-	return p.onlyServers() && len(p.AddServers)+len(p.RemoveServers) > 0
+	return !p.changesMore() && len(p.AddServers)+len(p.RemoveServers) > 0
 }
 
-func (p Plan) onlyServers() bool {
-	return p.Reload == "" && p.Conditions == nil &&
-		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) == 0
+// changesMore says whether the plan does something else than to add and remove servers.
+func (p Plan) changesMore() bool {
+	return p.Reload != "" || p.Conditions != nil ||
+		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) > 0
 }
 
 // Backend is a backend to add.

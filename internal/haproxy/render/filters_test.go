@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/haproxy/ir"
 )
 
 const filtersWorld = `
@@ -396,4 +398,18 @@ func corsHeaders(header http.Header) string {
 	value := func(name string) string { return header.Get("Access-Control-" + name) }
 	return fmt.Sprintf("allow-origin=%s credentials=%s methods=%s headers=%s max-age=%s expose=%s", value("Allow-Origin"), value("Allow-Credentials"),
 		value("Allow-Methods"), value("Allow-Headers"), value("Max-Age"), value("Expose-Headers"))
+}
+
+// TestMissingFilters: a request whose rule has filters is not let through without them.
+func TestMissingFilters(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, strings.ReplaceAll(filtersWorld, "é", "")))
+	c := newClient(t, g.ports[80])
+	if got := c.send(get("x", "/response")); got.Status != 200 {
+		t.Fatalf("got %d", got.Status)
+	}
+	g.Worker("clear map " + g.in.Paths.Map(ir.FiltersFile))
+	if got := c.send(get("x", "/response")); got.Status != 500 {
+		t.Errorf("got %d, want 500", got.Status)
+	}
 }

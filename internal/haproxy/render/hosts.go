@@ -272,15 +272,8 @@ func (r *renderer) makeHit(key hitKey) string {
 func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
 	rule, filters := key.rule, ""
 	if !key.connections {
-		headers := rule.Headers
-		if target != nil {
-			headers = routing.HeaderChanges{
-				Request:  routing.Then(rule.Headers.Request, target.Headers.Request...),
-				Response: routing.Then(rule.Headers.Response, target.Headers.Response...),
-			}
-		}
 		list := func(expressions []string) string { return r.addList(expressions, "") }
-		value := feature.Encode(feature.Input{Rule: rule, Target: target, Headers: headers, Cut: key.cut, List: list})
+		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list})
 		if value != "" {
 			filters = hash(value)
 			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })

@@ -160,14 +160,10 @@ var tcpLines = slices.Concat([]string{
 	"option redispatch 1",
 }, keepaliveLines)
 
-const plainText = ` content-type text/plain hdr cache-control no-store string "`
+func httpError(status, text string) string { return "http-error " + ir.TextAnswer(status, text) }
 
-func httpError(status, message string) string {
-	return "http-error status " + status + plainText + message + `\n"`
-}
-
-func returnText(status, message string) string {
-	return "http-request return status " + status + plainText + message + `\n"`
+func returnText(status, text string) string {
+	return "http-request return " + ir.TextAnswer(status, text)
 }
 
 // answers are backends that answer requests which get no other.
@@ -266,7 +262,7 @@ func (r *renderer) connectionLines(isTLS bool) []string {
 // wildcard, and of all hosts.
 func (r *renderer) chainLength() int { return max(4, r.chain) }
 
-// headerLines are the rules about filters, for those requests whose rule has any.
+// filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []string {
 	rules := feature.All(feature.Env{Table: r.in.Table, Paths: r.in.Paths})
 	lines := []string{
