@@ -110,14 +110,19 @@ func Diff(desired, running ir.Config) Plan {
 	plan.After.Backends = union(desired.Backends, running.Backends)
 	plan.After.Contents = union(desired.Contents, running.Contents)
 	plan.After.Lists = union(desired.Lists, running.Lists)
-	for _, name := range slices.Sorted(maps.Keys(desired.Backends)) {
+	var changed []string
+	for name, backend := range desired.Backends {
+		if backend != running.Backends[name] {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	for _, name := range changed {
 		plan.changeBackend(name, desired.Backends[name], running.Backends[name])
 	}
-	for _, id := range slices.Sorted(maps.Keys(desired.Contents)) {
-		if _, ok := running.Contents[id]; !ok {
-			content := desired.Contents[id]
-			plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
-		}
+	for _, id := range slices.Sorted(maps.Keys(minus(desired.Contents, running.Contents))) {
+		content := desired.Contents[id]
+		plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
 	}
 	if len(plan.After.Lists) > len(running.Lists) {
 		plan.Conditions = ir.ConditionEntries(plan.After.Lists)
@@ -130,8 +135,11 @@ func Diff(desired, running ir.Config) Plan {
 	return plan
 }
 
-// union returns all elements of both; those of the first have precedence.
+// union returns all elements of both; those of the first have precedence. It is the first itself if there are no others.
 func union[V any](first, second map[string]V) map[string]V {
+	if len(first) >= len(second) && len(minus(second, first)) == 0 {
+		return first
+	}
 	all := maps.Clone(second)
 	if all == nil {
 		all = map[string]V{}
@@ -141,13 +149,12 @@ func union[V any](first, second map[string]V) map[string]V {
 }
 
 func (p *Plan) changeBackend(name string, desired, running *ir.Backend) {
-	switch {
-	case running == nil:
+	if running == nil {
 		p.Backends = append(p.Backends, Backend{Name: name, Backend: desired})
-	case desired != running:
-		p.AddServers = append(p.AddServers, missing(name, desired, running)...)
-		p.RemoveServers = append(p.RemoveServers, missing(name, running, desired)...)
+		return
 	}
+	p.AddServers = append(p.AddServers, missing(name, desired, running)...)
+	p.RemoveServers = append(p.RemoveServers, missing(name, running, desired)...)
 }
 
 // missing returns the servers that one backend has and the other has not.
