@@ -85,8 +85,8 @@ routes: [{name: lost, hostnames: [example.org], rules: [{}]}]
 	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
 }
 
-// TestUnusedBackends: where the typo in spec.backends is in an entry with tls, the Gateway is not accepted as a whole, and the status says
-// what is closed. Any other entry without effect is told.
+// TestUnusedBackends: where the typo in spec.backends is in an entry with tls, the Gateway is not accepted as a whole,
+// and the status says what is closed. Any other entry without effect is told.
 func TestUnusedBackends(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "unused", "unused"
@@ -151,8 +151,8 @@ func TestProgrammed(t *testing.T) {
 	})
 }
 
-// TestInternalErrorThatLasts: a webhook that does not answer is, like a range of node ports or cluster IPs without a free one, an
-// internal error of the API server. The condition says what fails and why.
+// TestInternalErrorThatLasts: a webhook that does not answer is, like a range of node ports or cluster IPs without a
+// free one, an internal error of the API server. The condition says what fails and why.
 func TestInternalErrorThatLasts(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "internal-error", "refused"
@@ -169,7 +169,8 @@ func TestInternalErrorThatLasts(t *testing.T) {
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
-// createWebhook has a webhook asked about new objects of a resource in a namespace, and waited for as long as can be said.
+// createWebhook has a webhook asked about new objects of a resource in a namespace, and waited for as long as can be
+// said.
 func createWebhook(t *testing.T, namespace, resource string, at admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	webhooks := server.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -195,7 +196,8 @@ func createWebhook(t *testing.T, namespace, resource string, at admissionregistr
 	}
 }
 
-// TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being live.
+// TestReportedProblems plays a proxy that cannot use a certificate: that is told, and keeps nothing else from being
+// live.
 func TestReportedProblems(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "problems", "shop"
@@ -217,7 +219,8 @@ service: {type: ClusterIP}
 	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
 }
 
-// TestARoleThatIsRefused: the API server then says of the RoleBinding that something is not found. Once the Role may be made, it is.
+// TestARoleThatIsRefused: the API server then says of the RoleBinding that something is not found. Once the Role may be
+// made, it is.
 func TestARoleThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "refused", "refused"
@@ -376,7 +379,8 @@ func setReplicas(t *testing.T, namespace, deployment string, replicas int32) {
 }
 
 // putEndpoints writes the EndpointSlice of the Gateway's Service, as the endpointslice controller does, with the pods
-// ready.
+// ready, and waits until the operator has seen it: without a controller the Deployment has no pods, so the operator
+// would take a report that it sees before the endpoint for one of a pod that is gone.
 func putEndpoints(t *testing.T, namespace, gateway string, pods ...string) {
 	t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -393,10 +397,16 @@ func putEndpoints(t *testing.T, namespace, gateway string, pods ...string) {
 		})
 	}
 	client := server.Kube.DiscoveryV1().EndpointSlices(namespace)
-	if _, err := client.Create(t.Context(), slice, metav1.CreateOptions{}); err == nil {
-		return
+	if _, err := client.Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := client.Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Eventually(t, soon, "the operator sees the endpoints", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, gateway, metav1.GetOptions{})
+		if err == nil && int(gateway.Status.ReadyReplicas) != len(pods) {
+			err = fmt.Errorf("it sees %d", gateway.Status.ReadyReplicas)
+		}
+		return err
+	})
 }
