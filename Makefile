@@ -52,8 +52,8 @@ manifests: ## Generate the CRD and the operator's RBAC into artifacts/
 	$(TOOL) controller-gen rbac:roleName=gateway-operator,headerFile=/dev/null paths=. output:rbac:dir=artifacts/rbac
 
 .PHONY: api-docs
-api-docs: ## Generate the API reference, docs/api.md
-	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --max-depth=20 --output-path=docs/api.md
+api-docs: ## Generate the API reference, docs/reference/api.md
+	$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api --config=hack/api-docs.yaml --renderer=markdown --max-depth=20 --output-path=docs/reference/api.md
 
 .PHONY: run
 run: build install ## Run the operator from here, in place of the deployed one (make undeploy first)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,12 +14,14 @@ import (
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no documents found as %s (%v)", pattern, err)
+	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			all = append(all, path)
 		}
-		all = append(all, found...)
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatalf("found %d documents (%v)", len(all), err)
 	}
 	return all
 }
@@ -52,7 +55,7 @@ func TestDocumentsLinkToFiles(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	links := 0
 	for _, document := range append(documents(t), "README.md") {
-		if document == "docs/api.md" {
+		if document == "docs/reference/api.md" {
 			continue // it is generated, and full of regular expressions
 		}
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
@@ -99,7 +102,7 @@ func anchors(document string) []string {
 	return all
 }
 
-// TestClientsDocumentQuotes: the Go code in docs/clients.md is that of the examples, but for the indentation.
+// TestClientsDocumentQuotes: the Go code in docs/how-to/clients.md is that of the examples, but for the indentation.
 func TestClientsDocumentQuotes(t *testing.T) {
 	indentation := regexp.MustCompile(`(?m)^\t+`)
 	var code strings.Builder
@@ -112,7 +115,7 @@ func TestClientsDocumentQuotes(t *testing.T) {
 			code.WriteString(indentation.ReplaceAllString(read(t, file), ""))
 		}
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "docs/clients.md"), -1)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "docs/how-to/clients.md"), -1)
 	if len(blocks) < 4 {
 		t.Errorf("found only %d blocks of code", len(blocks))
 	}

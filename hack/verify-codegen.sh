@@ -14,7 +14,7 @@ if ! make -C "$copy" generate manifests api-docs >"$copy/verify.log" 2>&1; then
 fi
 
 stale=0
-for path in api generated artifacts/crd artifacts/rbac docs/api.md; do
+for path in api generated artifacts/crd artifacts/rbac docs/reference/api.md; do
     diff -Nru "$path" "$copy/$path" || stale=1
 done
 if ((stale)); then

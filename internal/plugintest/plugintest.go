@@ -43,11 +43,11 @@ func Shell(t testing.TB, bin, dir, command string, env ...string) string {
 // blanks at the end of lines, as tables have them, are not shown.
 var blanks = regexp.MustCompile(`(?m) +$`)
 
-// CompareDocs runs every command in the blocks of docs/kubectl-gateway.md that begin with the fence, in their order, and compares
-// what is printed with what the block shows, after normal has taken from both what is never the same twice.
+// CompareDocs runs every command in the blocks of docs/reference/kubectl-gateway.md that begin with the fence, in their order, and
+// compares what is printed with what the block shows, after normal has taken from both what is never the same twice.
 func CompareDocs(t *testing.T, root, fence string, run, normal func(string) string) {
 	t.Helper()
-	docs := filepath.Join(root, "docs", "kubectl-gateway.md")
+	docs := filepath.Join(root, "docs", "reference", "kubectl-gateway.md")
 	content, err := os.ReadFile(docs) //nolint:gosec // ours
 	if err != nil {
 		t.Fatal(err)

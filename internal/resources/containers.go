@@ -95,7 +95,7 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 	return container.WithResources(proxyResources(gateway.Spec.Pods.Resources))
 }
 
-// What HAProxy's memory is if the Gateway does not say. docs/security.md tells what the limit is made of.
+// What HAProxy's memory is if the Gateway does not say. docs/explanation/security.md tells what the limit is made of.
 const (
 	memoryLimit   = "1Gi"
 	memoryRequest = "128Mi"

@@ -28,9 +28,9 @@ func checkNewField(t *testing.T, r *recipe) {
 	t.Helper()
 	for file, want := range map[string]string{
 		"artifacts/crd/app.example.com_gateways.yaml": "keepAliveTimeout must be between 1s and 1h",
-		"docs/api.md": "| `keepAliveTimeout` ",
-		"internal/haproxy/render/testdata/shop.cfg":  "\n    timeout http-keep-alive 30000ms\n",
-		"internal/haproxy/render/testdata/empty.cfg": "\n    timeout http-keep-alive 60000ms\n",
+		"docs/reference/api.md":                       "| `keepAliveTimeout` ",
+		"internal/haproxy/render/testdata/shop.cfg":   "\n    timeout http-keep-alive 30000ms\n",
+		"internal/haproxy/render/testdata/empty.cfg":  "\n    timeout http-keep-alive 60000ms\n",
 	} {
 		content, err := os.ReadFile(filepath.Join(r.tree, file))
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// recipes are the pages of docs/recipes, each with what has to be there and what is checked once it was followed.
+// recipes are the pages of docs/maintainers/recipes, each with what has to be there and what is checked afterwards.
 var recipes = map[string]struct {
 	prepare, check func(t *testing.T, r *recipe)
 	// editsOnly says that nothing is compiled.
@@ -26,11 +26,11 @@ var recipes = map[string]struct {
 	"new-version.md": {prepare: prepareWebhook, check: checkNewVersion, editsOnly: !testtier.All},
 }
 
-// TestRecipes follows the pages of docs/recipes to the letter, each in a copy of the tree: files are made and changed as its
-// blocks say, its commands run. Without the tag slow, two of the pages have to fit the code, and what they make is not compiled.
+// TestRecipes follows the pages of docs/maintainers/recipes to the letter, each in a copy of the tree: files are made and changed
+// as its blocks say, its commands run. Without the tag slow, two of the pages have to fit the code, and what they make is not compiled.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob(filepath.Join(testenv.MustRoot(t), "docs", "recipes", "*.md"))
+	pages, err := filepath.Glob(filepath.Join(testenv.MustRoot(t), "docs", "maintainers", "recipes", "*.md"))
 	if err != nil || len(pages) != len(recipes) {
 		t.Fatalf("found %d pages (%v), want %d", len(pages), err, len(recipes))
 	}

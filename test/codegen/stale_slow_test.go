@@ -35,7 +35,8 @@ func TestStale(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Fatalf("verify-codegen.sh on stale files: %v, want exit status 1\n%s", err, output)
 	}
-	for _, want := range []string{"WithNote", "artifacts/crd/app.example.com_gateways.yaml", "docs/api.md", "\n-package app\n",
+	for _, want := range []string{"WithNote", "artifacts/crd/app.example.com_gateways.yaml", "docs/reference/api.md",
+		"\n-package app\n",
 		"generated files are not current. Run: make generate manifests api-docs"} {
 		if !bytes.Contains(output, []byte(want)) {
 			t.Errorf("verify-codegen.sh does not mention %s:\n%s", want, output)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What docs/performance.md is made from: printed when all tests have run.
+// What docs/maintainers/performance.md is made from: printed when all tests have run.
 var (
 	measurementsLock sync.Mutex
 	measurements     []string

@@ -53,7 +53,7 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// testTranscripts runs what docs/kubectl-gateway.md shows of a cluster.
+// testTranscripts runs what docs/reference/kubectl-gateway.md shows of a cluster.
 func testTranscripts(t *testing.T, bin string) {
 	t.Helper()
 	needNode(t) // the requests go to the addresses of Services

@@ -38,7 +38,8 @@ backends: [{service: one, port: 80, servers: ["10.0.0.1:80"]}]
 certificates: {https: [{secret: cert, names: [a.io]}]}
 `
 
-// TestDiffOfFeatures has, with TestDiff and TestDiffOfFirstTimes, the rows of the table in docs/architecture.md.
+// TestDiffOfFeatures has, with TestDiff and TestDiffOfFirstTimes, the rows of the table in
+// docs/explanation/architecture.md.
 func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 	tests := map[string]struct{ old, new, reload string }{
 		"a path":                                      {"value: /api", "value: /other", ""},

@@ -22,7 +22,7 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
-// TestExamples runs each program as docs/clients.md describes it.
+// TestExamples runs each program as docs/how-to/clients.md describes it.
 func TestExamples(t *testing.T) {
 	programs := build(t)
 	for name, test := range map[string]func(*testing.T, example){

@@ -14,7 +14,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// Where permissions hold, as docs/security.md says it.
+// Where permissions hold, as docs/explanation/security.md says it.
 const (
 	everywhere   = "every namespace"
 	operatorsOwn = "gateway-system"
@@ -24,7 +24,7 @@ const (
 )
 
 // TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the table
-// of docs/security.md: each permission is in both.
+// of docs/explanation/security.md: each permission is in both.
 func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "permissions")
@@ -51,12 +51,12 @@ func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	for permission := range got {
 		expectHarmless(t, permission)
 		if !want[permission] {
-			t.Errorf("docs/security.md lacks %s", permission)
+			t.Errorf("docs/explanation/security.md lacks %s", permission)
 		}
 	}
 	for permission := range want {
 		if !got[permission] {
-			t.Errorf("docs/security.md has what is not granted: %s", permission)
+			t.Errorf("docs/explanation/security.md has what is not granted: %s", permission)
 		}
 	}
 	if len(got) < 30 {
@@ -143,14 +143,14 @@ func expectHarmless(t *testing.T, line string) {
 	}
 }
 
-// documented are the permissions in the table of docs/security.md whose first column is "who".
+// documented are the permissions in the table of docs/explanation/security.md whose first column is "who".
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "security.md"))
+	content, err := os.ReadFile(filepath.Join(testenv.MustRoot(t), "docs", "explanation", "security.md"))
 	must(t, err)
 	_, table, found := strings.Cut(string(content), "| who | where |")
 	if !found {
-		t.Fatal("docs/security.md has no table that starts with who and where")
+		t.Fatal("docs/explanation/security.md has no table that starts with who and where")
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	all := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// Exit codes. docs/kubectl-gateway.md promises them.
+// Exit codes. docs/reference/kubectl-gateway.md promises them.
 const (
 	ExitFailed  = 1
 	ExitUsage   = 2
