@@ -29,12 +29,13 @@ import (
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
-	"gateway/internal/children"
-	"gateway/internal/metrics"
-	"gateway/internal/resources"
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/metrics"
+	"gateway/internal/operator/resources"
+	"gateway/internal/operator/status"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
-	"gateway/internal/status"
 )
 
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
@@ -111,7 +112,7 @@ type Controller struct {
 type Inputs struct {
 	// Gateways is the informer of Gateways.
 	Gateways gatewayinformers.GatewayInformer
-	// Labelled makes the informers of everything that carries resources.LabelGateway.
+	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.
 	Services informers.SharedInformerFactory
@@ -366,7 +367,7 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 	if !status.Changed(gateway, computed) {
 		return gateway, nil
 	}
-	return c.applyStatus(ctx, gateway, status.ApplyConfiguration(gateway, computed), resources.FieldManager)
+	return c.applyStatus(ctx, gateway, status.ApplyConfiguration(gateway, computed), proxypod.FieldManager)
 }
 
 // pruneProxies removes the reports of pods that do not exist any more. Each was applied under the name of its pod, and
@@ -460,7 +461,7 @@ func (c *Controller) enqueueOwner(obj any, live bool) {
 	if owner, ok := children.Owner(object); ok {
 		c.enqueue(owner, live)
 	}
-	if name := object.GetLabels()[resources.LabelGateway]; name != "" {
+	if name := object.GetLabels()[proxypod.LabelGateway]; name != "" {
 		c.enqueue(cache.NewObjectName(object.GetNamespace(), name), live)
 	}
 }

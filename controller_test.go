@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/children"
+	"gateway/internal/operator/children"
 )
 
 var ctx = context.Background()

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/children"
-	"gateway/internal/status"
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/status"
 )
 
 // lastingFailure is for how long the API server has to fail at what it is asked until the status tells of it: it does so for a moment

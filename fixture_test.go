@@ -20,9 +20,10 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
-	"gateway/internal/children"
 	"gateway/internal/clienttest"
-	"gateway/internal/resources"
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/resources"
+	"gateway/internal/proxypod"
 )
 
 var testOptions = resources.Options{AgentImage: "gateway:test", HAProxyImage: "haproxy:test"}
@@ -124,7 +125,7 @@ func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.React
 // catchUp makes the caches hold what the API servers hold, as the informers would: selected by label, and transformed.
 func (f *fixture) catchUp() {
 	f.t.Helper()
-	ctx, all, ours := context.Background(), metav1.ListOptions{}, metav1.ListOptions{LabelSelector: resources.LabelGateway}
+	ctx, all, ours := context.Background(), metav1.ListOptions{}, metav1.ListOptions{LabelSelector: proxypod.LabelGateway}
 	labelled, kube := f.inputs.Labelled, f.kube
 	fill := func(informer cache.SharedIndexInformer, resource string, transform cache.TransformFunc) func(runtime.Object, error) {
 		return func(list runtime.Object, err error) {

@@ -31,13 +31,14 @@ import (
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayfactory "gateway/generated/app/informers/externalversions"
-	"gateway/internal/children"
 	"gateway/internal/health"
-	"gateway/internal/lease"
 	"gateway/internal/logging"
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/lease"
+	"gateway/internal/operator/resources"
 	"gateway/internal/preflight"
+	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
-	"gateway/internal/resources"
 	"gateway/signals"
 )
 
@@ -329,7 +330,7 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 		Gateways: gateways.App().V1().Gateways(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepChildren),
-			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = resources.LabelGateway })),
+			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
 		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.namespace), informers.WithTransform(children.KeepServices)),
 	}
@@ -344,7 +345,7 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{SpamKeyFunc: spamKey}))
 	broadcaster.StartLogging(glog.V(2).Infof)
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
-	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: resources.FieldManager}), broadcaster.Shutdown, nil
+	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: proxypod.FieldManager}), broadcaster.Shutdown, nil
 }
 
 // spamKey is the same for events that count together when too many are told of: by default those of a Gateway with the same type, so

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/status"
+	"gateway/internal/operator/status"
 )
 
 // patience is for how long the status of a Gateway tells of an older generation, while the proxies load the newest.

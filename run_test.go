@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
 
-	"gateway/internal/lease"
-	"gateway/internal/status"
+	"gateway/internal/operator/lease"
+	"gateway/internal/operator/status"
 )
 
 // expectQueue takes everything out of the Controller's queue.

@@ -18,7 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
-	"gateway/internal/children"
+	"gateway/internal/operator/children"
 )
 
 // newSlice returns what the EndpointSlice controller makes for the Service of Gateway web/shop, with the pods ready.

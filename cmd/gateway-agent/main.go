@@ -25,8 +25,8 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/logging"
 	"gateway/internal/preflight"
+	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
-	"gateway/internal/resources"
 	"gateway/signals"
 )
 
@@ -75,12 +75,12 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
-	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", resources.CertificatesDir,
+	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
 		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret")
-	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", resources.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
-	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", resources.HAProxyCertificatesDir,
+	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
+	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
-	flags.StringVar(&o.keysSocket, "keys-socket", resources.KeysSocket,
+	flags.StringVar(&o.keysSocket, "keys-socket", proxypod.KeysSocket,
 		"`file` of the socket where HAProxy listens to gateway-keys, if there is a -secret")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))

@@ -20,7 +20,7 @@ import (
 	"gateway/internal/health"
 	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 )
 
@@ -317,7 +317,7 @@ func (a *Agent) tell() {
 	if a.state.unmounted == "" {
 		a.reported = live
 	} else if message == "" {
-		message = resources.AboutGeneration(live, fmt.Sprintf("%s is not mounted: %s", a.state.unmounted, resources.AwaitingReplacement))
+		message = proxypod.AboutGeneration(live, fmt.Sprintf("%s is not mounted: %s", a.state.unmounted, proxypod.AwaitingReplacement))
 	}
 	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.material.problems})
 }
@@ -328,10 +328,10 @@ func (a *Agent) message() string {
 		return "HAProxy does not answer; its log says why"
 	}
 	if failure, ok := a.refusal(); ok {
-		return resources.AboutGeneration(a.want.generation, failure.message)
+		return proxypod.AboutGeneration(a.want.generation, failure.message)
 	}
 	if a.problem != "" {
-		return resources.AboutGeneration(a.want.generation, a.problem)
+		return proxypod.AboutGeneration(a.want.generation, a.problem)
 	}
 	return ""
 }

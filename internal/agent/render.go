@@ -11,7 +11,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
@@ -58,7 +58,7 @@ func (a *Agent) gather(changed bool, now time.Time) bool {
 func (a *Agent) await() {
 	was := a.awaiting
 	if a.awaiting = a.mounts.isAwaited(); a.awaiting && !was {
-		glog.Infof("Waiting for the container %s to pass certificates on", resources.KeysContainer)
+		glog.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // Namespace is what was seen of one. Both functions return what must not be changed.
@@ -45,7 +45,7 @@ func States(backends []model.Backend, seen Namespace) map[model.Backend]render.B
 // servicePort returns a Service's TCP port, nil if there is none. A Service that is missing has none. Nor has one of
 // type ExternalName, which would make the proxy reach what its owner may not, or one of proxies, which would be a loop.
 func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
-	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName || resources.SelectsProxies(service) {
+	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName || proxypod.SelectsProxies(service) {
 		return nil
 	}
 	for i := range service.Spec.Ports {

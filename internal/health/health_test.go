@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"gateway/internal/metrics"
+	"gateway/internal/operator/metrics"
 )
 
 func start(t *testing.T, options Options) *Server {

@@ -20,7 +20,7 @@ import (
 
 	"gateway/internal/plugintest"
 	"gateway/internal/proxyconfig"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
 
@@ -163,7 +163,7 @@ func newPendingProxy(t *testing.T, namespace string) {
 	spec := echoPod("none", "none")
 	spec.NodeSelector = map[string]string{"no-such": "node"}
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(0))
-	selector, err := metav1.ParseToLabelSelector(resources.PodSelector(gatewayName).String())
+	selector, err := metav1.ParseToLabelSelector(proxypod.PodSelector(gatewayName).String())
 	must(t, err)
 	_, err = kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "pending", Labels: selector.MatchLabels}, Spec: spec,

@@ -30,7 +30,7 @@ import (
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
 	"gateway/test/internal/testenv"
 )
 

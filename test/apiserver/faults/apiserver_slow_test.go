@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -114,7 +114,7 @@ func (s *stack) changeEverything(t *testing.T) int64 {
 	t.Helper()
 	generation := s.edit(t, "/edit-2")
 	putEndpoint(t, s.namespace, "next", answering(t, "moved"))
-	err := server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Delete(t.Context(), resources.ChildName(name), metav1.DeleteOptions{})
+	err := server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Delete(t.Context(), proxypod.ChildName(name), metav1.DeleteOptions{})
 	must(t, err)
 	return generation
 }
@@ -126,7 +126,7 @@ func (s *stack) expectChanged(t *testing.T, within time.Duration, generation int
 	s.pod.expectAnswer(t, time.Until(deadline), "/edit-2", "moved")
 	s.pod.expectAnswer(t, time.Until(deadline), "/edit-1", "api")
 	testenv.Eventually(t, time.Until(deadline), "the deleted child", func(ctx context.Context) error {
-		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Get(ctx, resources.ChildName(name), metav1.GetOptions{})
+		_, err := server.Kube.PolicyV1().PodDisruptionBudgets(s.namespace).Get(ctx, proxypod.ChildName(name), metav1.GetOptions{})
 		return err
 	})
 	s.expectProgrammed(t, time.Until(deadline), generation)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
 
@@ -55,7 +55,7 @@ func TestConflictingWriters(t *testing.T) {
 func (s *stack) fight(t *testing.T) int {
 	t.Helper()
 	const rounds = 20
-	child := resources.ChildName(name)
+	child := proxypod.ChildName(name)
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	written := 0
@@ -68,7 +68,7 @@ func (s *stack) fight(t *testing.T) int {
 		func(ctx context.Context, round int) error {
 			force := true
 			_, err := server.Kube.CoreV1().Services(s.namespace).Patch(ctx, child, types.ApplyPatchType,
-				fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {"selector": {%q: "round-%d"}}}`, child, resources.LabelGateway, round),
+				fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {"selector": {%q: "round-%d"}}}`, child, proxypod.LabelGateway, round),
 				metav1.PatchOptions{FieldManager: "foreign-apply", Force: &force})
 			return err
 		},
@@ -110,7 +110,7 @@ func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	const namespace = "foreign"
 	ensureNamespace(t, namespace)
-	child := resources.ChildName(name)
+	child := proxypod.ChildName(name)
 	foreign := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": map[string]any{"name": child}}}
 	budgets := server.Dynamic.Resource(childKinds["PodDisruptionBudget"]).Namespace(namespace)
 	before, err := budgets.Create(t.Context(), foreign, metav1.CreateOptions{})

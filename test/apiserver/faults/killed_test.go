@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/internal/testtier"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
@@ -126,7 +126,7 @@ func childrenWith(t *testing.T, namespace string, change func(*unstructured.Unst
 	t.Helper()
 	var found []string
 	for kind, resource := range childKinds {
-		object, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), resources.ChildName(name), metav1.GetOptions{})
+		object, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{})
 		must(t, err)
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)

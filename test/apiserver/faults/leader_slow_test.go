@@ -15,7 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -81,7 +81,7 @@ func setPort(t *testing.T, namespace string, port int) {
 func expectPort(t *testing.T, namespace string, port int32) {
 	t.Helper()
 	testenv.Eventually(t, soon, fmt.Sprintf("the Service has port %d", port), func(ctx context.Context) error {
-		service, err := server.Kube.CoreV1().Services(namespace).Get(ctx, resources.ChildName(name), metav1.GetOptions{})
+		service, err := server.Kube.CoreV1().Services(namespace).Get(ctx, proxypod.ChildName(name), metav1.GetOptions{})
 		if err == nil && (len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Port != port) {
 			err = fmt.Errorf("it has %v", service.Spec.Ports)
 		}
@@ -97,7 +97,7 @@ func versions(t *testing.T, namespace string) string {
 	text := "Gateway " + gateway.ResourceVersion
 	for _, kind := range slices.Sorted(maps.Keys(childKinds)) {
 		resource := childKinds[kind]
-		child, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), resources.ChildName(name), metav1.GetOptions{})
+		child, err := server.Dynamic.Resource(resource).Namespace(namespace).Get(t.Context(), proxypod.ChildName(name), metav1.GetOptions{})
 		must(t, err)
 		text += fmt.Sprintf("\n%s %s %v", kind, child.GetResourceVersion(), child.Object["spec"])
 	}

@@ -19,7 +19,8 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/faultproxy"
 	"gateway/test/internal/testenv"
 )
@@ -110,7 +111,7 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 	p := &dataPlane{paths: haproxytest.NewPaths(t), port: gateway.Spec.Listeners[0].Port,
 		health: fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))}
 	command := append(wrapper, program, "-gateway="+name, "-logtostderr", "-v=2",
-		"-kubeconfig="+kubeconfig(t, s.proxy, s.namespace, resources.ChildName(name)),
+		"-kubeconfig="+kubeconfig(t, s.proxy, s.namespace, proxypod.ChildName(name)),
 		"-config-dir="+filepath.Dir(p.paths.ConfigDir), "-run-dir="+p.paths.RunDir, "-health-address="+p.health)
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "RUNDIR", p.paths.RunDir)
@@ -133,7 +134,7 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 // putChild makes what the agent needs to work, whether the operator has made it or not.
 func putChild(t *testing.T, gateway *appv1.Gateway) {
 	t.Helper()
-	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: resources.FieldManager, Force: true}, gateway.Namespace
+	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: proxypod.FieldManager, Force: true}, gateway.Namespace
 	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
@@ -145,7 +146,7 @@ func putChild(t *testing.T, gateway *appv1.Gateway) {
 // putPod says that the Gateway's Deployment has one pod and that it is ready.
 func putPod(t *testing.T, namespace string) {
 	t.Helper()
-	child := resources.ChildName(name)
+	child := proxypod.ChildName(name)
 	testenv.Eventually(t, soon, "the Deployment", func(ctx context.Context) error {
 		_, err := server.Kube.AppsV1().Deployments(namespace).Patch(ctx, child, types.MergePatchType,
 			[]byte(`{"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}}`), metav1.PatchOptions{}, "status")
@@ -153,7 +154,7 @@ func putPod(t *testing.T, namespace string) {
 	})
 	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: child + "-1", Labels: map[string]string{
-			discoveryv1.LabelServiceName: child, resources.LabelGateway: name,
+			discoveryv1.LabelServiceName: child, proxypod.LabelGateway: name,
 		}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
 	"gateway/test/internal/testenv"
 )
 

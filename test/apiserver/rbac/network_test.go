@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
 	"gateway/test/internal/testenv"
 )
 

@@ -22,7 +22,8 @@ import (
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/haproxy/haproxytest"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
 
@@ -263,7 +264,7 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 	newNamespace(t, "status-a")
 	newNamespace(t, "status-b")
 	ghost := newSlice("ghost", gatewayName+"-gateway", "10.1.2.3")
-	ghost.Labels[resources.LabelGateway] = gatewayName
+	ghost.Labels[proxypod.LabelGateway] = gatewayName
 	ghost.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: "status-a", Name: "ghost"}
 	_, err := server.Kube.DiscoveryV1().EndpointSlices("status-b").Create(t.Context(), ghost, metav1.CreateOptions{})
 	must(t, err)
@@ -302,7 +303,7 @@ func TestForgedReportsComeToNothing(t *testing.T) {
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=forged")
 	agent := as(t, "forged", newAgent(t, newGateway(t, "forged", gatewayName, 80)))
 	status := applyappv1.GatewayStatus().WithReplicas(7)
-	for _, pod := range []string{resources.FieldManager, strings.Repeat("a", 200), "a\nb"} {
+	for _, pod := range []string{proxypod.FieldManager, strings.Repeat("a", 200), "a\nb"} {
 		status.WithProxies(applyappv1.ProxyStatus().WithPod(pod))
 	}
 	_, err := agent.App.AppV1().Gateways("forged").ApplyStatus(t.Context(), applyappv1.Gateway(gatewayName, "forged").WithStatus(status),

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gateway/internal/haproxy/haproxytest"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
 
@@ -193,7 +193,7 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 func takeNames(t *testing.T, namespace string) []string {
 	t.Helper()
 	const first, binding, deployment = "taken", "taken-binding", "taken-deployment"
-	child := func(gateway string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: resources.ChildName(gateway)} }
+	child := func(gateway string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: proxypod.ChildName(gateway)} }
 	labels := map[string]string{"app": "other"}
 	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: child(first)}, metav1.CreateOptions{})
 	must(t, err)

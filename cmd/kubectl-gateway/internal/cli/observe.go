@@ -8,7 +8,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 )
@@ -17,7 +17,7 @@ import (
 const assumedAuthority = "# the content of the ConfigMap\n"
 
 // podPaths are where HAProxy has its files in a proxy pod.
-var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: resources.HAProxyCertificatesDir}
+var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: proxypod.HAProxyCertificatesDir}
 
 // Compile returns the table of the Gateway, and what has no effect.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
@@ -31,8 +31,8 @@ func (s *Site) Input(table routing.Table) render.Input {
 		Table: table, Backends: map[routing.Backend]render.BackendState{},
 		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
 	}
-	if len(resources.Secrets(s.Gateway)) > 0 {
-		input.Paths.KeysSocket = resources.KeysSocket
+	if len(proxypod.Secrets(s.Gateway)) > 0 {
+		input.Paths.KeysSocket = proxypod.KeysSocket
 	}
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)

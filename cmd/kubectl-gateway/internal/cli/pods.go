@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // ProxyPods returns the proxy pods of a Gateway, or the one that is named. There is at least one.
@@ -16,7 +16,7 @@ func (c Clients) ProxyPods(ctx context.Context, namespace, gateway, pod string) 
 	if _, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, gateway, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, gateway, err)
 	}
-	pods, err := c.Core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: resources.PodSelector(gateway).String()})
+	pods, err := c.Core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway).String()})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Pods in %s: %w", namespace, err)
 	}

@@ -17,9 +17,9 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/operator/status"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
-	"gateway/internal/status"
 )
 
 // Input is what is converted.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // maxProblem is how much of a problem there is room for in a table that is not wide.
@@ -57,9 +57,9 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 
 // images returns the images of the Gateways' proxy pods, as their Deployments have them.
 func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[string]string, error) {
-	options := metav1.ListOptions{LabelSelector: resources.LabelGateway}
+	options := metav1.ListOptions{LabelSelector: proxypod.LabelGateway}
 	if len(gateways) == 1 {
-		options.LabelSelector = resources.PodSelector(gateways[0].Name).String()
+		options.LabelSelector = proxypod.PodSelector(gateways[0].Name).String()
 	}
 	images := map[string]string{}
 	deployments, err := c.clients.Core.AppsV1().Deployments(c.namespace).List(ctx, options)
@@ -74,8 +74,8 @@ func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[str
 	}
 	for i := range deployments.Items {
 		deployment := &deployments.Items[i]
-		gateway := deployment.Labels[resources.LabelGateway]
-		if deployment.Name != resources.ChildName(gateway) {
+		gateway := deployment.Labels[proxypod.LabelGateway]
+		if deployment.Name != proxypod.ChildName(gateway) {
 			continue
 		}
 		var names []string

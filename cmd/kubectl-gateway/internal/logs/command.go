@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 const long = `Show the access logs of all proxy pods of a Gateway as one, in the order of time, and what HAProxy says of itself; with --follow
@@ -76,7 +76,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	out := newPrinter(c.Out, resources.ChildName(name)+"-")
+	out := newPrinter(c.Out, proxypod.ChildName(name)+"-")
 	out.json, out.colour = c.output == "json", printers.AllowsColorOutput(c.Out)
 	if !out.json && !c.noHeaders {
 		if err := out.header(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // retryAfter is the pause before a log is read on that ended: its container has not started yet, or ended and will start again.
@@ -41,7 +41,7 @@ func (f *follower) run(ctx context.Context, show func(line) error) error {
 	f.lines, f.failed = make(chan line), make(chan error, 1)
 	factory := informers.NewSharedInformerFactoryWithOptions(f.core, 0, informers.WithNamespace(f.namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.LabelSelector = resources.PodSelector(f.gateway).String()
+			options.LabelSelector = proxypod.PodSelector(f.gateway).String()
 		}))
 	informer := factory.Core().V1().Pods().Informer()
 	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {

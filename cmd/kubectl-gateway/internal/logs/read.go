@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // maxLine bounds a line; HAProxy's have 16 KiB.
@@ -28,7 +28,7 @@ type reader struct {
 // read returns the lines that a pod logged after a time, if that is not zero, and goes on with those to come. An error is the last
 // element.
 func (r *reader) read(ctx context.Context, pod string, after time.Time, options corev1.PodLogOptions) iter.Seq2[line, error] {
-	options.Container, options.Timestamps = resources.HAProxyContainer, true
+	options.Container, options.Timestamps = proxypod.HAProxyContainer, true
 	if !after.IsZero() {
 		options.SinceTime = &metav1.Time{Time: after} // which counts whole seconds
 	} else if r.since > 0 {

@@ -19,7 +19,7 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/proxyconfig"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 const (
@@ -83,7 +83,7 @@ func dial(clients cli.Clients, pod *corev1.Pod) (httpstream.Connection, error) {
 // get asks the agent over two streams of the connection: one for what it says, and one for why it cannot be reached.
 func get(connection httpstream.Connection) (*proxyconfig.Config, error) {
 	headers := http.Header{}
-	headers.Set(corev1.PortHeader, strconv.Itoa(resources.HealthPort))
+	headers.Set(corev1.PortHeader, strconv.Itoa(proxypod.HealthPort))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	failures, err := connection.CreateStream(headers)

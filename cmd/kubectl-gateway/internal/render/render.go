@@ -15,7 +15,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
-	"gateway/internal/status"
+	"gateway/internal/operator/status"
 )
 
 const long = `Show the haproxy.cfg and the maps that a proxy pod makes of a Gateway: of a file, without a cluster, or of one in the cluster,

@@ -26,11 +26,12 @@ import (
 	"gateway/generated/app/informers/externalversions"
 	applisters "gateway/generated/app/listers/app/v1"
 	"gateway/internal/health"
-	"gateway/internal/metrics"
-	"gateway/internal/resources"
+	"gateway/internal/operator/metrics"
+	"gateway/internal/operator/resources"
+	"gateway/internal/operator/status"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
-	"gateway/internal/status"
 )
 
 func main() {
@@ -171,7 +172,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if err != nil {
 		return err
 	}
-	options := metav1.ApplyOptions{FieldManager: resources.FieldManager, Force: true}
+	options := metav1.ApplyOptions{FieldManager: proxypod.FieldManager, Force: true}
 	_, accountErr := c.kube.CoreV1().ServiceAccounts(name.Namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	_, roleErr := c.kube.RbacV1().Roles(name.Namespace).Apply(ctx, resources.DesiredRole(gateway), options)
 	_, bindingErr := c.kube.RbacV1().RoleBindings(name.Namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)

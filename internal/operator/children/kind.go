@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // object is a typed Kubernetes object, such as *corev1.Service.
@@ -97,7 +97,7 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 // seen returns the child of a Gateway as it was last seen, nil if there is none.
 func (k *kind[T, A]) seen(gateway *appv1.Gateway) T {
 	var none T
-	cached, exists, err := k.cache.GetByKey(gateway.Namespace + "/" + resources.ChildName(gateway.Name))
+	cached, exists, err := k.cache.GetByKey(gateway.Namespace + "/" + proxypod.ChildName(gateway.Name))
 	if err != nil || !exists || !metav1.IsControlledBy(cached.(T), gateway) {
 		return none // ensure tells an error
 	}
@@ -130,7 +130,7 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	var none T
 	namespace, name := *desired.GetNamespace(), *desired.GetName()
 	applied, err := k.client(namespace).Apply(ctx, desired, metav1.ApplyOptions{
-		FieldManager: resources.FieldManager,
+		FieldManager: proxypod.FieldManager,
 		Force:        true, // a field we want is ours, whoever set it last
 	})
 	switch {

@@ -14,7 +14,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // Observed is what is known about the world around a Gateway. Everything in it is only read.
@@ -55,7 +55,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		ObservedGeneration: gateway.Generation,
 		Addresses:          addresses(observed.Service),
 		ReadyReplicas:      int32(len(proxies.ready)), //nolint:gosec // the CRD allows 100 replicas
-		Selector:           resources.PodSelector(gateway.Name).String(),
+		Selector:           proxypod.PodSelector(gateway.Name).String(),
 	}
 	if observed.Deployment != nil {
 		status.Replicas = observed.Deployment.Status.Replicas
@@ -124,7 +124,7 @@ func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Con
 	return warnings
 }
 
-// ApplyConfiguration turns a computed status into what is applied under resources.FieldManager. The UID makes the API
+// ApplyConfiguration turns a computed status into what is applied under proxypod.FieldManager. The UID makes the API
 // server refuse it for another Gateway of the same name.
 func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *applyappv1.GatewayApplyConfiguration {
 	status := applyappv1.GatewayStatus().

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
 )
 
 // Set keeps the children of all kinds. It may be used by several goroutines, for different Gateways.

@@ -18,7 +18,7 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // digestType is the type of the one entry that a cached child has in managedFields: its Manager is the digest of the fields that
@@ -74,10 +74,10 @@ func keep[T object, A any](child, kept T, extract func(T, string) (A, error)) T 
 	kept.SetResourceVersion(child.GetResourceVersion())
 	kept.SetDeletionTimestamp(child.GetDeletionTimestamp())
 	kept.SetOwnerReferences(child.GetOwnerReferences())
-	if gateway, ours := child.GetLabels()[resources.LabelGateway]; ours {
-		kept.SetLabels(map[string]string{resources.LabelGateway: gateway})
+	if gateway, ours := child.GetLabels()[proxypod.LabelGateway]; ours {
+		kept.SetLabels(map[string]string{proxypod.LabelGateway: gateway})
 	}
-	owned, err := extract(child, resources.FieldManager)
+	owned, err := extract(child, proxypod.FieldManager)
 	if err != nil { // it is as if the operator owned nothing, and the child is applied
 		utilruntime.HandleError(fmt.Errorf("failed to read the managed fields of %s/%s: %w", child.GetNamespace(), child.GetName(), err))
 	}
@@ -108,7 +108,7 @@ func KeepServices(obj any) (any, error) {
 	if !ok {
 		return obj, nil // a tombstone
 	}
-	if _, own := service.Labels[resources.LabelGateway]; own {
+	if _, own := service.Labels[proxypod.LabelGateway]; own {
 		return KeepChildren(obj)
 	}
 	kept := &corev1.Service{
@@ -122,7 +122,7 @@ func KeepServices(obj any) (any, error) {
 		},
 		Spec: corev1.ServiceSpec{Type: service.Spec.Type, Ports: service.Spec.Ports},
 	}
-	if resources.SelectsProxies(service) {
+	if proxypod.SelectsProxies(service) {
 		kept.Spec.Selector = service.Spec.Selector
 	}
 	return kept, nil

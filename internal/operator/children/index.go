@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -62,8 +62,8 @@ func OwnerKeys(obj any) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	gateway := slice.Labels[resources.LabelGateway]
-	if gateway == "" || slice.Labels[discoveryv1.LabelServiceName] != resources.ChildName(gateway) {
+	gateway := slice.Labels[proxypod.LabelGateway]
+	if gateway == "" || slice.Labels[discoveryv1.LabelServiceName] != proxypod.ChildName(gateway) {
 		return nil, nil
 	}
 	return []string{slice.Namespace + "/" + gateway}, nil

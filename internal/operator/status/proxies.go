@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 // endpoints are the proxies of a Gateway as its Service sees them, by the names of their pods, sorted and unique.
@@ -87,7 +87,7 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observe
 		switch {
 		case report.ObservedGeneration == gateway.Generation:
 			current++
-		case strings.HasSuffix(report.Message, resources.AwaitingReplacement), resources.AboutAnother(gateway.Generation, report.Message):
+		case strings.HasSuffix(report.Message, proxypod.AwaitingReplacement), proxypod.AboutAnother(gateway.Generation, report.Message):
 			waiting = fmt.Sprintf("; pod %s: %s", pod, report.Message)
 		case report.Message != "" && failed == "":
 			failed = fmt.Sprintf("; pod %s: %s", pod, report.Message)
@@ -172,7 +172,7 @@ func GoneProxies(gateway *appv1.Gateway, observed Observed) []string {
 	}
 	var gone []string
 	for _, report := range gateway.Status.Proxies {
-		isName := len(validation.IsDNS1123Label(report.Pod)) == 0 && report.Pod != resources.FieldManager
+		isName := len(validation.IsDNS1123Label(report.Pod)) == 0 && report.Pod != proxypod.FieldManager
 		if isName && len(gone) < maxGone && !slices.Contains(proxies.all, report.Pod) {
 			gone = append(gone, report.Pod)
 		}

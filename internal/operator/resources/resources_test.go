@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata with what the code returns now")
@@ -58,7 +59,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs from what the code returns; if that is right, go test ./internal/resources -update\n%s", golden, got)
+				t.Errorf("%s differs from what the code returns; if that is right, go test ./internal/operator/resources -update\n%s", golden, got)
 			}
 		})
 	}
@@ -155,15 +156,15 @@ func TestPortsKeepTheirNames(t *testing.T) {
 
 func TestNamesFitTheLongestGateway(t *testing.T) {
 	longest := strings.Repeat("a", 55) // what the CRD allows
-	if problems := validation.IsDNS1035Label(ChildName(longest)); len(problems) > 0 {
-		t.Errorf("a Service must not be named %q: %v", ChildName(longest), problems)
+	if problems := validation.IsDNS1035Label(proxypod.ChildName(longest)); len(problems) > 0 {
+		t.Errorf("a Service must not be named %q: %v", proxypod.ChildName(longest), problems)
 	}
 	for label, value := range childLabels(longest) {
 		if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
 			t.Errorf("label %s must not be %q: %v", label, value, problems)
 		}
 	}
-	if got, want := ChildName("shop"), "shop-gateway"; got != want {
+	if got, want := proxypod.ChildName("shop"), "shop-gateway"; got != want {
 		t.Errorf("the children are named %q, want %q: existing ones would be orphaned", got, want)
 	}
 }

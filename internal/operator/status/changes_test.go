@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 func TestChanged(t *testing.T) {
@@ -215,7 +215,7 @@ func TestGoneProxies(t *testing.T) {
 			}
 		})
 	}
-	forged := newGateway(reporting(resources.FieldManager, 7, ""), reporting("a\nb", 7, ""), reporting("a", 7, ""))
+	forged := newGateway(reporting(proxypod.FieldManager, 7, ""), reporting("a\nb", 7, ""), reporting("a", 7, ""))
 	if got := GoneProxies(forged, Observed{Deployment: pods(0)}); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("got %q of names that are no pod's, want those of pods", got)
 	}

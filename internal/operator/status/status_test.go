@@ -13,7 +13,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 )
 
 var (
@@ -271,10 +271,10 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=False LoadFailed: 1 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a ready proxy does not mount a Secret and is about to be replaced": {
-			gateway:  newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement), reporting("b", 7, "")),
+			gateway:  newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement), reporting("b", 7, "")),
 			observed: slicesOf(ready("a"), ready("b")),
 			want: "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 7: " +
-				resources.AwaitingReplacement,
+				proxypod.AwaitingReplacement,
 		},
 		"of two failures, the first is told": {
 			gateway:  newGateway(reporting("b", 6, "too small"), reporting("a", 6, "too big")),
@@ -282,7 +282,7 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a failure counts for more than a wait": {
-			gateway:  newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement), reporting("b", 6, "too big")),
+			gateway:  newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement), reporting("b", 6, "too big")),
 			observed: slicesOf(ready("a"), ready("b")),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod b: too big",
 		},
@@ -307,12 +307,12 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a ready proxy is about to be replaced, but its successor cannot be made": {
-			gateway: newGateway(reporting("a", 6, "generation 7: "+resources.AwaitingReplacement)),
+			gateway: newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement)),
 			observed: Observed{
 				Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Deployment: failing("exceeded quota: pods"),
 			},
 			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: generation 7: " +
-				resources.AwaitingReplacement + "; Deployment shop-gateway: exceeded quota: pods",
+				proxypod.AwaitingReplacement + "; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a proxy may become ready with an older generation, and its successor cannot be made": {
 			gateway: newGateway(reporting("a", 7, ""), reporting("b", 6, "")),

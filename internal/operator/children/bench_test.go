@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/resources"
+	"gateway/internal/operator/resources"
+	"gateway/internal/proxypod"
 )
 
 // desired makes the Deployment of a Gateway.
@@ -42,7 +43,7 @@ func BenchmarkKeep(b *testing.B) {
 func applied(b *testing.B) *k8sappsv1.Deployment {
 	b.Helper()
 	deployment, err := fake.NewClientset().AppsV1().Deployments("web").Apply(b.Context(), desired(),
-		metav1.ApplyOptions{FieldManager: resources.FieldManager})
+		metav1.ApplyOptions{FieldManager: proxypod.FieldManager})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 const (
@@ -27,23 +28,23 @@ const (
 // keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to the agent. It starts
 // before both, holds no API token, and listens to nobody. A Gateway without certificates has none.
 func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConfiguration {
-	if len(Secrets(gateway)) == 0 {
+	if len(proxypod.Secrets(gateway)) == 0 {
 		return nil
 	}
 	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
-		WithName(KeysContainer).
+		WithName(proxypod.KeysContainer).
 		WithImage(image).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
-		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+HAProxyCertificatesDir, "-certificates-dir="+CertificatesDir,
-			"-haproxy-socket="+KeysSocket, "-logtostderr").
+		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
+			"-haproxy-socket="+proxypod.KeysSocket, "-logtostderr").
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
 			mount(secretsVolume, secretsDir).WithReadOnly(true),
-			mount(keysVolume, HAProxyCertificatesDir),
-			mount(keysRunVolume, keysRunDir),
-			mount(certificatesVolume, CertificatesDir),
+			mount(keysVolume, proxypod.HAProxyCertificatesDir),
+			mount(keysRunVolume, proxypod.KeysRunDir),
+			mount(certificatesVolume, proxypod.CertificatesDir),
 		)}
 }
 
@@ -58,11 +59,11 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 		WithCommand("/gateway-agent").
 		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
-		WithPorts(containerPort("agent", HealthPort)).
+		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
-		WithStartupProbe(probe("/startupz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
-		WithReadinessProbe(probe("/readyz", HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
-		WithLivenessProbe(probe("/healthz", HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
+		WithStartupProbe(probe("/startupz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).
+		WithReadinessProbe(probe("/readyz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(3)).
+		WithLivenessProbe(probe("/healthz", proxypod.HealthPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
@@ -77,7 +78,7 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 // holds the keys of certificates and no API token.
 func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
-		WithName(HAProxyContainer).
+		WithName(proxypod.HAProxyContainer).
 		WithImage(image).
 		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600",
 			"-f", configDir+"/current/load.cfg", "-f", configDir+"/current/haproxy.cfg").

@@ -6,12 +6,13 @@ import (
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 // DesiredServiceAccount is the identity of the agents. Its token is mounted by the pods explicitly, into the agent's
 // container only.
 func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApplyConfiguration {
-	return corev1ac.ServiceAccount(ChildName(gateway.Name), gateway.Namespace).
+	return corev1ac.ServiceAccount(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithAutomountServiceAccountToken(false)
@@ -21,7 +22,7 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 // EndpointSlices of the namespace. The operator's ClusterRole must hold every one of these permissions, or the API server
 // does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
-	return rbacv1ac.Role(ChildName(gateway.Name), gateway.Namespace).
+	return rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithRules(
@@ -48,15 +49,15 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 
 // DesiredRoleBinding gives the Role to the ServiceAccount.
 func DesiredRoleBinding(gateway *appv1.Gateway) *rbacv1ac.RoleBindingApplyConfiguration {
-	return rbacv1ac.RoleBinding(ChildName(gateway.Name), gateway.Namespace).
+	return rbacv1ac.RoleBinding(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithRoleRef(rbacv1ac.RoleRef().
 			WithAPIGroup(rbacv1.GroupName).
 			WithKind("Role").
-			WithName(ChildName(gateway.Name))).
+			WithName(proxypod.ChildName(gateway.Name))).
 		WithSubjects(rbacv1ac.Subject().
 			WithKind(rbacv1.ServiceAccountKind).
-			WithName(ChildName(gateway.Name)).
+			WithName(proxypod.ChildName(gateway.Name)).
 			WithNamespace(gateway.Namespace))
 }

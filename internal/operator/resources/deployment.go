@@ -11,6 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -43,7 +44,7 @@ type Options struct {
 // every pod, so only what cannot be changed in a running pod may be in its template.
 func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.DeploymentApplyConfiguration {
 	spec := appsv1ac.DeploymentSpec().
-		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))).
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
 		WithRevisionHistoryLimit(oldReplicaSets).
 		// A rollout first adds pods and waits until they are ready: there are never fewer than asked for.
 		WithStrategy(appsv1ac.DeploymentStrategy().
@@ -57,7 +58,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 	if gateway.Spec.Replicas != nil {
 		spec.WithReplicas(*gateway.Spec.Replicas)
 	}
-	return appsv1ac.Deployment(ChildName(gateway.Name), gateway.Namespace).
+	return appsv1ac.Deployment(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(spec)
@@ -65,7 +66,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
 	return corev1ac.PodSpec().
-		WithServiceAccountName(ChildName(gateway.Name)).
+		WithServiceAccountName(proxypod.ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(terminationGrace(gateway)).
@@ -97,7 +98,7 @@ func spread(gateway *appv1.Gateway) *corev1ac.AffinityApplyConfiguration {
 			WithWeight(100).
 			WithPodAffinityTerm(corev1ac.PodAffinityTerm().
 				WithTopologyKey(corev1.LabelHostname).
-				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorLabels(gateway.Name))).
+				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
 				WithMatchLabelKeys(k8sappsv1.DefaultDeploymentUniqueLabelKey))))
 }
 

@@ -1,28 +1,17 @@
 package resources
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
+	"gateway/internal/proxypod"
 )
 
 const (
 	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key for each Secret.
 	secretsDir = "/etc/gateway/secrets"
-	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem.
-	CertificatesDir = "/etc/gateway/certificates"
-	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
-	AuthoritiesDir = "/etc/gateway/authorities"
-	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.pem, certificate and key, for each Secret.
-	HAProxyCertificatesDir = "/etc/haproxy-certificates"
-
-	// KeysSocket is where HAProxy listens to the keys container alone.
-	KeysSocket = keysRunDir + "/keys.sock"
-	keysRunDir = "/run/haproxy-keys"
 
 	secretsVolume      = "secrets"
 	keysVolume         = "keys"
@@ -30,58 +19,18 @@ const (
 	certificatesVolume = "certificates"
 	authoritiesVolume  = "authorities"
 
-	// AwaitingReplacement ends the message of an agent whose pod does not mount all that the Gateway names: nothing is wrong,
-	// another pod is on its way.
-	AwaitingReplacement = "this pod waits to be replaced by one that mounts it"
-
 	// keysMode lets the pod's group alone read keys.
 	keysMode = 0o440
 )
-
-// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and each once.
-func Secrets(gateway *appv1.Gateway) []string {
-	var names []string
-	for _, listener := range gateway.Spec.Listeners {
-		if listener.TLS != nil {
-			names = appendNames(names, listener.TLS.CertificateRefs)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, sorted and each once.
-func ConfigMaps(gateway *appv1.Gateway) []string {
-	var names []string
-	for _, listener := range gateway.Spec.Listeners {
-		if listener.TLS != nil && listener.TLS.ClientValidation != nil {
-			names = appendNames(names, listener.TLS.ClientValidation.CACertificateRefs)
-		}
-	}
-	for _, backend := range gateway.Spec.Backends {
-		if backend.TLS != nil {
-			names = appendNames(names, backend.TLS.CACertificateRefs)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func appendNames(names []string, refs []appv1.ObjectReference) []string {
-	for _, ref := range refs {
-		names = append(names, ref.Name)
-	}
-	return names
-}
 
 // mountArgs tell the agent what is mounted. From the files alone it could not tell a Secret that does not exist from one
 // that the Gateway names only since the pod was made.
 func mountArgs(gateway *appv1.Gateway) []string {
 	var args []string
-	for _, name := range Secrets(gateway) {
+	for _, name := range proxypod.Secrets(gateway) {
 		args = append(args, "-secret="+name)
 	}
-	for _, name := range ConfigMaps(gateway) {
+	for _, name := range proxypod.ConfigMaps(gateway) {
 		args = append(args, "-configmap="+name)
 	}
 	return args
@@ -91,20 +40,20 @@ func mountArgs(gateway *appv1.Gateway) []string {
 // agent, which holds the API token, gets no key.
 func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
-	if len(Secrets(gateway)) > 0 {
-		mounts = append(mounts, mount(certificatesVolume, CertificatesDir).WithReadOnly(true))
+	if len(proxypod.Secrets(gateway)) > 0 {
+		mounts = append(mounts, mount(certificatesVolume, proxypod.CertificatesDir).WithReadOnly(true))
 	}
-	if len(ConfigMaps(gateway)) > 0 {
-		mounts = append(mounts, mount(authoritiesVolume, AuthoritiesDir).WithReadOnly(true))
+	if len(proxypod.ConfigMaps(gateway)) > 0 {
+		mounts = append(mounts, mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
 	}
 	return mounts
 }
 
 func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
-	if len(Secrets(gateway)) == 0 {
+	if len(proxypod.Secrets(gateway)) == 0 {
 		return nil
 	}
-	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, keysRunDir)}
+	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
 }
 
 // tlsVolumes are what kubelet mounts of the Secrets and ConfigMaps that the Gateway names, so that nobody needs a
@@ -112,7 +61,7 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 // written to a disk. Secrets and ConfigMaps are optional: what does not exist keeps no pod from starting.
 func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
-	if secrets := Secrets(gateway); len(secrets) > 0 {
+	if secrets := proxypod.Secrets(gateway); len(secrets) > 0 {
 		mounted := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
 		for _, name := range secrets {
 			mounted.WithSources(corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().WithName(name).WithOptional(true).
@@ -122,7 +71,7 @@ func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(mounted),
 			inMemory(keysVolume), inMemory(keysRunVolume), inMemory(certificatesVolume))
 	}
-	if configMaps := ConfigMaps(gateway); len(configMaps) > 0 {
+	if configMaps := proxypod.ConfigMaps(gateway); len(configMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()
 		for _, name := range configMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().

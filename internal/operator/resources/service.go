@@ -8,6 +8,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 // DesiredService is the Service in front of the proxies: one port for each port of the listeners. live is the Service that there is,
@@ -15,7 +16,7 @@ import (
 func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	spec := corev1ac.ServiceSpec().
 		WithType(gateway.Spec.Service.Type).
-		WithSelector(selectorLabels(gateway.Name))
+		WithSelector(proxypod.SelectorLabels(gateway.Name))
 	if class := gateway.Spec.Service.LoadBalancerClass; class != "" {
 		spec.WithLoadBalancerClass(class)
 	}
@@ -28,7 +29,7 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 			WithPort(port.number).
 			WithTargetPort(intstr.FromInt32(port.number)))
 	}
-	return corev1ac.Service(ChildName(gateway.Name), gateway.Namespace).
+	return corev1ac.Service(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithAnnotations(gateway.Spec.Service.Annotations).
 		WithOwnerReferences(ownerReference(gateway)).

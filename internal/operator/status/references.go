@@ -9,7 +9,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/resources"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -100,7 +100,7 @@ func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backen
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s is of type ExternalName, which is refused: use a Service with endpoints", name)
 	}
-	if resources.SelectsProxies(service) {
+	if proxypod.SelectsProxies(service) {
 		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s selects the proxies of a Gateway, so that requests would go in a loop: use a Service of your application", name)
 	}
 	port := findPort(service, ref.Backend.Port)

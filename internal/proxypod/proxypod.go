@@ -1,0 +1,108 @@
+// Package proxypod holds what the operator, which makes the proxy pods, and the agents and the plugin, which find their way in them, have to
+// agree on: labels, names, ports and paths.
+package proxypod
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	// FieldManager is the name under which the operator owns fields of the children and of the Gateway's status.
+	FieldManager = "gateway-operator"
+
+	// LabelGateway is on every child and proxy pod, and by mirroring on the EndpointSlices of the Service; its value is the
+	// Gateway's name. The Deployment and the Service select pods by it, so it must never change.
+	LabelGateway = "app.example.com/gateway"
+	// LabelManagedBy is on them, too; its value is FieldManager.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+
+	// childSuffix ends the name of every child. The CRD bounds a Gateway's name so that the two together fit the 63
+	// characters of a Service's name.
+	childSuffix = "-gateway"
+
+	// KeysContainer is the container that passes certificates on.
+	KeysContainer = "keys"
+	// HAProxyContainer is the container of a proxy pod that logs requests.
+	HAProxyContainer = "haproxy"
+
+	// HealthPort is where the agent answers /startupz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
+	HealthPort = 8405
+
+	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem.
+	CertificatesDir = "/etc/gateway/certificates"
+	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
+	AuthoritiesDir = "/etc/gateway/authorities"
+	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.pem, certificate and key, for each Secret.
+	HAProxyCertificatesDir = "/etc/haproxy-certificates"
+
+	// KeysRunDir is what the containers keys and haproxy alone share.
+	KeysRunDir = "/run/haproxy-keys"
+	// KeysSocket is where HAProxy listens to the keys container alone.
+	KeysSocket = KeysRunDir + "/keys.sock"
+
+	// AwaitingReplacement ends the message of an agent whose pod does not mount all that the Gateway names: nothing is wrong,
+	// another pod is on its way.
+	AwaitingReplacement = "this pod waits to be replaced by one that mounts it"
+)
+
+// ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
+func ChildName(gateway string) string {
+	return gateway + childSuffix
+}
+
+// PodSelector selects the proxy pods of the Gateway with the given name, within its namespace.
+func PodSelector(gateway string) labels.Selector {
+	return labels.SelectorFromSet(SelectorLabels(gateway))
+}
+
+// SelectorLabels are the labels that PodSelector, the Deployment and the Service select by.
+func SelectorLabels(gateway string) map[string]string {
+	return map[string]string{LabelGateway: gateway}
+}
+
+// SelectsProxies says whether a Service selects proxy pods, of whatever Gateway. A route to it would send requests in a loop.
+func SelectsProxies(service *corev1.Service) bool {
+	_, gateway := service.Spec.Selector[LabelGateway]
+	return gateway || service.Spec.Selector[LabelManagedBy] == FieldManager
+}
+
+// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and each once.
+func Secrets(gateway *appv1.Gateway) []string {
+	var names []string
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS != nil {
+			names = appendNames(names, listener.TLS.CertificateRefs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, sorted and each once.
+func ConfigMaps(gateway *appv1.Gateway) []string {
+	var names []string
+	for _, listener := range gateway.Spec.Listeners {
+		if listener.TLS != nil && listener.TLS.ClientValidation != nil {
+			names = appendNames(names, listener.TLS.ClientValidation.CACertificateRefs)
+		}
+	}
+	for _, backend := range gateway.Spec.Backends {
+		if backend.TLS != nil {
+			names = appendNames(names, backend.TLS.CACertificateRefs)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func appendNames(names []string, refs []appv1.ObjectReference) []string {
+	for _, ref := range refs {
+		names = append(names, ref.Name)
+	}
+	return names
+}
