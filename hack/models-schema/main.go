@@ -22,7 +22,13 @@ func main() {
 		Paths:       &spec.Paths{},
 		Definitions: spec.Definitions{},
 	}}
-	ref := func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + friendlyName(name)) }
+	ref := func(name string) spec.Ref {
+		// Of the types of k8s.io/api there are no definitions: what a fake clientset applies of them is merged by its looks.
+		if name = friendlyName(name); swagger.Definitions[name].Type == nil {
+			swagger.Definitions[name] = spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}
+		}
+		return spec.MustCreateRef("#/definitions/" + name)
+	}
 	for name, definition := range openapi.GetOpenAPIDefinitions(ref) {
 		// The version 2 form of a definition that differs between OpenAPI versions rides along as an extension.
 		if v2, ok := definition.Schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {

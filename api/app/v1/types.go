@@ -54,6 +54,7 @@ type GatewayList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpRoutes) || [self.listeners.map(l, l.name)].all(names, self.tcpRoutes.all(r, r.listeners.all(n, n in names)))",fieldPath=".tcpRoutes",message="every name in tcpRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsRoutes) || [self.listeners.map(l, l.name)].all(names, self.tlsRoutes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".tlsRoutes",message="every name in tlsRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!self.listeners.exists(l, has(l.proxyProtocol) && l.proxyProtocol) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="a listener has proxyProtocol: name the addresses of the load balancers that send the PROXY header"
+// +kubebuilder:validation:XValidation:rule="!has(self.service.ports) || self.service.ports.all(p, self.listeners.exists(l, l.port == p.port))",fieldPath=".service.ports",message="every port in service.ports must be the port of a listener in spec.listeners: correct the port or add the listener"
 
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpec struct {
@@ -145,7 +146,7 @@ type GatewaySpec struct {
 	DrainTimeout Duration `json:"drainTimeout,omitempty"`
 
 	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said here, such as
-	// externalTrafficPolicy and ipFamilyPolicy, can be set in the Service: the operator leaves it as it is.
+	// sessionAffinity, can be set in the Service: the operator leaves it as it is.
 	// +optional
 	// +kubebuilder:default={}
 	Service ServiceSpec `json:"service,omitempty"`

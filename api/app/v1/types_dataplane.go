@@ -4,10 +4,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners.
+// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The administrator of the
+// operator may forbid types, classes of load balancers and annotations: Accepted then is False with the reason NotAllowed, and the Service
+// stays as it is.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",fieldPath=".loadBalancerClass",message="loadBalancerClass is only for type LoadBalancer"
 // +kubebuilder:validation:XValidation:rule="self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)",fieldPath=".loadBalancerClass",message="a load balancer keeps its class: to change it, set another type first, which releases the addresses"
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerSourceRanges) || self.type == 'LoadBalancer'",fieldPath=".loadBalancerSourceRanges",message="loadBalancerSourceRanges is only for type LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || self.type != 'ClusterIP'",fieldPath=".externalTrafficPolicy",message="externalTrafficPolicy is only for types NodePort and LoadBalancer"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.type != 'ClusterIP'",fieldPath=".ports",message="a node port is only for types NodePort and LoadBalancer"
 type ServiceSpec struct {
 	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
 	// has them.
@@ -24,10 +29,53 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
 
+	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every source range must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
+	LoadBalancerSourceRanges []CIDR `json:"loadBalancerSourceRanges,omitempty"`
+
+	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's. Local: nodes pass
+	// them to proxies of their own only, which see the client's address. If it is not set, it is what the Service has: Cluster, unless
+	// someone else changed it.
+	// +optional
+	// +kubebuilder:validation:Enum=Cluster;Local
+	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+
+	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack, unless someone else
+	// changed it.
+	// +optional
+	// +kubebuilder:validation:Enum=SingleStack;PreferDualStack;RequireDualStack
+	IPFamilyPolicy corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
+
+	// Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.
+	// +optional
+	// +listType=map
+	// +listMapKey=port
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.nodePort == b.nodePort))",message="two ports have the same nodePort: change one of them"
+	Ports []ServicePort `json:"ports,omitempty"`
+
 	// Annotations for the Service, such as those a cloud's load balancer is configured with.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// ServicePort is a port of the Service.
+type ServicePort struct {
+	// The port of a listener.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// The port on every node, within the range that the cluster has for them.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	NodePort int32 `json:"nodePort"`
 }
 
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
@@ -52,8 +100,62 @@ type ClientLimits struct {
 	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
 }
 
-// PodsSpec is how the proxy pods run.
+// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning that they have in a
+// pod. The administrator of the operator may forbid those that decide where pods run: Accepted then is False with the reason NotAllowed, and
+// the pods stay as they are.
 type PodsSpec struct {
+	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value
+	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by. A Service that selects its pods by such a label alone
+	// gets these, too.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('app.example.com/') && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by', 'pod-template-hash']))",message="labels with the prefix app.example.com/, and app.kubernetes.io/name, app.kubernetes.io/instance, app.kubernetes.io/managed-by and pod-template-hash are set by the operator and by Kubernetes: remove them"
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Annotations for the proxy pods.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// Labels that the nodes must have.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// Taints of nodes that do not keep the proxy pods away.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway prefer nodes that
+	// have no other of them.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the Gateway's name, selects
+	// them. With none here, the scheduler's defaults apply.
+	// +optional
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
+	// +kubebuilder:validation:MaxItems=16
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// The name of the PriorityClass: pods of a lower one may have to make room.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// The Secrets by which the images are pulled, in the Gateway's namespace.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []ObjectReference `json:"imagePullSecrets,omitempty"`
+
 	// The resources of the HAProxy container.
 	// +optional
 	Resources PodResources `json:"resources,omitempty"`

@@ -53,7 +53,9 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 				WithMaxUnavailable(intstr.FromInt32(0)).
 				WithMaxSurge(intstr.FromString("25%")))).
 		WithTemplate(corev1ac.PodTemplateSpec().
+			WithLabels(gateway.Spec.Pods.Labels).
 			WithLabels(childLabels(gateway.Name)).
+			WithAnnotations(gateway.Spec.Pods.Annotations).
 			WithSpec(podSpec(gateway, options)))
 	if gateway.Spec.Replicas != nil {
 		spec.WithReplicas(*gateway.Spec.Replicas)
@@ -65,7 +67,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
-	return corev1ac.PodSpec().
+	spec := corev1ac.PodSpec().
 		WithServiceAccountName(proxypod.ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
@@ -78,7 +80,6 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault)).
 			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
-		WithAffinity(spread(gateway)).
 		WithInitContainers(keeper(gateway, options.AgentImage)...).
 		WithInitContainers(agent(gateway, options.AgentImage)).
 		WithContainers(haproxy(gateway, options.HAProxyImage)).
@@ -88,18 +89,8 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
 		).
 		WithVolumes(tlsVolumes(gateway)...)
-}
-
-// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no topology spread
-// constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there are any.
-func spread(gateway *appv1.Gateway) *corev1ac.AffinityApplyConfiguration {
-	return corev1ac.Affinity().WithPodAntiAffinity(corev1ac.PodAntiAffinity().
-		WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().
-			WithWeight(100).
-			WithPodAffinityTerm(corev1ac.PodAffinityTerm().
-				WithTopologyKey(corev1.LabelHostname).
-				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
-				WithMatchLabelKeys(k8sappsv1.DefaultDeploymentUniqueLabelKey))))
+	place(spec, gateway)
+	return spec
 }
 
 // terminationGrace is in seconds. A pod that has no connections left ends at once.

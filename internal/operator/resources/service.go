@@ -17,23 +17,50 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 	spec := corev1ac.ServiceSpec().
 		WithType(gateway.Spec.Service.Type).
 		WithSelector(proxypod.SelectorLabels(gateway.Name))
-	if class := gateway.Spec.Service.LoadBalancerClass; class != "" {
-		spec.WithLoadBalancerClass(class)
-	}
+	addServiceOptions(spec, &gateway.Spec.Service)
 	ports := listenerPorts(gateway)
-	names := portNames(ports, live)
+	names, wanted := portNames(ports, live), nodePorts(gateway)
 	for _, port := range ports {
-		spec.WithPorts(corev1ac.ServicePort().
+		configuration := corev1ac.ServicePort().
 			WithName(names[port.number]).
 			WithProtocol(corev1.ProtocolTCP).
 			WithPort(port.number).
-			WithTargetPort(intstr.FromInt32(port.number)))
+			WithTargetPort(intstr.FromInt32(port.number))
+		if nodePort := wanted[port.number]; nodePort != 0 {
+			configuration.WithNodePort(nodePort)
+		}
+		spec.WithPorts(configuration)
 	}
 	return corev1ac.Service(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithAnnotations(gateway.Spec.Service.Annotations).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(spec)
+}
+
+// addServiceOptions adds what the Gateway says; the rest is left to others.
+func addServiceOptions(spec *corev1ac.ServiceSpecApplyConfiguration, from *appv1.ServiceSpec) {
+	if from.LoadBalancerClass != "" {
+		spec.WithLoadBalancerClass(from.LoadBalancerClass)
+	}
+	for _, cidr := range from.LoadBalancerSourceRanges {
+		spec.WithLoadBalancerSourceRanges(string(cidr))
+	}
+	if from.ExternalTrafficPolicy != "" {
+		spec.WithExternalTrafficPolicy(from.ExternalTrafficPolicy)
+	}
+	if from.IPFamilyPolicy != "" {
+		spec.WithIPFamilyPolicy(from.IPFamilyPolicy)
+	}
+}
+
+// nodePorts are those that the Gateway asks for, by the ports of its listeners.
+func nodePorts(gateway *appv1.Gateway) map[int32]int32 {
+	wanted := map[int32]int32{}
+	for _, port := range gateway.Spec.Service.Ports {
+		wanted[port.Port] = port.NodePort
+	}
+	return wanted
 }
 
 // listenerPort is a port of listeners, and the name of the first of them.

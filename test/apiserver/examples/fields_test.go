@@ -22,6 +22,9 @@ var noExample = map[string]string{
 	"tlsRoutes[].rules[].backendRefs[].weight":                               "as in tcpRoutes: tcp.yaml",
 }
 
+// kubernetes are the fields whose types are those of core/v1.
+var kubernetes = map[string]bool{"pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
+
 // TestEveryField: there is an example for every field of the spec.
 func TestEveryField(t *testing.T) {
 	t.Parallel()
@@ -77,6 +80,8 @@ var noValue = map[string]string{
 	"routes[].rules[].retry.codes[]":                        "one is like another",
 	"routes[].rules[].backendRefs[].filters[].type":         "backend-headers.yaml has the two that are admitted",
 	"service.type":                                           "Kubernetes documents them",
+	"service.externalTrafficPolicy":                          "Kubernetes documents them",
+	"service.ipFamilyPolicy":                                 "Kubernetes documents them",
 	"backends[].proxyProtocol=V1":                            "like V2, to the user",
 	"backends[].loadBalancing.algorithm":                     "kubectl explain has them",
 	"listeners[].tls.minVersion=TLSv1.2":                     "the default",
@@ -139,6 +144,9 @@ func schemaValues(path string, schema map[string]any) []string {
 }
 
 func walk(path string, schema map[string]any, leaf func(path string, schema map[string]any) []string) []string {
+	if kubernetes[path] {
+		return nil
+	}
 	if items, ok := schema["items"].(map[string]any); ok {
 		return walk(path+"[]", items, leaf)
 	}

@@ -7,7 +7,6 @@ import (
 
 // repair makes the fields of a spec fit each other, which chance alone does not.
 func (g *generator) repair(spec object) {
-	delete(spec, "pods") // nothing in HAProxy comes from it
 	g.repairListeners(spec)
 	for _, route := range elements(spec["routes"]) {
 		g.refer(spec, route, "HTTP", "HTTPS")

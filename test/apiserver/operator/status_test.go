@@ -247,16 +247,36 @@ func TestARoleThatIsRefused(t *testing.T) {
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "NoReadyProxies", "")
 }
 
-// TestSteadyState: a Gateway with nothing to do for it costs no write, however often the operator looks at it.
+// options are all that a Gateway can say of its Service and its pods. Some is what the API server drops or adds to.
+const options = `
+service: {type: NodePort, externalTrafficPolicy: Local, ipFamilyPolicy: PreferDualStack, annotations: {a: b}}
+pods:
+  labels: {a: b}
+  annotations: {a: b}
+  nodeSelector: {a: b}
+  tolerations: [{key: a, effect: NoSchedule}, {key: a, effect: NoSchedule}, {operator: Exists, effect: NoExecute, tolerationSeconds: 60}]
+  affinity:
+    nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchFields: [], matchExpressions: [{key: a, operator: Exists}]}}]}
+    podAffinity: {}
+  topologySpreadConstraints:
+    - {maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}
+    - {maxSkew: 1, topologyKey: a, whenUnsatisfiable: ScheduleAnyway, matchLabelKeys: [pod-template-hash], labelSelector: {matchLabels: {a: b}}}
+  priorityClassName: edge
+  imagePullSecrets: [{name: registry}]
+  resources: {limits: {memory: 0.5Gi}, requests: {cpu: 1e-1}}
+`
+
+// TestSteadyState: a Gateway with nothing to do for it costs no write, whatever it says, however often the operator looks at it.
 func TestSteadyState(t *testing.T) {
 	t.Parallel()
 	const namespace, gateways, rounds = "steady", 5, 3
 	o := startOperator(t, namespace, "-resync=1s")
 	for i := range gateways {
 		name := fmt.Sprintf("steady-%d", i)
-		createGateway(t, namespace, name, shop+`
+		createGateway(t, namespace, name, `
+listeners: [{name: http, port: 80, protocol: HTTP, hostname: a.example.com}, {name: other, port: 80, protocol: HTTP}]
 routes: [{name: missing, rules: [{backendRefs: [{name: missing, port: 80}]}]}]
-`)
+`+options)
 		putEndpoints(t, namespace, name, name+"-pod")
 		report(t, namespace, name, name+"-pod", 1, "")
 		expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")

@@ -153,7 +153,8 @@ func TestExplain(t *testing.T) {
 		for name, p := range properties {
 			property := p.(map[string]any)
 			field := path + "." + name
-			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasPrefix(field, ".status.conditions.") {
+			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasPrefix(field, ".status.conditions.") ||
+				kubernetes[strings.TrimPrefix(path, ".")] || kubernetes[strings.TrimPrefix(path, ".")+"[]"] {
 				continue
 			}
 			description, _ := property["description"].(string)
@@ -179,6 +180,7 @@ func TestExplain(t *testing.T) {
 		"listeners.tls":                              {"The Secrets of type kubernetes.io/tls", "enum: TLSv1.2, TLSv1.3"},
 		"backends.healthCheck":                       {"The path to request by GET"},
 		"tcpRoutes.rules.backendRefs":                {"Connections go straight to the Service's"},
+		"pods.tolerations":                           {"tolerationSeconds"},
 		"trustedProxies":                             {"The CIDR ranges of the proxies"},
 	} {
 		got := server.Kubectl(t, "explain", "gateways.app.example.com.spec."+field)

@@ -1,0 +1,61 @@
+package resources
+
+import (
+	"encoding/json"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
+)
+
+// place adds to the pods what decides where they run, and how their images are pulled.
+func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
+	pods := &gateway.Spec.Pods
+	spec.WithNodeSelector(pods.NodeSelector)
+	for i := range pods.Tolerations {
+		spec.WithTolerations(applied[corev1ac.TolerationApplyConfiguration](pods.Tolerations[i]))
+	}
+	affinity := corev1ac.Affinity()
+	if pods.Affinity != nil {
+		affinity = applied[corev1ac.AffinityApplyConfiguration](pods.Affinity)
+	}
+	if affinity.PodAntiAffinity == nil {
+		affinity.WithPodAntiAffinity(spread(gateway))
+	}
+	spec.WithAffinity(affinity)
+	for i := range pods.TopologySpreadConstraints {
+		spec.WithTopologySpreadConstraints(applied[corev1ac.TopologySpreadConstraintApplyConfiguration](pods.TopologySpreadConstraints[i]))
+	}
+	if pods.PriorityClassName != "" {
+		spec.WithPriorityClassName(pods.PriorityClassName)
+	}
+	for _, secret := range pods.ImagePullSecrets {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
+	}
+}
+
+// applied returns the apply configuration, of type T, of an object of core/v1: both have the same JSON.
+func applied[T any](object any) *T {
+	configuration := new(T)
+	text, err := json.Marshal(object)
+	utilruntime.Must(err) // API types are made to be marshalled
+	utilruntime.Must(json.Unmarshal(text, configuration))
+	return configuration
+}
+
+// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no topology spread
+// constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there are any.
+func spread(gateway *appv1.Gateway) *corev1ac.PodAntiAffinityApplyConfiguration {
+	return corev1ac.PodAntiAffinity().
+		WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().
+			WithWeight(100).
+			WithPodAffinityTerm(corev1ac.PodAffinityTerm().
+				WithTopologyKey(corev1.LabelHostname).
+				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
+				WithMatchLabelKeys(k8sappsv1.DefaultDeploymentUniqueLabelKey)))
+}
