@@ -97,6 +97,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RouteRuleApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteTimeouts"):
 		return &appv1.RouteTimeoutsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ServicePort"):
+		return &appv1.ServicePortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServiceSpec"):
 		return &appv1.ServiceSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SessionPersistence"):

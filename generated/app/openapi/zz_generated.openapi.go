@@ -58,6 +58,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RouteRetry":                   schema_gateway_api_app_v1_RouteRetry(ref),
 		"gateway/api/app/v1.RouteRule":                    schema_gateway_api_app_v1_RouteRule(ref),
 		"gateway/api/app/v1.RouteTimeouts":                schema_gateway_api_app_v1_RouteTimeouts(ref),
+		"gateway/api/app/v1.ServicePort":                  schema_gateway_api_app_v1_ServicePort(ref),
 		"gateway/api/app/v1.ServiceSpec":                  schema_gateway_api_app_v1_ServiceSpec(ref),
 		"gateway/api/app/v1.SessionPersistence":           schema_gateway_api_app_v1_SessionPersistence(ref),
 		"gateway/api/app/v1.TCPRoute":                     schema_gateway_api_app_v1_TCPRoute(ref),
@@ -933,7 +934,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 					},
 					"service": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The Service that makes the proxies reachable, whose name is the Gateway's with \"-gateway\". What cannot be said here, such as externalTrafficPolicy and ipFamilyPolicy, can be set in the Service: the operator leaves it as it is.",
+							Description: "The Service that makes the proxies reachable, whose name is the Gateway's with \"-gateway\". What cannot be said here, such as sessionAffinity, can be set in the Service: the operator leaves it as it is.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("gateway/api/app/v1.ServiceSpec"),
 						},
@@ -1598,9 +1599,128 @@ func schema_gateway_api_app_v1_PodsSpec(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodsSpec is how the proxy pods run.",
+				Description: "PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then is False with the reason NotAllowed, and the pods stay as they are.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"annotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Annotations for the proxy pods.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeSelector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels that the nodes must have.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"tolerations": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Taints of nodes that do not keep the proxy pods away.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("k8s.io/api/core/v1.Toleration"),
+									},
+								},
+							},
+						},
+					},
+					"affinity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway prefer nodes that have no other of them.",
+							Ref:         ref("k8s.io/api/core/v1.Affinity"),
+						},
+					},
+					"topologySpreadConstraints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"topologyKey",
+									"whenUnsatisfiable",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the Gateway's name, selects them. With none here, the scheduler's defaults apply.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("k8s.io/api/core/v1.TopologySpreadConstraint"),
+									},
+								},
+							},
+						},
+					},
+					"priorityClassName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the PriorityClass: pods of a lower one may have to make room.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"imagePullSecrets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secrets by which the images are pulled, in the Gateway's namespace.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
 					"resources": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The resources of the HAProxy container.",
@@ -1612,7 +1732,7 @@ func schema_gateway_api_app_v1_PodsSpec(ref common.ReferenceCallback) common.Ope
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.PodResources"},
+			"gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodResources", "k8s.io/api/core/v1.Affinity", "k8s.io/api/core/v1.Toleration", "k8s.io/api/core/v1.TopologySpreadConstraint"},
 	}
 }
 
@@ -2177,11 +2297,41 @@ func schema_gateway_api_app_v1_RouteTimeouts(ref common.ReferenceCallback) commo
 	}
 }
 
+func schema_gateway_api_app_v1_ServicePort(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ServicePort is a port of the Service.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of a listener.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"nodePort": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port on every node, within the range that the cluster has for them.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"port", "nodePort"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners.",
+				Description: "ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The administrator of the operator may forbid types, classes of load balancers and annotations: Accepted then is False with the reason NotAllowed, and the Service stays as it is.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
@@ -2196,6 +2346,60 @@ func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.
 							Description: "Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set, it is the default one.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"loadBalancerSourceRanges": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"externalTrafficPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's. Local: nodes pass them to proxies of their own only, which see the client's address. If it is not set, it is what the Service has: Cluster, unless someone else changed it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ipFamilyPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack, unless someone else changed it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"ports": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"port",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ServicePort"),
+									},
+								},
+							},
 						},
 					},
 					"annotations": {
@@ -2216,6 +2420,8 @@ func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.
 				},
 			},
 		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ServicePort"},
 	}
 }
 

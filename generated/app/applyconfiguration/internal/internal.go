@@ -538,10 +538,54 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.PodsSpec
   map:
     fields:
+    - name: affinity
+      type:
+        namedType: io.k8s.api.core.v1.Affinity
+    - name: annotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: nodeSelector
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: priorityClassName
+      type:
+        scalar: string
     - name: resources
       type:
         namedType: gateway.api.app.v1.PodResources
       default: {}
+    - name: tolerations
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.Toleration
+          elementRelationship: atomic
+    - name: topologySpreadConstraints
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.TopologySpreadConstraint
+          elementRelationship: associative
+          keys:
+          - topologyKey
+          - whenUnsatisfiable
 - name: gateway.api.app.v1.ProxyProblem
   map:
     fields:
@@ -743,6 +787,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: request
       type:
         scalar: string
+- name: gateway.api.app.v1.ServicePort
+  map:
+    fields:
+    - name: nodePort
+      type:
+        scalar: numeric
+      default: 0
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.ServiceSpec
   map:
     fields:
@@ -751,9 +806,29 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             scalar: string
+    - name: externalTrafficPolicy
+      type:
+        scalar: string
+    - name: ipFamilyPolicy
+      type:
+        scalar: string
     - name: loadBalancerClass
       type:
         scalar: string
+    - name: loadBalancerSourceRanges
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: ports
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ServicePort
+          elementRelationship: associative
+          keys:
+          - port
     - name: type
       type:
         scalar: string
@@ -822,6 +897,42 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: path
       type:
         namedType: gateway.api.app.v1.PathModifier
+- name: io.k8s.api.core.v1.Affinity
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+- name: io.k8s.api.core.v1.Toleration
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
+- name: io.k8s.api.core.v1.TopologySpreadConstraint
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: io.k8s.apimachinery.pkg.api.resource.Quantity
   scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

@@ -55,7 +55,7 @@ type GatewaySpecApplyConfiguration struct {
 	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
 	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
 	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said here, such as
-	// externalTrafficPolicy and ipFamilyPolicy, can be set in the Service: the operator leaves it as it is.
+	// sessionAffinity, can be set in the Service: the operator leaves it as it is.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
 	Pods *PodsSpecApplyConfiguration `json:"pods,omitempty"`

@@ -4,11 +4,36 @@
 
 package v1
 
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
 // PodsSpecApplyConfiguration represents a declarative configuration of the PodsSpec type for use
 // with apply.
 //
-// PodsSpec is how the proxy pods run.
+// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning that they have in a
+// pod. The administrator of the operator may forbid those that decide where pods run: Accepted then is False with the reason NotAllowed, and
+// the pods stay as they are.
 type PodsSpecApplyConfiguration struct {
+	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value
+	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations for the proxy pods.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Labels that the nodes must have.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Taints of nodes that do not keep the proxy pods away.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway prefer nodes that
+	// have no other of them.
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the Gateway's name, selects
+	// them. With none here, the scheduler's defaults apply.
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// The name of the PriorityClass: pods of a lower one may have to make room.
+	PriorityClassName *string `json:"priorityClassName,omitempty"`
+	// The Secrets by which the images are pulled, in the Gateway's namespace.
+	ImagePullSecrets []ObjectReferenceApplyConfiguration `json:"imagePullSecrets,omitempty"`
 	// The resources of the HAProxy container.
 	Resources *PodResourcesApplyConfiguration `json:"resources,omitempty"`
 }
@@ -17,6 +42,97 @@ type PodsSpecApplyConfiguration struct {
 // apply.
 func PodsSpec() *PodsSpecApplyConfiguration {
 	return &PodsSpecApplyConfiguration{}
+}
+
+// WithLabels puts the entries into the Labels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Labels field,
+// overwriting an existing map entries in Labels field with the same key.
+func (b *PodsSpecApplyConfiguration) WithLabels(entries map[string]string) *PodsSpecApplyConfiguration {
+	if b.Labels == nil && len(entries) > 0 {
+		b.Labels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Labels[k] = v
+	}
+	return b
+}
+
+// WithAnnotations puts the entries into the Annotations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Annotations field,
+// overwriting an existing map entries in Annotations field with the same key.
+func (b *PodsSpecApplyConfiguration) WithAnnotations(entries map[string]string) *PodsSpecApplyConfiguration {
+	if b.Annotations == nil && len(entries) > 0 {
+		b.Annotations = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.Annotations[k] = v
+	}
+	return b
+}
+
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *PodsSpecApplyConfiguration) WithNodeSelector(entries map[string]string) *PodsSpecApplyConfiguration {
+	if b.NodeSelector == nil && len(entries) > 0 {
+		b.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.NodeSelector[k] = v
+	}
+	return b
+}
+
+// WithTolerations adds the given value to the Tolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tolerations field.
+func (b *PodsSpecApplyConfiguration) WithTolerations(values ...corev1.Toleration) *PodsSpecApplyConfiguration {
+	for i := range values {
+		b.Tolerations = append(b.Tolerations, values[i])
+	}
+	return b
+}
+
+// WithAffinity sets the Affinity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Affinity field is set to the value of the last call.
+func (b *PodsSpecApplyConfiguration) WithAffinity(value corev1.Affinity) *PodsSpecApplyConfiguration {
+	b.Affinity = &value
+	return b
+}
+
+// WithTopologySpreadConstraints adds the given value to the TopologySpreadConstraints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TopologySpreadConstraints field.
+func (b *PodsSpecApplyConfiguration) WithTopologySpreadConstraints(values ...corev1.TopologySpreadConstraint) *PodsSpecApplyConfiguration {
+	for i := range values {
+		b.TopologySpreadConstraints = append(b.TopologySpreadConstraints, values[i])
+	}
+	return b
+}
+
+// WithPriorityClassName sets the PriorityClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PriorityClassName field is set to the value of the last call.
+func (b *PodsSpecApplyConfiguration) WithPriorityClassName(value string) *PodsSpecApplyConfiguration {
+	b.PriorityClassName = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *PodsSpecApplyConfiguration) WithImagePullSecrets(values ...*ObjectReferenceApplyConfiguration) *PodsSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithImagePullSecrets")
+		}
+		b.ImagePullSecrets = append(b.ImagePullSecrets, *values[i])
+	}
+	return b
 }
 
 // WithResources sets the Resources field in the declarative configuration to the given value

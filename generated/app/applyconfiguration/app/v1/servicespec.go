@@ -5,13 +5,17 @@
 package v1
 
 import (
+	appv1 "gateway/api/app/v1"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
 // ServiceSpecApplyConfiguration represents a declarative configuration of the ServiceSpec type for use
 // with apply.
 //
-// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners.
+// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The administrator of the
+// operator may forbid types, classes of load balancers and annotations: Accepted then is False with the reason NotAllowed, and the Service
+// stays as it is.
 type ServiceSpecApplyConfiguration struct {
 	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
 	// has them.
@@ -19,6 +23,17 @@ type ServiceSpecApplyConfiguration struct {
 	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set,
 	// it is the default one.
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
+	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
+	LoadBalancerSourceRanges []appv1.CIDR `json:"loadBalancerSourceRanges,omitempty"`
+	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's. Local: nodes pass
+	// them to proxies of their own only, which see the client's address. If it is not set, it is what the Service has: Cluster, unless
+	// someone else changed it.
+	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack, unless someone else
+	// changed it.
+	IPFamilyPolicy *corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
+	// Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.
+	Ports []ServicePortApplyConfiguration `json:"ports,omitempty"`
 	// Annotations for the Service, such as those a cloud's load balancer is configured with.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
@@ -42,6 +57,45 @@ func (b *ServiceSpecApplyConfiguration) WithType(value corev1.ServiceType) *Serv
 // If called multiple times, the LoadBalancerClass field is set to the value of the last call.
 func (b *ServiceSpecApplyConfiguration) WithLoadBalancerClass(value string) *ServiceSpecApplyConfiguration {
 	b.LoadBalancerClass = &value
+	return b
+}
+
+// WithLoadBalancerSourceRanges adds the given value to the LoadBalancerSourceRanges field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LoadBalancerSourceRanges field.
+func (b *ServiceSpecApplyConfiguration) WithLoadBalancerSourceRanges(values ...appv1.CIDR) *ServiceSpecApplyConfiguration {
+	for i := range values {
+		b.LoadBalancerSourceRanges = append(b.LoadBalancerSourceRanges, values[i])
+	}
+	return b
+}
+
+// WithExternalTrafficPolicy sets the ExternalTrafficPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExternalTrafficPolicy field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithExternalTrafficPolicy(value corev1.ServiceExternalTrafficPolicy) *ServiceSpecApplyConfiguration {
+	b.ExternalTrafficPolicy = &value
+	return b
+}
+
+// WithIPFamilyPolicy sets the IPFamilyPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPFamilyPolicy field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithIPFamilyPolicy(value corev1.IPFamilyPolicy) *ServiceSpecApplyConfiguration {
+	b.IPFamilyPolicy = &value
+	return b
+}
+
+// WithPorts adds the given value to the Ports field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Ports field.
+func (b *ServiceSpecApplyConfiguration) WithPorts(values ...*ServicePortApplyConfiguration) *ServiceSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPorts")
+		}
+		b.Ports = append(b.Ports, *values[i])
+	}
 	return b
 }
 
