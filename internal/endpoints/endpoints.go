@@ -15,25 +15,26 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Namespace is what was seen of one. Both functions return what must not be changed.
-type Namespace struct {
-	// Service returns the Service of that name, nil if there is none.
-	Service func(name string) *corev1.Service
-	// Slices returns the EndpointSlices of the Service of that name.
-	Slices func(service string) []*discoveryv1.EndpointSlice
+// Cluster is what was seen of one. Both functions return what must not be changed.
+type Cluster struct {
+	// Service returns a Service, nil if there is none.
+	Service func(namespace, name string) *corev1.Service
+	// Slices returns the EndpointSlices of a Service.
+	Slices func(namespace, service string) []*discoveryv1.EndpointSlice
 }
 
 // States says what each of the Service ports is.
-func States(backends []model.Backend, seen Namespace) map[model.Backend]render.BackendState {
+func States(backends []model.Backend, seen Cluster) map[model.Backend]render.BackendState {
 	states := make(map[model.Backend]render.BackendState, len(backends))
 	for _, backend := range backends {
-		service := seen.Service(backend.Service)
+		service := seen.Service(backend.Namespace, backend.Service)
 		port := servicePort(service, backend.Port)
 		if port == nil {
 			states[backend] = render.BackendState{}
 			continue
 		}
-		state := render.BackendState{Exists: true, Servers: serversOf(service, seen.Slices(backend.Service), port.Name)}
+		found := seen.Slices(backend.Namespace, backend.Service)
+		state := render.BackendState{Exists: true, Servers: serversOf(service, found, port.Name)}
 		if port.AppProtocol != nil {
 			state.AppProtocol = strings.ToLower(*port.AppProtocol)
 		}

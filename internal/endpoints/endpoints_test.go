@@ -136,15 +136,44 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 	backend := routing.Backend{Service: "api", Port: 80}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, ok := States([]routing.Backend{backend}, Namespace{
-				Service: func(string) *corev1.Service { return test.service },
-				Slices:  func(string) []*discoveryv1.EndpointSlice { return test.slices },
+			got, ok := States([]routing.Backend{backend}, Cluster{
+				Service: func(string, string) *corev1.Service { return test.service },
+				Slices:  func(string, string) []*discoveryv1.EndpointSlice { return test.slices },
 			})[backend]
 			if !ok || got.Exists != test.want.Exists || got.AppProtocol != test.want.AppProtocol || len(got.Servers) != len(test.want.Servers) ||
 				len(got.Servers) > 0 && !reflect.DeepEqual(got.Servers, test.want.Servers) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestBackendsOfTheSameNameInTwoNamespaces: each has the endpoints of its own namespace.
+func TestBackendsOfTheSameNameInTwoNamespaces(t *testing.T) {
+	slices := map[string][]*discoveryv1.EndpointSlice{
+		"shop/api": {newSlice("api", 8080, newReady("10.0.0.1"))}, "blog/api": {newSlice("api", 8080, newReady("10.0.0.2"))},
+	}
+	var backends []routing.Backend
+	for _, namespace := range []string{"shop", "blog", "docs"} {
+		backends = append(backends, routing.Backend{Namespace: namespace, Service: "api", Port: 80})
+	}
+	states := States(backends, Cluster{
+		Service: func(namespace, name string) *corev1.Service {
+			if slices[namespace+"/"+name] == nil {
+				return nil
+			}
+			return newService(name)
+		},
+		Slices: func(namespace, name string) []*discoveryv1.EndpointSlice { return slices[namespace+"/"+name] },
+	})
+	for namespace, want := range map[string]render.BackendState{
+		"shop": {Exists: true, Servers: []ir.Server{onPort("10.0.0.1", 8080)}},
+		"blog": {Exists: true, Servers: []ir.Server{onPort("10.0.0.2", 8080)}},
+		"docs": {},
+	} {
+		if got := states[routing.Backend{Namespace: namespace, Service: "api", Port: 80}]; !reflect.DeepEqual(got, want) {
+			t.Errorf("in %s: got %+v, want %+v", namespace, got, want)
+		}
 	}
 }
 

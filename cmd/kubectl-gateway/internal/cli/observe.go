@@ -65,8 +65,8 @@ func (s *Site) Backend(backend routing.Backend) render.BackendState {
 	if _, ok := s.services[backend.Service]; !ok && !s.Live {
 		return render.BackendState{Exists: true}
 	}
-	return endpoints.States([]routing.Backend{backend}, endpoints.Namespace{
-		Service: func(name string) *corev1.Service { return s.services[name] },
-		Slices:  func(service string) []*discoveryv1.EndpointSlice { return s.slices[service] },
+	return endpoints.States([]routing.Backend{backend}, endpoints.Cluster{
+		Service: func(_, name string) *corev1.Service { return s.services[name] },
+		Slices:  func(_, service string) []*discoveryv1.EndpointSlice { return s.slices[service] },
 	})[backend]
 }
