@@ -20,6 +20,8 @@ type Origin struct {
 
 // Gateway is everything that one data plane does. The objects it comes from may be many.
 type Gateway struct {
+	// Origins are the objects, the one of the kind Gateway first.
+	Origins   []Origin
 	Listeners []Listener
 	// Routes are ordered by precedence: of two that ask for the same requests, the first one gets them.
 	Routes []Route

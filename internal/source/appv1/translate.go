@@ -50,6 +50,7 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 		origin: model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation},
 		spec:   spec,
 	}
+	t.to.Origins = []model.Origin{t.origin}
 	t.to.Routes = make([]model.Route, 0, len(spec.Routes))
 	t.to.Policies = t.policies()
 	t.to.TrustedProxies = slices.Sorted(slices.Values(texts(spec.TrustedProxies)))
