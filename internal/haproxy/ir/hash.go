@@ -1,0 +1,68 @@
+package ir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+)
+
+// hashSize is how many bytes of a hash are told: enough to tell configurations apart.
+const hashSize = 8
+
+// Hash tells everything but the servers, which come and go by themselves. It is the same in every process.
+func (c Config) Hash() string {
+	t := c.sections()
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		t.add(name, c.Backends[name].Defaults)
+	}
+	// Contents and lists are named after what is in them, and maps lead to them.
+	for _, file := range slices.Sorted(maps.Keys(c.Maps)) {
+		t.add(file)
+		for _, entry := range sortedEntries(c.Maps[file]) {
+			t.add(entry.Key, entry.Value)
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(c.Certificates)) {
+		t.add(file)
+		for _, line := range c.Certificates[file].Lines {
+			t.add(line.String())
+		}
+	}
+	return t.hash()
+}
+
+// LoadHash tells what HAProxy reads when it loads the configuration and can refuse.
+func (c Config) LoadHash() string {
+	t := c.sections()
+	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+		t.add(name, c.Backends[name].Settings.Options)
+	}
+	return t.hash()
+}
+
+func (c Config) sections() *texts {
+	t := &texts{}
+	for _, section := range c.Sections {
+		t.add(section.Header)
+		t.add(section.Lines...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		t.add(name, string(c.Files[name]))
+	}
+	return t
+}
+
+// texts are texts to hash, each followed by a byte that none of them has.
+type texts []byte
+
+func (t *texts) add(texts ...string) {
+	for _, text := range texts {
+		*t = append(append(*t, text...), 0)
+	}
+}
+
+func (t *texts) hash() string {
+	sum := sha256.Sum256(*t)
+	return hex.EncodeToString(sum[:hashSize])
+}
