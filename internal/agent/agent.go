@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/golang/glog"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"gateway/generated/app/clientset/versioned"
@@ -18,10 +16,8 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
-	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
-	"gateway/internal/routing"
 )
 
 const (
@@ -52,93 +48,56 @@ type Options struct {
 type Agent struct {
 	options Options
 	watch   *watcher
+	source  Source
 	report  *reporter
 	probes  *probes
-	exhibit *exhibit
-
-	// wake holds an element when there is something new to look at. What is new is in the watcher's caches, so one
-	// element stands for any number of changes.
+	// proxyConfig answers who asks what runs.
+	proxyConfig *configHandler
+	// wake holds an element when the loop is to come round at once. What is new is in the source, so one element stands
+	// for any number of changes.
 	wake chan struct{}
-	// seen is when the oldest change that no pass has looked at was seen, in Unix nanoseconds; 0 if there is none.
-	seen atomic.Int64
+	// delay measures how long changes take.
+	delay delay
 
 	// The loop alone touches what follows.
 	store  store
 	master *runtime.Master
 	worker *runtime.Worker
-	state  state
-	// compiled is the Gateway as of its generation; its table is nil before one was seen.
-	compiled compiled
-	// want is the newest configuration that was rendered, from backends and material; of backends, endpoints that
-	// changed since are in it too.
-	want     load
-	backends map[model.Backend]render.BackendState
-	// observed are the keys of backends, sorted.
-	observed []model.Backend
-	mounts   *mountReader
-	material material
-	// awaiting says that certificates are not there yet.
-	awaiting bool
-	// fulfilled says that HAProxy answers by all of want.
-	fulfilled bool
-	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none.
-	pending time.Time
-	// reported is the generation that was last reported.
-	reported int64
-	// littered says that there may be configurations on the disk that nobody wants: older ones, and what was refused.
-	littered bool
-	// provenID is the configuration on the disk that was last marked as proven.
-	provenID string
-	// served says that it is noted on the disk that the pod was up to date once.
-	served bool
-	// reloaded is when HAProxy was last made to reload; zero if it got a part then: the rest does not wait because of
-	// old workers.
-	reloaded time.Time
-	// tidied is when leftovers were last looked at, collected is when what is not used was.
-	tidied, collected time.Time
-	// downSince is when HAProxy stopped answering, or was last seen to drain; zero while it answers.
-	downSince time.Time
-	// failing says that it has not answered for a while, and does not drain.
-	failing bool
+	mounts *mountReader
+	// inputs are what was observed but of HAProxy, and wanted is what they compile to.
+	inputs inputs
+	wanted configuration
+	// state is what is known of HAProxy.
+	state   state
+	cleanup cleanup
 	// problem is why the last pass could not do what it wanted, if not because of what it loaded.
 	problem string
-}
-
-// compiled is a Gateway's routing table.
-type compiled struct {
-	uid        types.UID
-	generation int64
-	table      *routing.Table
-	// backends are those of the table, sorted.
-	backends []model.Backend
 }
 
 // New returns an agent. Nothing runs before Run.
 func New(options Options) (*Agent, error) {
 	a := &Agent{
-		options:  options,
-		littered: true,
-		backends: map[model.Backend]render.BackendState{},
-		wake:     make(chan struct{}, 1),
-		store:    store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
-		master:   runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
-		worker:   runtime.NewWorker(options.Paths.WorkerSocket()),
-		mounts:   newMountReader(options.Mounts),
+		options: options,
+		wake:    make(chan struct{}, 1),
+		store:   store{current: options.Paths.ConfigDir, epoch: time.Now().Unix()},
+		master:  runtime.NewMaster(filepath.Join(options.Paths.RunDir, "master.sock")),
+		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
+		mounts:  newMountReader(options.Mounts),
 	}
-	a.exhibit = &exhibit{worker: a.worker, master: a.master}
+	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
 	a.report = newReporter(options, func(generation int64) {
 		a.probes.confirm(generation)
-		a.rouse()
+		a.wakeUp()
 	})
 	var err error
-	if a.watch, err = newWatcher(options, a.changed, a.report); err != nil {
+	if a.watch, err = newWatcher(options, a.report); err != nil {
 		return nil, err
 	}
-	if a.state.disk.id, a.state.proven, err = a.store.open(); err != nil {
+	a.source = a.watch.source()
+	if a.state.disk.id, a.state.disk.proven, err = a.store.open(); err != nil {
 		return nil, err
 	}
-	a.served = a.store.served()
-	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, ir.ConfigFile), a.served)
+	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, ir.ConfigFile), a.store.served)
 	return a, nil
 }
 
@@ -147,14 +106,14 @@ func New(options Options) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	server, err := health.Start(health.Options{
-		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.exhibit},
+		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig},
 	})
 	if err != nil {
 		return err
 	}
 	var working sync.WaitGroup
 	working.Go(func() { a.report.run(ctx) })
-	working.Go(func() { a.watch.run(ctx) })
+	working.Go(func() { a.source.Run(ctx, a.changed) })
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
@@ -166,14 +125,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	return server.Stop()
 }
 
-// changed notes that something changed in the watcher's caches. It never blocks.
+// changed notes that the source has something new. It never blocks.
 func (a *Agent) changed() {
-	a.seen.CompareAndSwap(0, time.Now().UnixNano())
-	a.rouse()
+	a.delay.start(time.Now())
+	a.wakeUp()
 }
 
-// rouse makes the loop come round at once.
-func (a *Agent) rouse() {
+// wakeUp makes the loop come round at once.
+func (a *Agent) wakeUp() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -186,7 +145,7 @@ func (a *Agent) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			a.preserve(true)
+			a.updateDisk(true)
 			return
 		case <-a.wake:
 		case <-timer.C:
@@ -194,144 +153,91 @@ func (a *Agent) loop(ctx context.Context) {
 		a.probes.beat(time.Now())
 		a.pass(ctx)
 		interval := checkInterval
-		if !a.state.up || a.awaiting {
+		if !a.state.running.up || a.inputs.awaiting {
 			interval = startInterval
 		}
 		timer.Reset(interval)
 	}
 }
 
-// pass brings HAProxy one step closer to what the caches say; when nothing fails, one is enough.
+// pass brings HAProxy one step closer to what is wanted; when nothing fails, one is enough.
 func (a *Agent) pass(ctx context.Context) {
-	seen, waited := a.seen.Swap(0), !a.pending.IsZero()
-	// Until HAProxy answers for the first time, it is its start that takes time.
-	if seen != 0 && !waited && a.state.worker.PID != 0 {
-		a.pending = time.Unix(0, seen)
-	}
-	a.look(ctx, time.Now())
-	if a.gather(seen != 0, time.Now()) {
-		changed, err := a.act(ctx)
+	a.delay.observe(a.state.running.worker.PID != 0)
+	a.observeHAProxy(ctx, time.Now())
+	if a.observeInputs(time.Now()) {
+		next := a.decide(ctx, time.Now())
+		changed, err := a.act(ctx, next)
 		a.problem = ""
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			glog.Errorf("Gateway %s/%s generation %d: %v", a.options.Namespace, a.options.Gateway, a.want.generation, err)
+			glog.Errorf("Version %s: %v", a.wanted.version, err)
 			a.problem = err.Error()
-		case a.fulfilled:
-			if waited || changed && !a.pending.IsZero() {
-				propagation.Observe(time.Since(a.pending).Seconds())
-			}
-			a.pending = time.Time{}
+		case !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
+			a.delay.end(changed)
 		}
 	}
-	a.preserve(!a.state.up || time.Since(a.state.disk.late) > checkInterval)
-	a.tell()
-	a.tidy(ctx, time.Now())
-	a.collect(ctx, time.Now())
+	a.updateDisk(!a.state.running.up || time.Since(a.state.disk.late) > checkInterval)
+	a.reportState()
+	a.deleteDrained(ctx, time.Now())
+	a.deleteUnused(ctx, time.Now())
 }
 
-// look finds out which worker runs.
-func (a *Agent) look(ctx context.Context, now time.Time) {
-	was, before := a.state.up, a.state.worker
-	process, err := a.worker.Process(ctx)
-	if err != nil {
-		a.state.observe(nil)
-		if a.downSince.IsZero() {
-			a.downSince = now
-		}
-		a.suspect(ctx, now)
-		if was && ctx.Err() == nil {
-			glog.Warningf("HAProxy does not answer: %v", err)
-		}
-		return
+// updateDisk notes on the disk what HAProxy has run, and forgets older configurations there; all says that what was
+// postponed is due.
+func (a *Agent) updateDisk(all bool) {
+	var errs []error
+	if all {
+		errs = append(errs, a.writePostponed())
 	}
-	a.downSince, a.failing = time.Time{}, false
-	a.state.observe(&process)
-	if process != before {
-		glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
+	errs = append(errs, a.store.prune(a.state.disk.id))
+	if a.state.disk.proven && a.state.running.unknown == "" {
+		errs = append(errs, a.store.prove(a.state.disk.id))
 	}
-}
-
-// suspect finds out why HAProxy has not answered for a while. It asks until HAProxy does not drain: a worker that hangs
-// keeps each of the master's connections on which it was asked.
-func (a *Agent) suspect(ctx context.Context, now time.Time) {
-	switch {
-	case a.failing || now.Sub(a.downSince) < downGrace:
-	case a.master.IsDraining(ctx):
-		a.downSince = now
-	default:
-		a.failing = true
+	if a.probes.wasServed() {
+		errs = append(errs, a.store.serve())
 	}
-}
-
-// preserve brings the disk up to date; what was postponed, if it is time for it.
-func (a *Agent) preserve(settle bool) {
-	if settle {
-		if err := a.settle(); err != nil {
+	for _, err := range errs {
+		if err != nil {
 			glog.Error(err)
 		}
 	}
-	a.keep()
 }
 
-// keep forgets older configurations on the disk, and notes there what HAProxy has run.
-func (a *Agent) keep() {
-	id := a.state.disk.id
-	if a.littered {
-		if err := a.store.prune(id); err != nil {
-			glog.Error(err)
-		}
-		a.littered = false
+// reportState passes on what runs to whoever asks: the API server, kubelet, Prometheus.
+func (a *Agent) reportState() {
+	r, sure, message := &a.state.running, a.state.sure(), a.message()
+	a.probes.observe(r.up, sure.generation())
+	liveGeneration.Set(float64(sure.generation()))
+	a.proxyConfig.observe(&a.state, a.wanted.version.generation(), message)
+	live, complete := r.live, r.complete
+	if live.uid != a.inputs.uid { // what runs is another Gateway's of this name
+		live, complete = version{}, version{}
 	}
-	if id != a.provenID && a.state.proven && a.state.unknown == "" {
-		if err := a.store.prove(id); err != nil {
-			glog.Error(err)
-		} else {
-			a.provenID = id
-		}
-	}
-	if !a.served && a.probes.wasServed() {
-		if err := a.store.serve(); err != nil {
-			glog.Error(err)
-		} else {
-			a.served = true
-		}
-	}
-}
-
-// tell passes on what runs to whoever asks: the API server, kubelet, Prometheus.
-func (a *Agent) tell() {
-	a.probes.observe(a.state.up, a.state.sure())
-	liveGeneration.Set(float64(a.state.sure()))
-	message := a.message()
-	a.exhibit.observe(&a.state, a.compiled.generation, message)
-	live := a.state.live
-	if a.state.good.uid != a.compiled.uid {
-		live = 0 // what runs is another Gateway's of this name
-	}
-	if a.compiled.table == nil || live == 0 && message == "" {
+	if len(a.inputs.origins) == 0 || live.isNone() && message == "" {
 		return
 	}
 	// Who waits for a generation waits for all of it.
-	if a.state.unmounted == "" {
-		a.reported = live
-	} else if message == "" {
-		message = proxypod.AboutGeneration(live, fmt.Sprintf("%s is not mounted: %s", a.state.unmounted, proxypod.AwaitingReplacement))
+	if r.unmounted != "" && message == "" {
+		message = proxypod.AboutGeneration(live.generation(), fmt.Sprintf("%s is not mounted: %s", r.unmounted, proxypod.AwaitingReplacement))
 	}
-	a.report.set(report{uid: a.compiled.uid, generation: a.reported, live: live, message: message, problems: a.material.problems})
+	a.report.set(report{
+		uid: a.inputs.uid, generation: complete.generation(), live: live.generation(), message: message, problems: a.inputs.material.problems,
+	})
 }
 
-// message says in one line what keeps the newest generation from being live, "" if nothing does.
+// message says in one line what keeps what is wanted from being live, "" if nothing does.
 func (a *Agent) message() string {
-	if a.failing {
+	problem := a.problem
+	if refused, ok := a.state.refused.of(&a.wanted); ok {
+		problem = refused.message
+	}
+	switch {
+	case a.state.running.failing:
 		return "HAProxy does not answer; its log says why"
-	}
-	if failure, ok := a.refusal(); ok {
-		return proxypod.AboutGeneration(a.want.generation, failure.message)
-	}
-	if a.problem != "" {
-		return proxypod.AboutGeneration(a.want.generation, a.problem)
+	case problem != "":
+		return proxypod.AboutGeneration(a.wanted.version.generation(), problem)
 	}
 	return ""
 }

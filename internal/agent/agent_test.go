@@ -57,7 +57,7 @@ func TestEndpointsThatComeBeforeHAProxyTakeNoReload(t *testing.T) {
 	dirs := loadDirs(t, r.options.Paths)
 	r.createSlice("api", "one", newEndpoint(t, "one"))
 	r.eventually("the endpoint was looked at", func() error {
-		if len(r.agent.watch.cluster().Slices("api")) == 0 || r.agent.seen.Load() != 0 {
+		if len(r.agent.watch.slicesOf(namespace, "api")) == 0 || r.agent.delay.seen.Load() != 0 {
 			return errors.New("not yet")
 		}
 		return nil

@@ -61,7 +61,7 @@ func newPassRig(t testing.TB, routes int) *passRig {
 	var err error
 	r.agent, err = New(r.options)
 	r.must(err)
-	go r.agent.watch.run(t.Context())
+	go r.agent.watch.run(t.Context(), r.agent.changed)
 	r.eventually("the caches are synced", func() error {
 		if !r.agent.watch.synced() {
 			return fmt.Errorf("not yet")
@@ -120,7 +120,7 @@ func (r *passRig) measure(b *testing.B, change func()) {
 		r.agent.pass(b.Context())
 	}
 	b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
-	if live := r.agent.state.sure(); live != r.gatewaySeen.Generation {
+	if live := r.agent.state.sure().generation(); live != r.gatewaySeen.Generation {
 		b.Fatalf("generation %d is live, want %d: %s", live, r.gatewaySeen.Generation, r.agent.message())
 	}
 }

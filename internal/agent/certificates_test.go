@@ -78,13 +78,13 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	r := newPassRig(t, 1)
 	r.agent.mounts = newMountReader(mounts)
 	for _, found := range []string{"nothing", "..version-1"} {
-		if !r.agent.gather(true, time.Now()) || !r.agent.want.partial || len(r.agent.material.problems) > 0 {
-			t.Errorf("with %s in the volume, partial is %t, and problems are %v", found, r.agent.want.partial, r.agent.material.problems)
+		if !r.agent.observeInputs(time.Now()) || !r.agent.wanted.partial || len(r.agent.inputs.material.problems) > 0 {
+			t.Errorf("with %s in the volume, partial is %t, and problems are %v", found, r.agent.wanted.partial, r.agent.inputs.material.problems)
 		}
 		mustDo(t, os.MkdirAll(filepath.Join(dir, "..version-1"), 0o700))
 	}
 	mustDo(t, os.Symlink("..version-1", filepath.Join(dir, certificates.DataLink)))
-	if !r.agent.gather(false, time.Now()) || r.agent.want.partial {
+	if !r.agent.observeInputs(time.Now()) || r.agent.wanted.partial {
 		t.Error("the agent still waits")
 	}
 	if newMountReader(Mounts{}).isAwaited() || newMountReader(Mounts{}).look() {
@@ -114,8 +114,8 @@ func TestACertificateComesBackWithTheClock(t *testing.T) {
 		clock time.Duration
 		want  int
 	}{{0, 1}, {2 * time.Hour, 0}, {time.Second, 1}, {2 * time.Second, 1}} {
-		if !r.agent.gather(false, start.Add(step.clock)) || len(r.agent.material.certificates["https"]) != step.want {
-			t.Errorf("at %s: %+v, want %d certificates", step.clock, r.agent.material.certificates, step.want)
+		if !r.agent.observeInputs(start.Add(step.clock)) || len(r.agent.inputs.material.certificates["https"]) != step.want {
+			t.Errorf("at %s: %+v, want %d certificates", step.clock, r.agent.inputs.material.certificates, step.want)
 		}
 	}
 }

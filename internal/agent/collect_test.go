@@ -42,7 +42,7 @@ func TestWhatIsNotUsedGoes(t *testing.T) {
 	// What is not used is found first, and deleted the next time.
 	now := time.Now()
 	for i := range 3 {
-		r.agent.collect(t.Context(), now.Add(time.Duration(i+1)*2*collectInterval))
+		r.agent.deleteUnused(t.Context(), now.Add(time.Duration(i+1)*2*unusedInterval))
 	}
 	if n := entries(ir.PathsFile) + entries(ir.HostsFile); n > 4 {
 		t.Errorf("%d entries are left:\n%s", n, r.haproxy.Worker("show map "+r.options.Paths.Map(ir.PathsFile)))

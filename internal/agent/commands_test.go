@@ -191,26 +191,27 @@ func TestFewServersThatAreBusyAreTriedAtOnce(t *testing.T) {
 		requests = append(requests, request)
 		return answer
 	})}
-	const busy = 2*maxTidied + 1
+	a.state.running.draining = map[backendServer]bool{}
+	const busy = 2*maxDrained + 1
 	for port := range int32(busy) {
-		a.state.leftovers[leftover{"shop_api_80", ir.Server{Address: "10.0.0.1", Port: port + 1}}] = true
+		a.state.running.draining[backendServer{"shop_api_80", ir.Server{Address: "10.0.0.1", Port: port + 1}}] = true
 	}
 	now := time.Unix(1000, 0)
 	round := func(wantTries, wantLeft int) {
 		t.Helper()
 		now, requests = now.Add(checkInterval), nil
-		a.tidy(t.Context(), now)
-		if len(requests) != wantTries || len(a.state.leftovers) != wantLeft {
-			t.Errorf("%d are left after %q, want %d after %d", len(a.state.leftovers), requests, wantLeft, wantTries)
+		a.deleteDrained(t.Context(), now)
+		if len(requests) != wantTries || len(a.state.running.draining) != wantLeft {
+			t.Errorf("%d are left after %q, want %d after %d", len(a.state.running.draining), requests, wantLeft, wantTries)
 		}
 	}
-	round(maxTidied, busy)
+	round(maxDrained, busy)
 	if !strings.HasPrefix(requests[0], "del server shop_api_80/") {
 		t.Errorf("the first request is %q", requests[0])
 	}
 	answer = "Server deleted.\n"
-	round(maxTidied, busy-maxTidied)
-	round(maxTidied, 1)
+	round(maxDrained, busy-maxDrained)
+	round(maxDrained, 1)
 	round(1, 0)
 	round(0, 0)
 }
@@ -240,12 +241,10 @@ func TestWhatHAProxyRejectsIsTriedLessAndLess(t *testing.T) {
 	for want, reason := range map[time.Duration]error{lastRetry: &runtime.RejectedError{}, lastSoonRetry: errors.New("no answer")} {
 		a := &Agent{state: newState()}
 		for range 20 {
-			if err := a.failed(reason, load{}, false, false); !errors.Is(err, reason) {
-				t.Errorf("got error %v, want %v", err, reason)
-			}
+			a.refuse(&a.state.disk.configuration, reason, true)
 		}
-		if failure := a.state.failures[a.state.disk.key()]; failure.delay != want {
-			t.Errorf("after %v, the next try is in %s, want %s", reason, failure.delay, want)
+		if refused, _ := a.state.refused.of(&a.state.disk.configuration); refused.delay != want {
+			t.Errorf("after %v, the next try is in %s, want %s", reason, refused.delay, want)
 		}
 	}
 }

@@ -1,11 +1,19 @@
-// Package agent is the loop that runs beside HAProxy in a data-plane pod: it watches one Gateway and the endpoints of its
-// namespace, makes HAProxy run by them, and reports which generation is live.
+// Package agent is the loop that runs beside HAProxy in a data-plane pod: it makes HAProxy run by one Gateway and the
+// endpoints of its Services, and reports which version of that is live.
 //
-// In: the Gateway, Services and EndpointSlices as the API server shows them, certificates without their keys, and what the running
-// HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's entry in the Gateway's status.proxies, and health and
-// metrics over HTTP.
+// In: objects and endpoints from a Source (source.go; watch.go has that of an API server), certificates without their
+// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's entry in the
+// Gateway's status.proxies, and health and metrics over HTTP.
 //
-// One goroutine, the loop, owns everything about HAProxy. A pass of it gathers (render.go), decides (state.go), and acts
-// (load.go); the first two are pure. Files are written before HAProxy is told anything, so a HAProxy that restarts at any
-// moment starts on the newest configuration known to be good. Without an API server nothing changes and traffic flows.
+// One goroutine, the loop, owns everything about HAProxy. A pass of it
+//
+//   - observes (observe.go): inputs are what was observed, a configuration is what they compile to (configuration.go),
+//   - decides (decide.go): from the configuration that is wanted and the state, what is known of HAProxy (state.go), to
+//     an action,
+//   - acts (act.go): on the disk (store.go) and on HAProxy,
+//   - reports what runs (report.go, probes.go, proxyconfig.go).
+//
+// To compile and to decide are pure. Files are written before HAProxy is told anything, but endpoints, so a HAProxy that
+// restarts at any moment starts on the newest configuration known to be good. Without an API server nothing changes and
+// traffic flows.
 package agent

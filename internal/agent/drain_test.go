@@ -112,10 +112,10 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	r.stop()
 	r.keepOpen()
 	now := time.Now().Add(-time.Hour)
-	r.agent.look(t.Context(), now) // the loop's last look may have been cut short
+	r.agent.observeHAProxy(t.Context(), now) // the loop's last look may have been cut short
 	r.must(syscall.Kill(r.haproxy.PID, syscall.SIGUSR1))
 	r.eventually("HAProxy does not answer", func() error {
-		if r.agent.look(t.Context(), now); r.agent.state.up {
+		if r.agent.observeHAProxy(t.Context(), now); r.agent.state.running.up {
 			return errors.New("it does")
 		}
 		return nil
@@ -123,11 +123,11 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	// pass returns what is told some time later.
 	pass := func(later time.Duration) string {
 		now = now.Add(later)
-		r.agent.look(t.Context(), now)
-		if !r.agent.gather(false, now) {
+		r.agent.observeHAProxy(t.Context(), now)
+		if !r.agent.observeInputs(now) {
 			t.Fatal("there is no Gateway")
 		}
-		_, err := r.agent.act(t.Context())
+		_, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now()))
 		r.must(err)
 		return r.agent.message()
 	}
@@ -170,10 +170,10 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	r.gatewaySeen.Generation++
 	r.gatewaySeen.Spec.TrustedProxies = []appv1.CIDR{"192.0.2.0/24"}
 	r.put(r.agent.watch.gateways, r.gatewaySeen)
-	if !r.agent.state.up || !r.agent.gather(true, time.Now()) {
+	if !r.agent.state.running.up || !r.agent.observeInputs(time.Now()) {
 		t.Fatal("the agent does not act")
 	}
-	if changed, err := r.agent.act(t.Context()); changed || err != nil {
+	if changed, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now())); changed || err != nil {
 		t.Errorf("HAProxy runs something new: %t, %v", changed, err)
 	}
 	if !r.agent.master.IsDraining(t.Context()) {

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -42,3 +44,34 @@ var (
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
 })
+
+// delay measures how long changes take until HAProxy answers by them.
+type delay struct {
+	// seen is when the oldest change that no pass has looked at was seen, in Unix nanoseconds; 0 if there is none.
+	seen atomic.Int64
+	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none. waited says
+	// that it did not in the pass before, either.
+	pending time.Time
+	waited  bool
+}
+
+// start notes that a change was seen.
+func (d *delay) start(now time.Time) { d.seen.CompareAndSwap(0, now.UnixNano()) }
+
+// observe takes in what was seen, at the beginning of a pass. Until HAProxy has answered for the first time, it is its
+// start that takes time.
+func (d *delay) observe(started bool) {
+	seen := d.seen.Swap(0)
+	d.waited = !d.pending.IsZero()
+	if seen != 0 && !d.waited && started {
+		d.pending = time.Unix(0, seen)
+	}
+}
+
+// end notes that HAProxy answers by all changes, and whether it was told any.
+func (d *delay) end(changed bool) {
+	if d.waited || changed && !d.pending.IsZero() {
+		propagation.Observe(time.Since(d.pending).Seconds())
+	}
+	d.pending = time.Time{}
+}

@@ -18,7 +18,7 @@ func TestPropagationLastsUntilHAProxyAnswersByAChange(t *testing.T) {
 	// pass has the agent see a change, some time ago, and expects how many hours were observed.
 	pass := func(what string, ago time.Duration, wantHours ...int) {
 		t.Helper()
-		r.agent.seen.Store(time.Now().Add(-ago).UnixNano())
+		r.agent.delay.seen.Store(time.Now().Add(-ago).UnixNano())
 		r.agent.pass(t.Context())
 		total := 0
 		for _, hours := range wantHours {
@@ -43,7 +43,7 @@ func TestPropagationLastsUntilHAProxyAnswersByAChange(t *testing.T) {
 	pass("the port is taken", 3*time.Hour)
 	pass("it still is", time.Hour)
 	_ = taken.Close()
-	r.agent.state.failures = nil
+	r.agent.state.refused = nil
 	pass("it is free", 0, 3)
 	pass("nothing since", 2*time.Hour, 3)
 }
@@ -52,12 +52,12 @@ func TestTheGenerationThatIsNotKnownIsZero(t *testing.T) {
 	registerMetrics()
 	r := newPassRig(t, 1)
 	r.agent.state = newState()
-	r.agent.tell()
+	r.agent.reportState()
 	if got := metric(t, "gateway_agent_generation"); got != 1 {
 		t.Errorf("it is %v", got)
 	}
-	r.agent.state.unknown = reasonCommandsFailed
-	r.agent.tell()
+	r.agent.state.running.unknown = reasonCommandsFailed
+	r.agent.reportState()
 	if got := metric(t, "gateway_agent_generation"); got != 0 {
 		t.Errorf("HAProxy may have taken some of the commands, and it is %v", got)
 	}

@@ -17,8 +17,8 @@ import (
 // shownReloads is how many reloads are remembered.
 const shownReloads = 10
 
-// exhibit tells who asks from within the pod what runs. Its methods may be called from several goroutines.
-type exhibit struct {
+// configHandler tells who asks from within the pod what runs. Its methods may be called from several goroutines.
+type configHandler struct {
 	worker *runtime.Worker
 	master *runtime.Master
 	// asking lets one at a time ask HAProxy.
@@ -30,47 +30,49 @@ type exhibit struct {
 }
 
 // observe notes what the loop knows at the end of a pass.
-func (e *exhibit) observe(s *state, wanted int64, problem string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.known.WantedGeneration, e.known.Problem = wanted, problem
-	e.known.Generation, e.known.Configuration = 0, ""
-	if s.up && s.unknown == "" {
-		e.known.Generation, e.known.Configuration = s.live, s.disk.id
+func (h *configHandler) observe(s *state, wanted int64, problem string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known.WantedGeneration, h.known.Problem = wanted, problem
+	h.known.Generation, h.known.Configuration = 0, ""
+	if s.isKnown() {
+		h.known.Generation, h.known.Configuration = s.running.live.generation(), s.disk.id
 	}
 }
 
-// reload notes that HAProxy was told to load a configuration, and what came of it.
-func (e *exhibit) reload(now time.Time, loaded load, reason string, err error) {
-	reload := proxyconfig.Reload{Time: now.UTC().Truncate(time.Millisecond), Generation: loaded.generation, Configuration: loaded.id, Reason: reason}
+// addReload notes that HAProxy was told to load what is on the disk, and what came of it.
+func (h *configHandler) addReload(now time.Time, loaded *disk, reason string, err error) {
+	reload := proxyconfig.Reload{
+		Time: now.UTC().Truncate(time.Millisecond), Generation: loaded.version.generation(), Configuration: loaded.id, Reason: reason,
+	}
 	if err != nil {
 		reload.Failure = err.Error()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	// A new slice: who asked goes on reading the old one.
-	e.known.Reloads = append([]proxyconfig.Reload{reload}, e.known.Reloads[:min(len(e.known.Reloads), shownReloads-1)]...)
+	h.known.Reloads = append([]proxyconfig.Reload{reload}, h.known.Reloads[:min(len(h.known.Reloads), shownReloads-1)]...)
 }
 
 // ServeHTTP answers with a proxyconfig.Config. From outside of the pod nobody gets one: kubelet forwards ports from
 // within, to who has the permission for that.
-func (e *exhibit) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
+func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	if peer, err := netip.ParseAddrPort(request.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
 		http.Error(writer, "only for requests from within the pod: see kubectl gateway proxy-config", http.StatusForbidden)
 		return
 	}
-	e.mu.Lock()
-	answer := e.known
-	e.mu.Unlock()
+	h.mu.Lock()
+	answer := h.known
+	h.mu.Unlock()
 	if answer.Reloads == nil {
 		answer.Reloads = []proxyconfig.Reload{}
 	}
-	e.asking.Lock()
-	defer e.asking.Unlock()
-	haproxy, err := e.worker.Observe(request.Context())
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	haproxy, err := h.worker.Observe(request.Context())
 	if err == nil {
 		answer.HAProxy = haproxy
-		if haproxy.OldWorkers, err = e.master.ObserveOldWorkers(request.Context(), time.Now()); err != nil {
+		if haproxy.OldWorkers, err = h.master.ObserveOldWorkers(request.Context(), time.Now()); err != nil {
 			glog.Warning(err)
 		}
 		slices.SortFunc(haproxy.Servers, proxyconfig.Server.Compare)

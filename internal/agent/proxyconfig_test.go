@@ -23,7 +23,7 @@ func (r *rig) proxyConfig() proxyconfig.Config {
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, proxyconfig.Path, nil)
 	request.RemoteAddr = "127.0.0.1:12345"
-	r.agent.exhibit.ServeHTTP(recorder, request)
+	r.agent.proxyConfig.ServeHTTP(recorder, request)
 	var config proxyconfig.Config
 	if err := json.Unmarshal(recorder.Body.Bytes(), &config); err != nil || recorder.Code != http.StatusOK {
 		r.t.Fatalf("the answer is %d %q: %v", recorder.Code, recorder.Body, err)
@@ -103,17 +103,17 @@ func TestProxyConfigSaysWhatDoesNotRun(t *testing.T) {
 }
 
 func TestReloadsAreRemembered(t *testing.T) {
-	e := &exhibit{}
+	h := &configHandler{}
 	for i := range 2 * shownReloads {
-		e.reload(time.Now(), load{generation: int64(i)}, "a reason", nil)
+		h.addReload(time.Now(), newDisk("", int64(i)), "a reason", nil)
 	}
-	kept := slices.Clone(e.known.Reloads)
-	e.reload(time.Now(), load{generation: 99}, "a reason", errors.New("no"))
+	kept := slices.Clone(h.known.Reloads)
+	h.addReload(time.Now(), newDisk("", 99), "a reason", errors.New("no"))
 	if len(kept) != shownReloads || kept[0].Generation != 2*shownReloads-1 || kept[shownReloads-1].Generation != shownReloads {
 		t.Errorf("remembered are %+v", kept)
 	}
-	if latest := e.known.Reloads[0]; len(e.known.Reloads) != shownReloads || latest.Generation != 99 || latest.Failure != "no" {
-		t.Errorf("remembered are %+v", e.known.Reloads)
+	if latest := h.known.Reloads[0]; len(h.known.Reloads) != shownReloads || latest.Generation != 99 || latest.Failure != "no" {
+		t.Errorf("remembered are %+v", h.known.Reloads)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestProxyConfigIsForThePodAlone(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		request := httptest.NewRequest(http.MethodGet, proxyconfig.Path, nil)
 		request.RemoteAddr = remote
-		r.agent.exhibit.ServeHTTP(recorder, request)
+		r.agent.proxyConfig.ServeHTTP(recorder, request)
 		if recorder.Code != want {
 			t.Errorf("a request from %q is answered with %d, want %d", remote, recorder.Code, want)
 		}

@@ -3,25 +3,30 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
+	source "gateway/internal/source/appv1"
 )
 
-// byService is the name of the index of EndpointSlices by the name of their Service.
+// byService is the name of the index of EndpointSlices by the namespace and name of their Service.
 const byService = "service"
 
-// watcher holds what was last seen of the Gateway, and of the Services and EndpointSlices of its namespace.
+// watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the Gateway, and of the
+// Services and EndpointSlices of its namespace.
 type watcher struct {
 	namespace, name string
 	gatewayFactory  externalversions.SharedInformerFactory
@@ -31,15 +36,18 @@ type watcher struct {
 	slices          cache.SharedIndexInformer
 	changed         func()
 
+	// uid and generation are those of the Gateway that changes returned last.
+	uid        types.UID
+	generation int64
+
 	mu sync.Mutex
-	// touched are the names of the Services that changed, or whose EndpointSlices did, since they were taken last.
-	touched map[string]bool
+	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last.
+	touched map[types.NamespacedName]bool
 }
 
-// newWatcher returns a watcher that calls changed whenever there is something new that HAProxy may have to know, and tells
-// the reporter which Gateway there is and what its status has of this pod.
-func newWatcher(options Options, changed func(), report *reporter) (*watcher, error) {
-	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: changed, touched: map[string]bool{}}
+// newWatcher returns a watcher that tells the reporter which Gateway there is and what its status has of this pod.
+func newWatcher(options Options, report *reporter) (*watcher, error) {
+	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: func() {}, touched: map[types.NamespacedName]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
 		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
@@ -65,8 +73,13 @@ func newWatcher(options Options, changed func(), report *reporter) (*watcher, er
 	return w, nil
 }
 
+func (w *watcher) source() Source {
+	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf}}
+}
+
 // run watches until ctx ends. While the API server does not answer it goes on trying.
-func (w *watcher) run(ctx context.Context) {
+func (w *watcher) run(ctx context.Context, changed func()) {
+	w.changed = changed
 	w.gatewayFactory.StartWithContext(ctx)
 	w.coreFactory.StartWithContext(ctx)
 	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, w.services.HasSynced, w.slices.HasSynced) {
@@ -84,36 +97,49 @@ func (w *watcher) synced() bool {
 
 // gateway returns the Gateway, nil if there is none. It is only read.
 func (w *watcher) gateway() *appv1.Gateway {
-	if obj, ok := w.get(w.gateways, w.name); ok {
+	if obj, ok := get(w.gateways, w.namespace, w.name); ok {
 		return obj.(*appv1.Gateway)
 	}
 	return nil
 }
 
-// cluster returns what was seen of the namespace.
-func (w *watcher) cluster() endpoints.Namespace {
-	return endpoints.Namespace{
-		Service: func(name string) *corev1.Service {
-			if obj, ok := w.get(w.services, name); ok {
-				return obj.(*corev1.Service)
-			}
-			return nil
-		},
-		Slices: func(service string) []*discoveryv1.EndpointSlice {
-			// An index that does not exist is the only error, and it does exist.
-			found, _ := w.slices.GetIndexer().ByIndex(byService, service)
-			endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))
-			for i, obj := range found {
-				endpointSlices[i] = obj.(*discoveryv1.EndpointSlice)
-			}
-			return endpointSlices
-		},
+// changes returns what changed since it was called last. A Gateway that was deleted is no change: the pod's end is not the
+// agent's to bring.
+func (w *watcher) changes() (Changes, bool) {
+	if !w.synced() {
+		return Changes{}, false
 	}
+	w.mu.Lock()
+	changes := Changes{Services: slices.Collect(maps.Keys(w.touched))}
+	clear(w.touched)
+	w.mu.Unlock()
+	if gateway := w.gateway(); gateway != nil && (gateway.UID != w.uid || gateway.Generation != w.generation) {
+		w.uid, w.generation = gateway.UID, gateway.Generation
+		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID
+	}
+	return changes, true
 }
 
-func (w *watcher) get(informer cache.SharedIndexInformer, name string) (any, bool) {
+func (w *watcher) service(namespace, name string) *corev1.Service {
+	if obj, ok := get(w.services, namespace, name); ok {
+		return obj.(*corev1.Service)
+	}
+	return nil
+}
+
+func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSlice {
+	// An index that does not exist is the only error, and it does exist.
+	found, _ := w.slices.GetIndexer().ByIndex(byService, namespace+"/"+service)
+	endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))
+	for i, obj := range found {
+		endpointSlices[i] = obj.(*discoveryv1.EndpointSlice)
+	}
+	return endpointSlices
+}
+
+func get(informer cache.SharedIndexInformer, namespace, name string) (any, bool) {
 	// Reading the cache never fails.
-	obj, ok, _ := informer.GetStore().GetByKey(w.namespace + "/" + name)
+	obj, ok, _ := informer.GetStore().GetByKey(namespace + "/" + name)
 	return obj, ok
 }
 
@@ -126,22 +152,13 @@ func (w *watcher) touch(objects ...any) {
 		}
 		switch object := object.(type) {
 		case *corev1.Service:
-			w.touched[object.Name] = true
+			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = true
 		case *discoveryv1.EndpointSlice:
-			w.touched[object.Labels[discoveryv1.LabelServiceName]] = true
+			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[discoveryv1.LabelServiceName]}] = true
 		}
 	}
 	w.mu.Unlock()
 	w.changed()
-}
-
-// takeTouched returns the names of the Services that were touched since it was called last.
-func (w *watcher) takeTouched() map[string]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	touched := w.touched
-	w.touched = map[string]bool{}
-	return touched
 }
 
 // onChange calls changed for what differs in more than its version: only what is used is in the cache.
@@ -200,10 +217,10 @@ func firstEntry(gateway *appv1.Gateway) *appv1.ProxyStatus {
 	return &gateway.Status.Proxies[0]
 }
 
-// sliceService returns the name of an EndpointSlice's Service.
+// sliceService returns the namespace and name of an EndpointSlice's Service.
 func sliceService(obj any) ([]string, error) {
 	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && slice.Labels[discoveryv1.LabelServiceName] != "" {
-		return []string{slice.Labels[discoveryv1.LabelServiceName]}, nil
+		return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
 	}
 	return nil, nil
 }

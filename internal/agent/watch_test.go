@@ -1,13 +1,13 @@
 package agent
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -67,9 +67,13 @@ func TestWhatIsNews(t *testing.T) {
 		},
 	} {
 		woken := false
-		w := &watcher{touched: map[string]bool{}, changed: func() { woken = true }}
+		w := &watcher{touched: map[types.NamespacedName]bool{}, changed: func() { woken = true }}
 		test.happens(w)
-		if got := slices.Sorted(maps.Keys(w.takeTouched())); !slices.Equal(got, test.want) || woken != (test.want != nil) {
+		var got []string
+		for service := range w.touched {
+			got = append(got, service.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, test.want) || woken != (test.want != nil) {
 			t.Errorf("%s: got %q, woken %t, want %q", name, got, woken, test.want)
 		}
 	}

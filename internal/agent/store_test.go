@@ -94,7 +94,7 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 	current := filepath.Join(t.TempDir(), "current")
 	newAgent := func() *Agent {
-		return &Agent{store: store{current: current, epoch: 1}, state: newState(), probes: newProbes("", true), served: true}
+		return &Agent{store: store{current: current, epoch: 1, served: true}, state: newState(), probes: newProbes("", true)}
 	}
 	bad := newConfig("a", 1)
 	bad.Files = map[string][]byte{"no/such": {}}
@@ -102,12 +102,12 @@ func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 		t.Helper()
 		var messages []string
 		for range 3 {
-			err := a.write(load{}, step{after: config})
+			err := a.write(action{target: configuration{config: config}})
 			if err == nil {
 				t.Fatal("it was written")
 			}
 			messages = append(messages, err.Error())
-			a.keep()
+			a.updateDisk(false)
 		}
 		if messages[0] != messages[1] || messages[1] != messages[2] {
 			t.Errorf("the messages differ: %q", messages)

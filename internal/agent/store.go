@@ -33,6 +33,12 @@ type store struct {
 	serial int
 	// epoch is when the agent started, in Unix seconds.
 	epoch int64
+	// clean says that there is no configuration but the one that was kept last.
+	clean bool
+	// proven is the configuration that was last marked as proven.
+	proven string
+	// served says that it is noted that the pod was up to date once.
+	served bool
 	// newest is the configuration that was written last.
 	newest struct {
 		id    string
@@ -50,6 +56,8 @@ func (s *store) open() (id string, proven bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("failed to read the configuration directory: %w", err)
 	}
+	_, err = os.Stat(s.servedFile())
+	s.served = err == nil
 	for _, entry := range entries {
 		var serial int
 		if _, err := fmt.Sscanf(entry.Name(), dirPrefix+"%d", &serial); err == nil {
@@ -130,6 +138,7 @@ func (s *store) nextID() string {
 // accept it. What the one before has too is linked: to write it anew takes a disk some milliseconds a file. After an
 // error nothing is left: it may be that the disk is full.
 func (s *store) write(id string, files map[string][]byte, proven bool) error {
+	s.clean = false
 	dir := s.dir(id)
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
@@ -139,6 +148,9 @@ func (s *store) write(id string, files map[string][]byte, proven bool) error {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	s.newest.id, s.newest.files, s.newest.sums = id, files, sums
+	if proven {
+		s.proven = id
+	}
 	return nil
 }
 
@@ -182,6 +194,9 @@ func (s *store) point(id string) error {
 
 // prove notes that HAProxy has run a configuration.
 func (s *store) prove(id string) error {
+	if s.proven == id {
+		return nil
+	}
 	sums, err := s.sums(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
@@ -193,21 +208,20 @@ func (s *store) prove(id string) error {
 	if err != nil {
 		return fmt.Errorf("failed to mark a configuration: %w", err)
 	}
+	s.proven = id
 	return nil
 }
 
 // serve notes that the pod was up to date once, for the next agent.
 func (s *store) serve() error {
+	if s.served {
+		return nil
+	}
 	if _, err := s.writeFile(s.servedFile(), nil); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
+	s.served = true
 	return nil
-}
-
-// served says whether an agent of this pod has noted that.
-func (s *store) served() bool {
-	_, err := os.Stat(s.servedFile())
-	return err == nil
 }
 
 func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
@@ -215,6 +229,10 @@ func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.curren
 // prune removes every configuration but one, and but what the symlink points to: that may be another one after a swap
 // that failed.
 func (s *store) prune(keep string) error {
+	if s.clean {
+		return nil
+	}
+	s.clean = true
 	dir := filepath.Dir(s.current)
 	entries, err := os.ReadDir(dir)
 	if err != nil {

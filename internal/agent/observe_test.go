@@ -18,12 +18,13 @@ func TestGather(t *testing.T) {
 		for range 1 + g.IntN(3) {
 			r.change(g)
 		}
-		r.agent.gather(true, time.Now())
+		r.agent.observeInputs(time.Now())
 		fresh, err := New(r.options)
 		r.must(err)
-		fresh.watch = r.agent.watch
-		fresh.gather(true, time.Now())
-		if got, want := r.agent.want.config, fresh.want.config; !reflect.DeepEqual(got, want) {
+		seen := r.agent.watch
+		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, services: seen.services, slices: seen.slices}).source()
+		fresh.observeInputs(time.Now())
+		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d, pass %d: got\n%+v\nwant\n%+v", g.Seed, i, got, want)
 		}
 	}

@@ -1,0 +1,281 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/golang/glog"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/runtime"
+)
+
+const (
+	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
+	liveTimeout = 10 * time.Second
+	livePoll    = 2 * time.Millisecond
+	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests
+	// either.
+	stoppingTimeout = 5 * time.Second
+	// manyWorkers is from how many old workers on reloads are spaced out: each old one has memory of its own until the
+	// drainTimeout has ended its connections. There are at most twice as many up to a drainTimeout of 4 minutes, and
+	// one more for each longestSpace of it that is longer.
+	manyWorkers  = 8
+	longestSpace = 30 * time.Second
+)
+
+// decide says what to do. It asks HAProxy about old workers if that is a reload.
+func (a *Agent) decide(ctx context.Context, now time.Time) action {
+	fallback := func() configuration {
+		return a.state.good.inputs(a.source.Cluster).render(a.options.Paths, a.options.Bind)
+	}
+	next := a.state.decide(a.wanted, fallback, false, now)
+	if next.kind == actionReload && a.isCrowded(ctx, now) {
+		next = a.state.decide(a.wanted, fallback, true, now)
+	}
+	return next
+}
+
+// isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.
+func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
+	if !a.state.isKnown() {
+		return false
+	}
+	workers, err := a.master.OldWorkers(ctx)
+	if err != nil || workers < manyWorkers {
+		return false // the reload says what is wrong with the master
+	}
+	if now.Sub(a.state.running.reloaded) >= min(a.state.disk.table.DrainTimeout/manyWorkers, longestSpace) {
+		return false
+	}
+	reloadsDelayed.Inc()
+	glog.V(1).Infof("Version %s waits for a moment: %d old workers still have connections", a.wanted.version, workers)
+	return true
+}
+
+// act does what was decided. It returns whether HAProxy runs something new.
+func (a *Agent) act(ctx context.Context, next action) (changed bool, err error) {
+	switch next.kind {
+	case actionWait:
+		return false, nil
+	case actionNone:
+		a.state.has(next.target)
+		return false, nil
+	case actionReload:
+		return a.replace(ctx, next)
+	case actionTell, actionTellFirst:
+		return a.change(ctx, next)
+	}
+	if err := a.write(next); err != nil {
+		return false, err
+	}
+	// A worker that was only slow to answer does not have this.
+	a.state.running.unknown = reasonWrittenDown
+	glog.Infof("Version %s is on disk, as %s, for HAProxy to start on", next.target.version, a.state.disk.id)
+	return false, nil
+}
+
+// replace makes HAProxy load the target, after it is on the disk.
+func (a *Agent) replace(ctx context.Context, next action) (changed bool, err error) {
+	if err := checkPorts(ctx, a.options.Bind, a.state.disk.table, next.target.table); err != nil {
+		a.refuse(&next.target, err, next.fallback)
+		return false, err
+	}
+	before := a.state.disk
+	if err := a.write(next); err != nil {
+		return false, err
+	}
+	// A HAProxy that was told to stop forgets that when it reloads; its worker does not answer any more. One that hangs
+	// is another matter: a reload brings a new one.
+	if _, err := a.worker.Process(ctx); errors.Is(err, syscall.ECONNREFUSED) {
+		return false, a.rollBack(before)
+	}
+	return a.reload(ctx, next, before)
+}
+
+// change tells HAProxy the difference to the target. If that fails, HAProxy loads it.
+func (a *Agent) change(ctx context.Context, next action) (changed bool, err error) {
+	before := a.state.disk
+	if next.kind == actionTellFirst {
+		a.postpone(next.target, time.Now())
+	} else if err := a.write(next); err != nil {
+		return false, err
+	}
+	err = a.command(ctx, next.plan)
+	if err == nil {
+		a.state.runs(a.state.running.worker)
+		glog.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, summary(next.plan))
+		loads.WithLabelValues("runtime", summary(next.plan)).Inc()
+		return true, nil
+	}
+	a.state.running.unknown, next.reason = reasonCommandsFailed, reasonCommandsFailed
+	// It may have been told to stop, too.
+	if a.observeHAProxy(ctx, time.Now()); a.state.isKnown() || !a.state.running.up {
+		glog.Warningf("HAProxy went away while it was told changes: %v", err)
+		return false, nil
+	}
+	glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
+	if err := a.writePostponed(); err != nil {
+		return false, err
+	}
+	return a.reload(ctx, next, before)
+}
+
+// command tells the worker what to change.
+func (a *Agent) command(ctx context.Context, change plan.Plan) error {
+	busy, err := a.worker.Execute(ctx, a.options.Paths, change)
+	if err != nil {
+		return err
+	}
+	r := &a.state.running
+	for _, server := range change.AddServers {
+		delete(r.draining, backendServer{server.Backend, server.Server})
+	}
+	for _, server := range busy {
+		if r.draining == nil {
+			r.draining = map[backendServer]bool{}
+		}
+		r.draining[backendServer{server.Backend, server.Server}] = true
+	}
+	r.config, r.unused = change.After, r.unused.Without(change.After)
+	return nil
+}
+
+// reload makes HAProxy load what is on the disk. If HAProxy does not take that, what was there before is there again.
+func (a *Agent) reload(ctx context.Context, next action, before disk) (changed bool, err error) {
+	disk := &a.state.disk
+	process, err := a.load(ctx, disk.id)
+	a.proxyConfig.addReload(time.Now(), disk, next.reason, err)
+	if err != nil {
+		a.refuse(&disk.configuration, err, next.fallback)
+		err = fmt.Errorf("failed to load %s: %w", disk.id, err)
+		return false, errors.Join(err, a.rollBack(before))
+	}
+	a.state.started(process)
+	part := ""
+	if a.state.running.reloaded = time.Now(); disk.partial {
+		// The rest does not wait because of old workers.
+		part, a.state.running.reloaded = " in part", time.Time{}
+		a.wakeUp()
+	}
+	glog.Infof("Version %s is live%s, as %s: reloaded because: %s", disk.version, part, disk.id, next.reason)
+	loads.WithLabelValues("reload", next.reason).Inc()
+	return true, nil
+}
+
+// load makes HAProxy load what is on the disk and returns the worker that runs it, once the one before stops.
+func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
+	if err := a.master.Reload(ctx); err != nil {
+		return runtime.Process{}, err
+	}
+	process, err := a.awaitLive(ctx, id)
+	if err != nil {
+		return runtime.Process{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stoppingTimeout)
+	defer cancel()
+	if err := a.master.AwaitStopping(ctx, a.state.running.worker.PID); err != nil {
+		glog.Warningf("HAProxy runs %s, but may answer some requests by the configuration before: %v", id, err)
+	}
+	return process, nil
+}
+
+// awaitLive returns the worker that runs a load, when it answers.
+func (a *Agent) awaitLive(ctx context.Context, id string) (runtime.Process, error) {
+	tick := time.NewTicker(livePoll)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	for {
+		process, err := a.worker.Process(ctx)
+		if err == nil && process.LoadID == id {
+			return process, nil
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = fmt.Errorf("it still runs %s", process.LoadID)
+			}
+			return runtime.Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", err)
+		case <-tick.C:
+		}
+	}
+}
+
+// refuse notes that a configuration could not be loaded. What HAProxy did not reject itself may be possible any time.
+func (a *Agent) refuse(refused *configuration, err error, fallback bool) {
+	loadFailures.Inc()
+	longest := lastSoonRetry
+	if errors.As(err, new(*runtime.RejectedError)) {
+		longest = lastRetry
+	}
+	a.state.refused.add(refused, err.Error(), longest, time.Now())
+	if !fallback && a.state.good != nil {
+		a.wakeUp()
+	}
+}
+
+// write puts the target on the disk, for HAProxy to start on.
+func (a *Agent) write(next action) error {
+	id, config := a.store.nextID(), next.target.config
+	files := config.AllFiles()
+	files[ir.LoadFile] = ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
+	if !a.state.running.up {
+		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.
+	}
+	err := a.store.write(id, files, next.proven)
+	if err == nil {
+		err = a.store.point(id)
+	}
+	if err != nil {
+		// The next try has another id, and what goes wrong each second is to be told once.
+		return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
+	}
+	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: config.Backends}
+	return nil
+}
+
+// postpone lets the disk wait for the servers of a configuration.
+func (a *Agent) postpone(target configuration, now time.Time) {
+	d := &a.state.disk
+	if d.configuration = target; d.late.IsZero() {
+		d.late = now
+	}
+}
+
+// writePostponed brings the disk up to date.
+func (a *Agent) writePostponed() error {
+	d := &a.state.disk
+	if d.late.IsZero() {
+		return nil
+	}
+	return a.write(action{target: d.configuration, proven: d.proven})
+}
+
+// rollBack makes what was on the disk before what HAProxy starts on.
+func (a *Agent) rollBack(before disk) error {
+	if before.id == "" {
+		return nil
+	}
+	a.state.disk, a.store.clean = before, false
+	return a.store.point(before.id)
+}
+
+// summary names what a plan does, as a label of a metric.
+func summary(change plan.Plan) string {
+	switch {
+	case len(change.AddCertificates)+len(change.RemoveCertificates) > 0:
+		return "certificates"
+	case change.OnlyServers():
+		return "endpoints"
+	case len(change.AddServers)+len(change.RemoveServers) > 0:
+		return "endpoints and routes"
+	default:
+		return "routes"
+	}
+}

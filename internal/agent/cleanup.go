@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/golang/glog"
+
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/runtime"
+)
+
+const (
+	// maxDrained is how many servers are tried at once: HAProxy holds all its threads for each, busy or not.
+	maxDrained = 10
+	// drainInterval is how often they are tried.
+	drainInterval = checkInterval / 2
+	// unusedInterval is how long what is not used any more stays at least, and about twice that at most: longer than
+	// any request takes to find its route.
+	unusedInterval = 5 * time.Second
+)
+
+// cleanup is when HAProxy was last rid of what it does not need any more.
+type cleanup struct {
+	drained, unused time.Time
+}
+
+// deleteDrained deletes the servers that were busy and are not any more, once in a while.
+func (a *Agent) deleteDrained(ctx context.Context, now time.Time) {
+	r := &a.state.running
+	if !r.up || len(r.draining) == 0 || now.Sub(a.cleanup.drained) < drainInterval {
+		return
+	}
+	a.cleanup.drained = now
+	tries := 0
+	for server := range r.draining {
+		if tries++; tries > maxDrained {
+			return
+		}
+		err := a.worker.DeleteServer(ctx, server.backend, server.Server)
+		if errors.Is(err, runtime.ErrServerBusy) {
+			continue
+		}
+		delete(r.draining, server)
+		if err != nil {
+			// It takes no requests, does no harm, and is gone with the next reload.
+			glog.V(2).Infof("Left a server of backend %s as it is: %v", server.backend, err)
+			return
+		}
+	}
+}
+
+// deleteUnused deletes from HAProxy what is not used any more, and was not used already when it was last looked for.
+func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
+	if !a.state.isKnown() || now.Sub(a.cleanup.unused) < unusedInterval {
+		return
+	}
+	a.cleanup.unused = now
+	r, used := &a.state.running, &a.state.disk.config
+	if len(r.config.Backends) == len(used.Backends) && len(r.config.Contents) == len(used.Contents) && len(r.config.Lists) == len(used.Lists) {
+		return
+	}
+	var err error
+	r.config, err = a.worker.Remove(ctx, a.options.Paths, plan.Collect(r.unused.Without(*used), r.config))
+	if err != nil {
+		// It does no harm, and is gone with the next reload.
+		glog.V(2).Infof("Left what is not used any more as it is: %v", err)
+	}
+	r.unused = plan.FindUnused(*used, r.config)
+}

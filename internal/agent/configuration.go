@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/endpoints"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+)
+
+// configuration is one that HAProxy is to run, and what it was made from. It is immutable.
+type configuration struct {
+	version  version
+	table    routing.Table
+	material material
+	// partial says that certificates are left out of it because gateway-keys has not passed on any yet.
+	partial bool
+	config  ir.Config
+}
+
+// render makes a configuration of what was observed.
+func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
+	config := render.Render(render.Input{
+		Table:        in.table,
+		Backends:     in.states,
+		Certificates: in.material.certificates,
+		Authorities:  in.material.authorities,
+		Paths:        paths,
+		Bind:         bind,
+	})
+	return configuration{
+		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins},
+		table:   in.table, material: in.material, partial: in.awaiting, config: config,
+	}
+}
+
+// withServers is the configuration with other endpoints of some Service ports.
+func (c configuration) withServers(servers map[model.Backend][]ir.Server) configuration {
+	changed := map[string][]ir.Server{}
+	for backend, servers := range servers {
+		for _, name := range c.config.BackendsOf[backend] {
+			changed[name] = servers
+		}
+	}
+	c.config = c.config.WithServers(changed)
+	return c
+}
+
+// inputs are what the configuration was made from, but with what the Service ports are today. With the certificates of
+// then, it takes no reload.
+func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
+	return &inputs{
+		uid: c.version.uid, origins: c.version.origins, table: c.table, material: c.material, awaiting: c.partial,
+		states: endpoints.States(c.table.Backends(), cluster),
+	}
+}
+
+// version tells configurations apart, but for their endpoints.
+type version struct {
+	// uid is that of the object of the kind Gateway. Another one of its name has generations of its own.
+	uid types.UID
+	// hash is of the content: it is the same in all proxies that run the same.
+	hash string
+	// origins are the objects that it was made from, with their generations, the one of the kind Gateway first.
+	origins []model.Origin
+}
+
+// generation is that of the object of the kind Gateway; 0 if the version is none.
+func (v version) generation() int64 {
+	if v.isNone() {
+		return 0
+	}
+	return v.origins[0].Generation
+}
+
+func (v version) isNone() bool { return len(v.origins) == 0 }
+
+// String is for the log.
+func (v version) String() string {
+	if v.isNone() {
+		return "none"
+	}
+	first, more := v.origins[0], ""
+	if n := len(v.origins) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more objects", n)
+	}
+	return fmt.Sprintf("%s (%s %s/%s generation %d%s)", v.hash, first.Kind, first.Namespace, first.Name, first.Generation, more)
+}

@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/model"
+)
+
+// newConfig has one backend, with defaults of its own.
+func newConfig(backend string, ports ...int32) ir.Config {
+	var servers []ir.Server
+	for _, port := range ports {
+		servers = append(servers, ir.Server{Address: "10.0.0.1", Port: port})
+	}
+	return ir.Config{
+		Sections: []ir.Section{{Header: "defaults " + backend}, {Header: "frontend 80", Lines: []string{"bind :80"}}},
+		Backends: map[string]*ir.Backend{backend: {Defaults: backend, Servers: servers}},
+	}
+}
+
+// newDisk has a configuration, newConfig("a", 1) if none is given, written as the id.
+func newDisk(id string, generation int64, config ...ir.Config) *disk {
+	config = append(config, newConfig("a", 1))
+	return &disk{id: id, configuration: newConfiguration(generation, config[0])}
+}
+
+func newConfiguration(generation int64, config ir.Config) configuration {
+	return configuration{version: newVersion(generation), config: config}
+}
+
+func newVersion(generation int64) version {
+	return version{uid: "uid-1", origins: []model.Origin{{Kind: "Gateway", Namespace: namespace, Name: gatewayN, Generation: generation}}}
+}
+
+// newState is one in which HAProxy runs newConfig("a", 1), written as "load-1", of generation 1.
+func newState(mods ...func(*state)) state {
+	s := state{disk: *newDisk("load-1", 1)}
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 100})
+	for _, mod := range mods {
+		mod(&s)
+	}
+	return s
+}
+
+func down(s *state)     { s.observe(nil) }
+func unproven(s *state) { s.disk.proven = false }
+func adopted(s *state) {
+	*s = state{disk: disk{id: "load-1", proven: true}}
+}
+
+// observed has HAProxy answer as another process.
+func observed(id string) func(s *state) {
+	return func(s *state) { s.observe(&runtime.Process{LoadID: id, PID: 8, Started: 101}) }
+}
+
+func partial(c configuration) configuration {
+	c.partial = true
+	return c
+}
+
+func TestNext(t *testing.T) {
+	late, early := time.Unix(102, 0), time.Unix(101, 0)
+	maps := newConfig("a", 1, 2)
+	maps.Maps = map[string]map[string]string{ir.HostsFile: {"80/": "http"}}
+	tests := map[string]struct {
+		state  state
+		want   ir.Config
+		now    time.Time
+		kind   actionKind
+		reason string
+		adds   int
+	}{
+		"nothing changed":            {newState(), newConfig("a", 1), late, actionNone, "", 0},
+		"an endpoint came":           {newState(), newConfig("a", 1, 2), late, actionTellFirst, "", 1},
+		"a backend came":             {newState(), newConfig("b", 1), late, actionReload, plan.ReloadDefaults, 0},
+		"an endpoint and a map came": {newState(), maps, late, actionTell, "", 1},
+		// It could not be seen that a worker that starts anew is another one.
+		"an endpoint came just after a start":               {newState(), newConfig("a", 1, 2), early, actionTell, "", 1},
+		"the first configuration, no HAProxy":               {state{}, newConfig("a"), late, actionWrite, plan.ReloadFirst, 0},
+		"down, an endpoint came: the next start has it":     {newState(down), newConfig("a", 1, 2), late, actionWrite, "", 1},
+		"down, a backend came: a reload will tell":          {newState(down), newConfig("b", 1), late, actionNone, plan.ReloadDefaults, 0},
+		"down, nothing changed":                             {newState(down), newConfig("a", 1), late, actionNone, "", 0},
+		"never ran, a backend came: it cannot get worse":    {newState(down, unproven), newConfig("b", 1), late, actionWrite, plan.ReloadDefaults, 0},
+		"never ran, an endpoint came: HAProxy will be told": {newState(down, unproven), newConfig("a", 1, 2), late, actionNone, "", 1},
+		"never ran, an endpoint went":                       {newState(down, unproven), newConfig("a"), late, actionWrite, "", 0},
+		"never ran, nothing changed":                        {newState(down, unproven), newConfig("a", 1), late, actionNone, "", 0},
+		"down, an earlier agent's configuration is good":    {newState(adopted), newConfig("a", 1), late, actionNone, plan.ReloadFirst, 0},
+		"down, and an earlier agent's never ran":            {newState(adopted, unproven), newConfig("a", 1), late, actionWrite, plan.ReloadFirst, 0},
+		"down since something was written down": {
+			newState(down, func(s *state) { s.running.unknown = reasonWrittenDown }), newConfig("b", 1), late, actionNone, plan.ReloadDefaults, 0,
+		},
+		"a worker of another load":            {newState(observed("load-0")), newConfig("a", 1), late, actionReload, reasonUnknown, 0},
+		"a worker of an earlier agent's load": {newState(adopted, observed("load-1")), newConfig("a", 1), late, actionReload, reasonAgentRestarted, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := test.state.next(newConfiguration(2, test.want), test.now)
+			if got.kind != test.kind || got.reason != test.reason || len(got.plan.AddServers) != test.adds {
+				t.Errorf("got kind %d, reason %q and %d servers to add, want kind %d, reason %q and %d",
+					got.kind, got.reason, len(got.plan.AddServers), test.kind, test.reason, test.adds)
+			}
+			if proven := test.state.disk.proven && test.reason == ""; got.proven != proven {
+				t.Errorf("it passes for proven: %t, want %t", got.proven, proven)
+			}
+		})
+	}
+}
+
+// TestWithoutCertificatesHAProxyStartsOnAPart: what was in memory is gone after a restart of the node.
+func TestWithoutCertificatesHAProxyStartsOnAPart(t *testing.T) {
+	now, part := time.Unix(1000, 0), partial(newConfiguration(2, newConfig("b", 1)))
+	if s := newState(down); s.next(part, now).kind != actionWrite || s.next(part, now).proven {
+		t.Errorf("HAProxy would look for certificates: %+v", s.next(part, now))
+	}
+	if s := newState(); s.next(part, now).kind != actionReload {
+		t.Errorf("while HAProxy runs: %+v", s.next(part, now))
+	}
+	s := newState(down, unproven, func(s *state) { s.disk.configuration = part })
+	if next := s.next(part, now); next.kind != actionNone {
+		t.Errorf("it is on the disk already: %+v", next)
+	}
+}
+
+func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
+	s := newState()
+	expect := func(what, unknown string, live int64) {
+		t.Helper()
+		if got := s.sure().generation(); s.running.unknown != unknown || got != live || !s.running.up {
+			t.Errorf("%s: up=%t unknown=%q live=%d", what, s.running.up, s.running.unknown, got)
+		}
+	}
+	// Commands took the worker further than what it was started on.
+	s.disk = *newDisk("load-2", 2, newConfig("a", 2))
+	s.runs(s.running.worker)
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 100})
+	expect("the same worker", "", 2)
+	s.observe(nil)
+	s.observe(&runtime.Process{LoadID: "load-2", PID: 7, Started: 200})
+	expect("restarted", "", 2)
+	// It started a moment before load-2 was written: a rare thing, and one that a reload puts right.
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 7, Started: 300})
+	expect("restarted on an old load", reasonUnknown, 0)
+	if !s.running.live.isNone() || !s.running.complete.isNone() {
+		t.Errorf("it passes for %s, and %s", s.running.live, s.running.complete)
+	}
+}
+
+// TestAWorkerThatStartsBeforeTheDiskHasAllServers is told of them again.
+func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
+	s, newest, now := newState(), newConfig("a", 1, 2), time.Unix(200, 0)
+	s.disk.written, s.disk.late = s.disk.config.Backends, now
+	s.disk.config, s.running.config = newest, newest
+	if next := s.next(newConfiguration(1, newest), now); next.kind != actionNone {
+		t.Fatalf("before: %+v", next)
+	}
+	s.observe(&runtime.Process{LoadID: "load-1", PID: 8, Started: 101})
+	if next := s.next(newConfiguration(1, newest), now); next.reason != "" || len(next.plan.AddServers) != 1 || !s.disk.late.IsZero() {
+		t.Errorf("after: %+v", next)
+	}
+}
+
+func TestWhileARefusedConfigurationWaitsTheLastGoodOneGoesOn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := newState()
+	bad, fixed := newConfiguration(2, newConfig("bad", 1)), newConfiguration(3, newConfig("b", 1))
+	today, worse := newConfiguration(1, newConfig("a", 1, 2)), newConfiguration(1, newConfig("worse", 1))
+	expect := func(what string, wanted, fallback configuration, crowded bool, now time.Time, kind actionKind, generation int64) {
+		t.Helper()
+		next := s.decide(wanted, func() configuration { return fallback }, crowded, now)
+		if next.kind != kind || next.target.version.generation() != generation || next.fallback != (kind != actionWait && generation == 1) {
+			t.Errorf("%s: kind %d, generation %d, fallback %t", what, next.kind, next.target.version.generation(), next.fallback)
+		}
+	}
+	expect("before it was refused", bad, today, false, now, actionReload, 2)
+	expect("reloads have to wait", bad, today, true, now, actionTellFirst, 1)
+	expect("all of them have to wait", bad, worse, true, now, actionWait, 0)
+	s.refused.add(&bad, "no", lastRetry, now)
+	expect("the second best was not refused yet", bad, worse, false, now, actionReload, 1)
+	expect("while it waits", bad, today, false, now, actionTellFirst, 1)
+	s.refused.add(&worse, "no", lastRetry, now)
+	expect("both were refused", bad, worse, false, now, actionWait, 0)
+	expect("after the wait", bad, today, false, now.Add(firstRetry), actionReload, 2)
+	expect("another one need not wait", fixed, today, false, now, actionReload, 3)
+	s.good = nil
+	expect("with nothing else", bad, today, false, now, actionWait, 0)
+}

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/golang/glog"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/endpoints"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
+	"gateway/internal/proxypod"
+	"gateway/internal/routing"
+)
+
+// downGrace is how long HAProxy may take to start, unless it drains, before the status says that it does not run.
+const downGrace = 10 * time.Second
+
+// observeHAProxy finds out which worker runs.
+func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
+	r := &a.state.running
+	was, before := r.up, r.worker
+	process, err := a.worker.Process(ctx)
+	if err == nil {
+		r.downSince, r.failing = time.Time{}, false
+		a.state.observe(&process)
+		if process != before {
+			glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
+		}
+		return
+	}
+	a.state.observe(nil)
+	if was && ctx.Err() == nil {
+		glog.Warningf("HAProxy does not answer: %v", err)
+	}
+	switch {
+	case r.downSince.IsZero():
+		r.downSince = now
+	case r.failing || now.Sub(r.downSince) < downGrace:
+	case a.master.IsDraining(ctx):
+		// It is asked until it does not drain: a worker that hangs keeps each of the master's connections on which it
+		// was asked.
+		r.downSince = now
+	default:
+		r.failing = true
+	}
+}
+
+// observeInputs finds out what is wanted. It returns false if that is not known yet. Once it was, it stays, even if the
+// Gateway was deleted: the pod's end is not the agent's to bring.
+func (a *Agent) observeInputs(now time.Time) bool {
+	changes, ok := a.source.Changes()
+	if !ok {
+		return false
+	}
+	in := &a.inputs
+	newTable := in.observeObjects(&changes)
+	if len(in.origins) == 0 {
+		return false
+	}
+	newMaterial := in.observeMounts(a.mounts, newTable, a.options.Namespace, now)
+	servers, newServices := in.observeServices(changes.Services, newTable, a.source.Cluster)
+	if newTable || newMaterial || newServices {
+		a.wanted = in.render(a.options.Paths, a.options.Bind)
+	} else if len(servers) > 0 {
+		a.wanted = a.wanted.withServers(servers)
+	}
+	if newTable {
+		a.state.refused.keep(&a.wanted, a.state.good)
+	}
+	return true
+}
+
+// inputs are what was observed of everything but HAProxy.
+type inputs struct {
+	// uid and origins are those of the objects; there are none before the first was seen.
+	uid     types.UID
+	origins []model.Origin
+	// table is what the objects ask for, and backends are the Service ports that it refers to, sorted.
+	table    routing.Table
+	backends []model.Backend
+	// states are what the Service ports are.
+	states map[model.Backend]render.BackendState
+	// material is what of the certificates can be used. awaiting says that they are not there yet: HAProxy has to run
+	// before it can be asked about them. A pod that became ready without them would take the place of one that has them.
+	material material
+	awaiting bool
+}
+
+// observeObjects takes in what the objects ask for. It returns whether there is something new.
+func (in *inputs) observeObjects(changes *Changes) bool {
+	if changes.Gateway == nil {
+		return false
+	}
+	table, problems := routing.Compile(changes.Gateway)
+	for _, p := range problems {
+		glog.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
+			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
+	}
+	in.uid, in.origins = changes.UID, changes.Gateway.Origins
+	in.table, in.backends = table, table.Backends()
+	return true
+}
+
+// observeServices takes in what the Service ports are. Only those are looked at that are new to the table, or of Services
+// that changed. It returns the servers of those of which nothing else changed, and whether there is more than that.
+func (in *inputs) observeServices(
+	changed []types.NamespacedName, newTable bool, cluster endpoints.Cluster,
+) (servers map[model.Backend][]ir.Server, more bool) {
+	var unsure []model.Backend
+	for _, service := range changed {
+		unsure = append(unsure, model.BackendsOf(service.Namespace, service.Name, in.backends)...)
+	}
+	if newTable {
+		states := make(map[model.Backend]render.BackendState, len(in.backends))
+		for _, backend := range in.backends {
+			if state, ok := in.states[backend]; ok {
+				states[backend] = state
+			} else {
+				unsure = append(unsure, backend)
+			}
+		}
+		in.states = states
+	}
+	servers = map[model.Backend][]ir.Server{}
+	for backend, state := range endpoints.States(unsure, cluster) {
+		before := in.states[backend]
+		in.states[backend] = state
+		if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
+			more = true
+		} else if !slices.Equal(state.Servers, before.Servers) {
+			servers[backend] = state.Servers
+		}
+	}
+	return servers, more
+}
+
+// observeMounts takes in what is mounted. It returns whether there is something new, as there is with a new table.
+func (in *inputs) observeMounts(mounts *mountReader, newTable bool, namespace string, now time.Time) bool {
+	// This is first: what comes between the two is seen the next time.
+	awaiting := mounts.isAwaited()
+	changed := mounts.look() || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
+	if awaiting && !in.awaiting {
+		glog.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
+	}
+	if in.awaiting = awaiting; !changed {
+		return false
+	}
+	in.material = collect(&in.table, mounts.files, namespace, now)
+	if awaiting {
+		in.material.problems = nil // nothing is known of them yet
+	}
+	return true
+}

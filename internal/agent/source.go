@@ -1,0 +1,31 @@
+package agent
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/internal/endpoints"
+	"gateway/internal/model"
+)
+
+// Source is where the loop has its objects from: an API server (see watcher), or anything else that fills this in.
+type Source struct {
+	// Run follows the objects until ctx ends. It calls changed, which does not block, when Changes has something new.
+	Run func(ctx context.Context, changed func())
+	// Changes returns what changed since it was called last; false: not all objects were seen yet.
+	Changes func() (Changes, bool)
+	// Cluster has the Services and EndpointSlices as they are now.
+	Cluster endpoints.Cluster
+}
+
+// Changes are what is new about the objects.
+type Changes struct {
+	// Gateway is what the objects ask for by now; nil if that is as it was.
+	Gateway *model.Gateway
+	// UID is that of the object of the kind Gateway, if Gateway is set: another one of its name has generations of its
+	// own.
+	UID types.UID
+	// Services are those that changed, or whose EndpointSlices did.
+	Services []types.NamespacedName
+}
