@@ -103,6 +103,9 @@ func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
 			t.Errorf("%.100q gets %d, want %d", c.request, got.Status, c.status)
 		}
 		got := parseLogged(t, g.accessLog(t, i+1)[i])
+		if got.BytesOut == 0 && got.Error == "" {
+			t.Errorf("%.100q is logged as answered with nothing", c.request)
+		}
 		if got.Method != c.method || got.Host != c.host || got.Path != c.path || got.found() != c.found || strings.Trim(got.Error, "-") != "" {
 			t.Errorf("%.100q is logged as %+v, want %q, %q, %q and %q", c.request, got, c.method, c.host, c.path, c.found)
 		}
@@ -112,6 +115,7 @@ func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
 // logged is a line of the access log.
 type logged struct {
 	Client, Method, Host, Path, Route, Rule, Listener, Backend, Error, TLSError string
+	BytesOut                                                                    int
 }
 
 func (l logged) found() string {

@@ -186,16 +186,19 @@ func sessionLines(in Input, isTLS bool) []string {
 const (
 	logTime    = `"time":"%[date,utime(%Y-%m-%dT%H:%M:%S)].%[date_us,add(1000000),concat(),bytes(1,3)]Z"`
 	logRequest = `"clientPort":%cp,"port":"%f","method":"%HM","host":"%[var(txn.host)]","path":"%[var(txn.path)]","userAgent":"%[var(txn.agent),json(utf8s)]",` +
-		`"status":%ST,"bytesIn":%U,"bytesOut":%B,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta`
+		`"status":%ST,"bytesIn":%U,"bytesOut":`
+	logTimes = `,"msRequest":%TR,"msQueue":%Tw,"msConnect":%Tc,"msResponse":%Tr,"msTotal":%Ta,`
 	logRoute = `"route":"%[var(txn.hit),field(2,|)]","rule":"%[var(txn.hit),field(3,|)]","listener":"%[var(txn.hosts),field(1,|)]",` +
 		`"backend":"%[var(txn.hit),field(4,|)]"`
-	logEnd = `"server":"%s","retries":"%rc","termination":"%ts"`
+	// %B is what the backend sent. A connection without a request has no logSent.
+	logSent = "%[res.bytes_out]"
+	logEnd  = `"server":"%s","retries":"%rc","termination":"%ts"`
 
-	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + `,` + logRoute + `,` + logEnd + `}`
-	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + `,"route":"-","rule":"-","listener":"-","backend":"-",` + logEnd +
+	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + logSent + logTimes + logRoute + `,` + logEnd + `}`
+	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + "%B" + logTimes + `"route":"-","rule":"-","listener":"-","backend":"-",` + logEnd +
 		`,"error":"%[fc_err_str,regsub(^Success$,-)]","tlsError":"%[ssl_fc_err_str]"}`
 	connectionLog = `{` + logTime + `,"client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]",` +
-		`"bytesIn":%U,"bytesOut":%B,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,` + logRoute + `,` + logEnd + `}`
+		`"bytesIn":%U,"bytesOut":` + logSent + `,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,` + logRoute + `,` + logEnd + `}`
 )
 
 // isOdd is the condition that a request is not of the usual kind.
