@@ -29,6 +29,9 @@ const (
 	HSTSFile       = "hsts.map"
 )
 
+// CPULimit is the environment variable that tells HAProxy how many CPUs its container may use.
+const CPULimit = "CPU_LIMIT"
+
 // CheckBackend is the backend by which gateway-keys has HAProxy say whether it can use a certificate: when a server
 // there is given it. It has no servers but for a moment.
 const CheckBackend = "certificates"

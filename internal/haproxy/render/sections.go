@@ -74,6 +74,10 @@ func (r *renderer) addPresets(connections bool) {
 // which takes as long as everything else together. ssl-load-extra-files: there is nothing beside a certificate that
 // HAProxy is to load.
 //
+// thread-hard-limit: HAProxy starts a thread for each CPU of the node, and knows nothing of the CPU limit of its container.
+// With more threads than that, all of them stand still together once the limit is used up. The variable is from the pod;
+// 1024 is all that HAProxy can have.
+//
 // tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of
 // texts. To find one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
 //
@@ -100,6 +104,7 @@ func globalLines(in Input) []string {
 		"hard-stop-after " + milliseconds(in.Table.DrainTimeout) + "ms",
 		"mworker-max-reloads 2147483647",
 		"fd-hard-limit " + itoa(maxConnections(in)*filesPerConnection+ownFiles),
+		`thread-hard-limit "${` + ir.CPULimit + `-1024}"`,
 		"tune.pattern.cache-size 0",
 		"tune.memory.hot-size 2097152",
 		"tune.bufsize.small 4096",

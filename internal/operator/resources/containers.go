@@ -9,6 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/proxypod"
 )
 
@@ -75,13 +76,15 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 }
 
 // haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It
-// holds the keys of certificates and no API token.
+// holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up: those of the node, if it has none.
 func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
 		WithImage(image).
 		WithCommand("haproxy", "-W", "-db", "-S", runDir+"/master.sock,mode,600",
 			"-f", configDir+"/current/load.cfg", "-f", configDir+"/current/haproxy.cfg").
+		WithEnv(corev1ac.EnvVar().WithName(ir.CPULimit).WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
+			corev1ac.ResourceFieldSelector().WithResource("limits.cpu").WithDivisor(resource.MustParse("1"))))).
 		WithPorts(containerPort("metrics", metricsPort)).
 		WithLivenessProbe(probe("/healthz", metricsPort).WithPeriodSeconds(10).WithFailureThreshold(3).
 			WithTerminationGracePeriodSeconds(hangingSeconds)).
