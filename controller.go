@@ -342,6 +342,7 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 		Backends:   map[string]*corev1.Service{},
 		Service:    made.Service,
 		Deployment: made.Deployment,
+		Refused:    made.Refused,
 	}
 	for _, name := range children.BackendNames(gateway) {
 		service, err := c.services.Services(gateway.Namespace).Get(name)

@@ -110,6 +110,7 @@ func (o *options) define(flags *flag.FlagSet) {
 		"0 or less: no limit here, the API server's own priority and fairness decides")
 	flags.StringVar(&o.images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent and /gateway-keys, for the proxy pods")
 	flags.StringVar(&o.images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
+	o.images.Policy.AddFlags(flags)
 	flags.StringVar(&o.namespace, "namespace", "", "the only `namespace` to work in. If empty: all of them")
 	flags.IntVar(&o.workers, "workers", 4, "`number` of Gateways to work on at the same time")
 	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "how often to look at every Gateway though nothing changed. 0: never")
@@ -169,6 +170,9 @@ SIGINT, and at once at the second.
 	}{
 		{"Cluster", []string{"kubeconfig", "master", "kube-api-qps"}},
 		{"Proxy pods", []string{"agent-image", "haproxy-image"}},
+		{"What Gateways may ask for", []string{
+			"allowed-service-types", "allowed-service-annotations", "allowed-load-balancer-classes", "allowed-pod-placement",
+		}},
 		{"Work", []string{"namespace", "workers", "resync"}},
 		{"Leader election", []string{"leader-elect", "leader-elect-name", "leader-elect-namespace"}},
 		{"Health, metrics, profiles", []string{"health-address", "profiling"}},

@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"errors"
+	"slices"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,12 +73,15 @@ type Result struct {
 	// Service and Deployment are those of the Gateway; nil if they could not be made. They are only read.
 	Service    *corev1.Service
 	Deployment *k8sappsv1.Deployment
+	// Refused is what the Gateway asks for and may not have.
+	Refused []string
 }
 
 // Ensure makes every child of the Gateway as desired. What goes wrong with one does not keep the others from being made, but for
 // those that would use it: the RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment until all
 // three are. Whoever writes a Gateway chooses its name, and must not run pods as a ServiceAccount of someone else by that. The
-// errors are joined, and those for objects that belong to someone else are *NotOwnedErrors.
+// errors are joined, and those for objects that belong to someone else are *NotOwnedErrors. A Service or Deployment that the Gateway may
+// not have as it asks for is left as it is.
 func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
 	var result Result
 	var errs []error
@@ -99,11 +103,15 @@ func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error
 		binding, written, err = s.roleBindings.ensure(ctx, gateway, resources.DesiredRoleBinding(gateway))
 		note(s.roleBindings.name, written, err)
 	}
-	result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway, s.services.seen(gateway)))
-	note(s.services.name, written, err)
+	refusals := s.options.Policy.Check(gateway)
+	result.Refused = slices.Concat(refusals.Service, refusals.Pods)
+	if result.Service = s.services.seen(gateway); len(refusals.Service) == 0 {
+		result.Service, written, err = s.services.ensure(ctx, gateway, resources.DesiredService(gateway, result.Service))
+		note(s.services.name, written, err)
+	}
 	_, written, err = s.budgets.ensure(ctx, gateway, resources.DesiredPodDisruptionBudget(gateway))
 	note(s.budgets.name, written, err)
-	if binding == nil {
+	if binding == nil || len(refusals.Pods) > 0 {
 		result.Deployment = s.deployments.seen(gateway)
 		return result, errors.Join(errs...)
 	}

@@ -11,6 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/policy"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
@@ -38,6 +39,8 @@ type Options struct {
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
+	// Policy is what Gateways may ask for.
+	Policy policy.Policy
 }
 
 // DesiredDeployment is the Deployment of the proxy pods. A change of it other than in the number of replicas replaces

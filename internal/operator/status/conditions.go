@@ -13,6 +13,9 @@ import (
 const (
 	// ReasonAccepted: every route in the spec is served.
 	ReasonAccepted = "Accepted"
+	// ReasonNotAllowed: the administrator has forbidden something in spec.service or spec.pods by a flag of the operator. The Service or the
+	// pods stay as they are, and Programmed is False for the same reason.
+	ReasonNotAllowed = "NotAllowed"
 	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of its route, or
 	// have a typo. The condition is True if every route is served. It is False if the entry has tls and may be meant for a Service port
 	// that a route refers to: nothing is sent there.

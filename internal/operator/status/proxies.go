@@ -73,6 +73,9 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observe
 	if observed.Failure != nil {
 		return childFailed(*observed.Failure)
 	}
+	if len(observed.Refused) > 0 {
+		return childFailed(ChildFailure{ReasonNotAllowed, "the Service or the pods are not as the spec says: see Accepted"})
+	}
 	ready, missing := len(proxies.ready), whyPodsAreMissing(observed.Deployment)
 	if ready == 0 {
 		return noReadyProxies(whyNoneReady(gateway, proxies) + missing)

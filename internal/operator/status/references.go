@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,20 +17,24 @@ import (
 // maxListed is how many problems of a kind a message lists; it counts the rest.
 const maxListed = 5
 
-// checkAccepted reports the routes that cannot be served, and then what may be a mistake.
-func checkAccepted(problems []model.Problem, unused []string) condition {
+// checkAccepted reports what the administrator forbids, then the routes that cannot be served, and then what may be a mistake.
+func checkAccepted(refused []string, problems []model.Problem, unused []string) condition {
 	switch {
-	case len(problems) == 0 && len(unused) == 0:
+	case len(refused)+len(problems)+len(unused) == 0:
 		return accepted()
-	case len(problems) == 0:
+	case len(refused)+len(problems) == 0:
 		return acceptedBut(ReasonUnusedBackend, list(unused))
 	}
-	messages := make([]string, 0, len(problems)+len(unused))
+	reason := ReasonNotAllowed
+	if len(refused) == 0 {
+		reason = string(problems[0].Reason)
+	}
+	messages := slices.Clone(refused)
 	for _, problem := range problems {
 		messages = append(messages, problem.Message)
 	}
 	messages = append(messages, unused...)
-	return notAccepted(string(problems[0].Reason), list(messages))
+	return notAccepted(reason, list(messages))
 }
 
 // references returns what the routes name, each once and in order.

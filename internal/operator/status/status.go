@@ -29,6 +29,8 @@ type Observed struct {
 	Deployment *k8sappsv1.Deployment
 	// Slices are the EndpointSlices of the Gateway's own Service.
 	Slices []*discoveryv1.EndpointSlice
+	// Refused is what the Gateway asks for and may not have.
+	Refused []string
 	// Failure is what keeps the children from being as they should; nil if they are.
 	Failure *ChildFailure
 }
@@ -62,7 +64,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	}
 	refs := references(gateway)
 	for _, c := range []condition{
-		checkAccepted(observed.Problems, UnusedBackends(gateway)),
+		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway)),
 		checkRefs(gateway, refs, observed.Backends, proxies),
 		checkProgrammed(gateway, proxies, observed),
 	} {

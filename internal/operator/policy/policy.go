@@ -1,0 +1,110 @@
+// Package policy is what the administrator, by flags of the operator, lets Gateways ask for: whoever may write a Gateway may not be meant
+// to open load balancers, or to choose nodes.
+package policy
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// Policy is what is allowed. The zero value allows everything.
+type Policy struct {
+	ServiceTypes, ServiceAnnotations, LoadBalancerClasses, PodPlacement List
+}
+
+// The names of the flags.
+const (
+	serviceTypes        = "allowed-service-types"
+	serviceAnnotations  = "allowed-service-annotations"
+	loadBalancerClasses = "allowed-load-balancer-classes"
+	podPlacement        = "allowed-pod-placement"
+)
+
+// AddFlags adds the flags for p.
+func (p *Policy) AddFlags(flags *flag.FlagSet) {
+	flags.Var(&p.ServiceTypes, serviceTypes, "`types` that Gateways may choose in spec.service.type, as ClusterIP,NodePort. "+
+		"What is refused is in the condition Accepted, and the Service stays as it is")
+	flags.Var(&p.ServiceAnnotations, serviceAnnotations, "`keys` that Gateways may set in spec.service.annotations; those that end in * "+
+		"stand for all that begin so, as external-dns.alpha.kubernetes.io/*")
+	flags.Var(&p.LoadBalancerClasses, loadBalancerClasses, "`classes` that Gateways may choose in spec.service.loadBalancerClass, as internal. "+
+		"An empty one, as in internal, with the comma, stands for no class, which is the cluster's default")
+	flags.Var(&p.PodPlacement, podPlacement, "`fields` that Gateways may set in spec.pods, of nodeSelector, tolerations, affinity, "+
+		"topologySpreadConstraints and priorityClassName. Where another is set, the pods stay as they are")
+}
+
+// List is what is allowed, each as it is, or with a * in place of its end. Nil allows everything.
+type List []string
+
+// String returns the list as it is given in a flag.
+func (l *List) String() string {
+	if l == nil || *l == nil {
+		return "*"
+	}
+	return strings.Join(*l, ",")
+}
+
+// Set reads the list from a flag. The text "" is a list of one empty entry.
+func (l *List) Set(text string) error {
+	*l = strings.Split(text, ",")
+	return nil
+}
+
+func (l *List) allows(value string) bool {
+	return *l == nil || slices.ContainsFunc(*l, func(entry string) bool {
+		start, open := strings.CutSuffix(entry, "*")
+		return entry == value || open && strings.HasPrefix(value, start)
+	})
+}
+
+// Refusals say what a Gateway asks for and may not have, for the author of the Gateway.
+type Refusals struct {
+	// Service and Pods are about the Service, and about the Deployment.
+	Service, Pods []string
+}
+
+// Check returns what of a Gateway is not allowed.
+func (p *Policy) Check(gateway *appv1.Gateway) Refusals {
+	var r Refusals
+	service, pods := &gateway.Spec.Service, &gateway.Spec.Pods
+	kind := cmp.Or(service.Type, corev1.ServiceTypeLoadBalancer)
+	refuse(&r.Service, &p.ServiceTypes, serviceTypes, string(kind), "spec.service.type "+string(kind))
+	if kind == corev1.ServiceTypeLoadBalancer {
+		name := "spec.service without a loadBalancerClass"
+		if service.LoadBalancerClass != "" {
+			name = "spec.service.loadBalancerClass " + service.LoadBalancerClass
+		}
+		refuse(&r.Service, &p.LoadBalancerClasses, loadBalancerClasses, service.LoadBalancerClass, name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(service.Annotations)) {
+		refuse(&r.Service, &p.ServiceAnnotations, serviceAnnotations, key, "the key "+key+" in spec.service.annotations")
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"nodeSelector", len(pods.NodeSelector) > 0},
+		{"tolerations", len(pods.Tolerations) > 0},
+		{"affinity", pods.Affinity != nil},
+		{"topologySpreadConstraints", len(pods.TopologySpreadConstraints) > 0},
+		{"priorityClassName", pods.PriorityClassName != ""},
+	} {
+		if field.set {
+			refuse(&r.Pods, &p.PodPlacement, podPlacement, field.name, "spec.pods."+field.name)
+		}
+	}
+	return r
+}
+
+func refuse(refusals *[]string, list *List, flag, value, what string) {
+	if !list.allows(value) {
+		*refusals = append(*refusals, fmt.Sprintf("%s is not allowed: the operator has -%s=%s", what, flag, list))
+	}
+}

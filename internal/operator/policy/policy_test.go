@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flags, spec string
+		// service and pods are the fields that are refused.
+		service, pods []string
+	}{
+		"everything, by default": {"", `{service: {type: NodePort, annotations: {a: b}}, pods: {priorityClassName: a, affinity: {}}}`, nil, nil},
+		"a type":                 {"-allowed-service-types=ClusterIP,NodePort", `{service: {type: LoadBalancer}}`, []string{"spec.service.type LoadBalancer"}, nil},
+		"the default type":       {"-allowed-service-types=ClusterIP", `{}`, []string{"spec.service.type LoadBalancer"}, nil},
+		"a type that is allowed": {"-allowed-service-types=ClusterIP,NodePort", `{service: {type: NodePort}}`, nil, nil},
+		"a class": {
+			"-allowed-load-balancer-classes=internal", `{service: {loadBalancerClass: public}}`,
+			[]string{"spec.service.loadBalancerClass public"}, nil,
+		},
+		"the default class": {
+			"-allowed-load-balancer-classes=internal", `{service: {type: LoadBalancer}}`,
+			[]string{"spec.service without a loadBalancerClass"}, nil,
+		},
+		"the default class, allowed":  {"-allowed-load-balancer-classes=internal,", `{service: {type: LoadBalancer}}`, nil, nil},
+		"no class but the default":    {"-allowed-load-balancer-classes=", `{service: {loadBalancerClass: a}}`, []string{"spec.service.loadBalancerClass a"}, nil},
+		"no load balancer, no class":  {"-allowed-load-balancer-classes=internal", `{service: {type: ClusterIP}}`, nil, nil},
+		"annotations":                 {"-allowed-service-annotations=a/*,b", `{service: {annotations: {a/x: "", b: "", bb: "", c: ""}}}`, []string{"bb", "c"}, nil},
+		"no annotations":              {"-allowed-service-annotations=", `{service: {annotations: {a: ""}}}`, []string{"a in spec.service.annotations"}, nil},
+		"no annotations, nor wanted":  {"-allowed-service-annotations=", `{}`, nil, nil},
+		"where pods run":              {"-allowed-pod-placement=", `{pods: {nodeSelector: {a: b}, tolerations: [{}], affinity: {}, topologySpreadConstraints: [{}], priorityClassName: a, labels: {a: b}}}`, nil, []string{"nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName"}},
+		"where pods run, some of it":  {"-allowed-pod-placement=nodeSelector", `{pods: {nodeSelector: {a: b}, priorityClassName: a}}`, nil, []string{"spec.pods.priorityClassName"}},
+		"where pods run, not asked":   {"-allowed-pod-placement=", `{pods: {labels: {a: b}, resources: {}}}`, nil, nil},
+		"everything, as is by itself": {"-allowed-pod-placement=*", `{pods: {priorityClassName: a}}`, nil, nil},
+	} {
+		var p Policy
+		flags := flag.NewFlagSet("", flag.ContinueOnError)
+		p.AddFlags(flags)
+		if err := flags.Parse(strings.Fields(test.flags)); err != nil {
+			t.Fatal(err)
+		}
+		gateway := &appv1.Gateway{}
+		if err := yaml.UnmarshalStrict([]byte(test.spec), &gateway.Spec); err != nil {
+			t.Fatal(err)
+		}
+		got := p.Check(gateway)
+		expectRefused(t, name, got.Service, test.service, test.flags)
+		expectRefused(t, name, got.Pods, test.pods, test.flags)
+	}
+}
+
+func expectRefused(t *testing.T, name string, got, want []string, flags string) {
+	t.Helper()
+	ok := slices.EqualFunc(got, want, func(got, want string) bool {
+		return strings.Contains(got, want+" ") && strings.HasSuffix(got, "the operator has "+flags)
+	})
+	if !ok {
+		t.Errorf("%s: got %q, want them about %q", name, got, want)
+	}
+}
+
+// TestZero: an operator without flags forbids nothing.
+func TestZero(t *testing.T) {
+	t.Parallel()
+	gateway := &appv1.Gateway{Spec: appv1.GatewaySpec{
+		Service: appv1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Annotations: map[string]string{"a": "b"}},
+		Pods:    appv1.PodsSpec{PriorityClassName: "a"},
+	}}
+	if r := new(Policy).Check(gateway); len(r.Service)+len(r.Pods) > 0 {
+		t.Errorf("refused: %+v", r)
+	}
+}
