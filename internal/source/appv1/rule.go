@@ -28,16 +28,15 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 	for i := range spec.Filters {
 		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
 	}
-	if timeouts := spec.Timeouts; timeouts != nil {
-		rule.Timeout = shorter(timeouts.Request, timeouts.BackendRequest)
-		rule.Once = duration(timeouts.Request) > 0 && spec.Retry == nil
-	}
 	if retry := spec.Retry; retry != nil {
-		rule.Retry = &model.Retry{Attempts: limitAttempts(or(retry.Attempts, 3), rule.Timeout, spec.Timeouts)}
+		rule.Retry = &model.Retry{Attempts: or(retry.Attempts, 3)}
 		for _, code := range retry.Codes {
 			rule.Retry.Codes = append(rule.Retry.Codes, int32(code))
 		}
 		slices.Sort(rule.Retry.Codes)
+	}
+	if timeouts := spec.Timeouts; timeouts != nil {
+		rule.Limit(limit(timeouts.Request), limit(timeouts.BackendRequest))
 	}
 	if session := spec.SessionPersistence; session != nil {
 		rule.Affinity = &model.Affinity{
@@ -87,28 +86,13 @@ func condition(kind appv1.ValueMatchType, name, value string) model.Condition {
 	return model.Condition{Name: name, Value: value, Regex: kind == appv1.ValueMatchRegularExpression}
 }
 
-// limitAttempts keeps all attempts together within the time for the request.
-func limitAttempts(attempts int32, timeout time.Duration, timeouts *appv1.RouteTimeouts) int32 {
-	if timeouts == nil || duration(timeouts.Request) == 0 || timeouts.BackendRequest == "" {
-		return attempts
+// limit returns a bound, nil if none is given.
+func limit(d appv1.Duration) *time.Duration {
+	if d == "" {
+		return nil
 	}
-	fit := int64(duration(timeouts.Request)/timeout) - 1
-	return int32(max(0, min(int64(attempts), fit))) //nolint:gosec // not more than it was
-}
-
-// shorter returns the shorter of two limits: 0 if none is given, negative if those given are no limit.
-func shorter(limits ...appv1.Duration) time.Duration {
-	var shortest time.Duration
-	for _, limit := range limits {
-		switch d := duration(limit); {
-		case limit == "":
-		case d == 0:
-			shortest = cmp.Or(shortest, -1)
-		case shortest <= 0 || d < shortest:
-			shortest = d
-		}
-	}
-	return shortest
+	parsed := duration(d)
+	return &parsed
 }
 
 func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.RouteMatch) {
