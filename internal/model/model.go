@@ -165,6 +165,7 @@ func BackendsOf(namespace, service string, backends []Backend) []Backend {
 
 // Target is a backend with its share of a rule's requests.
 type Target struct {
+	// Backend gets them. The zero value stands for none: they are answered with 500, connections are refused.
 	Backend Backend
 	// Weight is the share: the weight divided by the sum of the weights of the rule's targets.
 	Weight int32

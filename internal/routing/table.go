@@ -125,12 +125,14 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 	}
 }
 
-// Backends returns all backends the table refers to, sorted, each once.
+// Backends returns all backends the table refers to, sorted, each once. The one that stands for none is not among them.
 func (t Table) Backends() []Backend {
 	var all []Backend
 	t.Rules(func(_ *Listener, rule *Rule) {
 		for _, target := range rule.Targets {
-			all = append(all, target.Backend)
+			if target.Backend != (Backend{}) {
+				all = append(all, target.Backend)
+			}
 		}
 	})
 	slices.SortFunc(all, model.CompareBackends)

@@ -14,11 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/certificates"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -27,9 +29,15 @@ type Site struct {
 	Gateway *appv1.Gateway
 	// Live says that all of it is from the cluster. Otherwise, what the files do not have is taken to exist.
 	Live bool
+	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
+	IsGatewayAPI bool
 
-	services    map[string]*corev1.Service
-	slices      map[string][]*discoveryv1.EndpointSlice
+	// model is what the Gateway and the routes that belong to it ask for; nil: what the Gateway alone does.
+	model *model.Gateway
+
+	services map[types.NamespacedName]*corev1.Service
+	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
+	// authorities are by the names that the model has for ConfigMaps.
 	authorities map[string][]byte
 }
 
@@ -114,19 +122,38 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 			elsewhere = append(elsewhere, site.Name())
 			continue
 		}
-		if err := site.readFiles(documents, namespace); err != nil {
-			return nil, err
+		sites = append(sites, site)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	objects, err := readGatewayAPI(documents, namespace)
+	if err != nil {
+		return nil, err
+	}
+	others, err := gatewayAPISites(objects, sites, documents, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, site := range others {
+		if chosen := *o.Flags.Namespace; chosen != "" && site.Gateway.Namespace != chosen {
+			elsewhere = append(elsewhere, site.Name())
+			continue
 		}
 		sites = append(sites, site)
 	}
+	for _, site := range sites {
+		if err := site.readFiles(documents, namespace); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case len(errs) > 0:
-		return nil, errors.Join(errs...)
 	case len(sites) == 0 && len(elsewhere) > 0:
 		paths, others := strings.Join(files.Paths, ", "), strings.Join(elsewhere, ", ")
 		return nil, fmt.Errorf("there is no Gateway of namespace %s in %s, but %s", namespace, paths, others)
 	case len(sites) == 0:
-		return nil, fmt.Errorf("there is no Gateway (%s) in %s", appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
+		const message = "there is no Gateway (%s, or of the Gateway API with a class of ours) in %s"
+		return nil, fmt.Errorf(message, appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
 }
@@ -157,28 +184,23 @@ func convert(document Document, into any) error {
 
 func newSite(gateway *appv1.Gateway) *Site {
 	return &Site{
-		Gateway: gateway, services: map[string]*corev1.Service{}, slices: map[string][]*discoveryv1.EndpointSlice{},
+		Gateway: gateway, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		authorities: map[string][]byte{},
 	}
 }
 
-// readFiles takes from the files what is in the Gateway's namespace.
+// readFiles takes from the files what Gateways refer to.
 func (s *Site) readFiles(documents []Document, namespace string) error {
 	for _, document := range documents {
-		own := document.Object.GetNamespace()
-		if own == "" {
-			own = namespace
-		}
-		if own != s.Gateway.Namespace {
-			continue
-		}
+		document.Object = document.Object.DeepCopy()
+		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
 		switch document.Object.GroupVersionKind() {
 		case corev1.SchemeGroupVersion.WithKind("Service"):
 			service := &corev1.Service{}
 			if err := convert(document, service); err != nil {
 				return err
 			}
-			s.services[service.Name] = service
+			s.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
 		case discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):
 			slice := &discoveryv1.EndpointSlice{}
 			if err := convert(document, slice); err != nil {
@@ -190,14 +212,18 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			if err := convert(document, configMap); err != nil {
 				return err
 			}
-			s.authorities[configMap.Name] = []byte(configMap.Data[certificates.AuthorityFile])
+			name := configMap.Name
+			if configMap.Namespace != s.Gateway.Namespace {
+				name = configMap.Namespace + "/" + name
+			}
+			s.authorities[name] = []byte(configMap.Data[certificates.AuthorityFile])
 		}
 	}
 	return nil
 }
 
 func (s *Site) addSlice(slice *discoveryv1.EndpointSlice) {
-	service := slice.Labels[discoveryv1.LabelServiceName]
+	service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 	s.slices[service] = append(s.slices[service], slice)
 }
 
@@ -226,7 +252,8 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 		return nil, fmt.Errorf("failed to list Services in %s: %w", namespace, err)
 	}
 	for i := range services.Items {
-		site.services[services.Items[i].Name] = &services.Items[i]
+		service := &services.Items[i]
+		site.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
 	}
 	endpoints, err := c.Core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
@@ -21,6 +22,9 @@ var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy
 
 // Compile returns the table of the Gateway, and what has no effect.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
+	if s.model != nil {
+		return routing.Compile(s.model)
+	}
 	return routing.Compile(source.Translate(s.Gateway))
 }
 
@@ -31,9 +35,6 @@ func (s *Site) Input(table routing.Table) render.Input {
 		Table: table, Backends: map[routing.Backend]render.BackendState{},
 		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
 	}
-	if len(proxypod.Secrets(s.Gateway)) > 0 {
-		input.Paths.KeysSocket = proxypod.KeysSocket
-	}
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
@@ -42,6 +43,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 		if listener.TLS == nil {
 			continue
 		}
+		input.Paths.KeysSocket = proxypod.KeysSocket
 		var names []string
 		if listener.Hostname != "" {
 			names = []string{listener.Hostname}
@@ -62,11 +64,15 @@ func (s *Site) Input(table routing.Table) render.Input {
 
 // Backend returns what is known of a Service port. Without a cluster, one of which the files say nothing exists.
 func (s *Site) Backend(backend routing.Backend) render.BackendState {
-	if _, ok := s.services[backend.Service]; !ok && !s.Live {
+	if _, ok := s.services[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}]; !ok && !s.Live {
 		return render.BackendState{Exists: true}
 	}
 	return endpoints.States([]routing.Backend{backend}, endpoints.Cluster{
-		Service: func(_, name string) *corev1.Service { return s.services[name] },
-		Slices:  func(_, service string) []*discoveryv1.EndpointSlice { return s.slices[service] },
+		Service: func(namespace, name string) *corev1.Service {
+			return s.services[types.NamespacedName{Namespace: namespace, Name: name}]
+		},
+		Slices: func(namespace, service string) []*discoveryv1.EndpointSlice {
+			return s.slices[types.NamespacedName{Namespace: namespace, Name: service}]
+		},
 	})[backend]
 }

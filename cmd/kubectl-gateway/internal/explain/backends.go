@@ -13,6 +13,7 @@ import (
 
 // Backend is a Service port with its share of the requests.
 type Backend struct {
+	// Service is empty if the reference cannot be resolved. It has its namespace if that is not the Gateway's.
 	Service string `json:"service"`
 	Port    int32  `json:"port"`
 	// Percent is the probability that it gets the request.
@@ -61,7 +62,7 @@ func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routi
 	for _, target := range rule.Targets {
 		state := site.Backend(target.Backend)
 		backend := Backend{
-			Service: target.Backend.Service, Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
+			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
 			Filters: headerChanges(target.Headers), Answer: cannot(site, table, listener, target.Backend, state),
 		}
 		for _, server := range state.Servers {
@@ -72,9 +73,19 @@ func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routi
 	e.Refused = !slices.ContainsFunc(e.Backends, func(b Backend) bool { return b.Answer == "" })
 }
 
+// serviceName names a Service: with its namespace if that is not the Gateway's.
+func serviceName(site *cli.Site, backend routing.Backend) string {
+	if backend.Namespace == site.Gateway.Namespace || backend.Service == "" {
+		return backend.Service
+	}
+	return backend.Namespace + "/" + backend.Service
+}
+
 // cannot says why a backend cannot be asked.
 func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state render.BackendState) string {
 	switch {
+	case backend == routing.Backend{}:
+		return "500: the reference of the route cannot be resolved"
 	case !state.Exists:
 		return "500: there is no such Service, or it has no such port"
 	case table.Policies[backend].Refused:

@@ -17,7 +17,7 @@ const long = `Say what becomes of a request: which listener, route, rule and mat
 filters act, where it goes with which probability, and which endpoints are ready.
 
 With -f it needs no cluster; Services that the file does not have are taken to exist, and a Gateway that the API server would refuse
-is refused. The matcher is the one that HAProxy is
+is refused. A file may also have a Gateway of the Gateway API, and routes of it. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
 is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error that is no DirectResponse.`
 
@@ -162,6 +162,9 @@ func (e *Explanation) text(live bool) []byte {
 
 func (b Backend) text(live bool) string {
 	text := fmt.Sprintf("%.4g%% to Service %s port %d", b.Percent, b.Service, b.Port)
+	if b.Service == "" {
+		text = fmt.Sprintf("%.4g%% to no Service", b.Percent)
+	}
 	switch {
 	case b.Answer != "":
 		text += ", answered with " + b.Answer

@@ -20,6 +20,9 @@ import (
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
 // cluster's endpoints: these are not the file's to change. ConfigMaps are.
 func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Table) error {
+	if site.IsGatewayAPI {
+		return cli.Usagef("--diff is for Gateways of app.example.com: %s is one of the Gateway API", site.Name())
+	}
 	clients, _, err := c.Connect()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ const long = `Show the haproxy.cfg and the maps that a proxy pod makes of a Gate
 with its endpoints.
 
 What a file does not have, Services and certificates, is taken to exist; Services, EndpointSlices and ConfigMaps that it has are
-used. Certificates are taken to be for the hostname of their listener. A Gateway that the API server would refuse is refused.
+used. Certificates are taken to be for the hostname of their listener. A file may also have Gateways of the Gateway API, and routes of it. A Gateway that the API server would refuse is refused.
 
 With --check, HAProxy itself checks the configuration, and nothing is printed but what it says; the answer no (3) is that it
 refuses it, or that a part of the Gateway has no effect. An entry of spec.backends may come before its route: one that no route

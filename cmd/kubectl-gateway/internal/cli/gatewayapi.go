@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/source/gatewayapi"
+)
+
+// readGatewayAPI returns the objects of the Gateway API in documents, without those that want a GatewayClass of somebody
+// else. A class that is not there is taken to be ours.
+func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
+	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
+	for _, document := range documents {
+		document.Object = document.Object.DeepCopy()
+		kind := document.Object.GroupVersionKind()
+		if kind.Kind != "GatewayClass" && kind.Kind != "Namespace" {
+			document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+		}
+		if kind.Group == corev1.GroupName && kind.Kind == "Namespace" {
+			name := document.Object.GetName()
+			objects.Namespaces[name] = labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: name})
+		}
+		if kind.Group != gatewayv1.GroupName {
+			continue
+		}
+		if err := addObject(&objects, document); err != nil {
+			return objects, err
+		}
+	}
+	known := map[gatewayv1.ObjectName]bool{}
+	for _, class := range objects.Classes {
+		known[gatewayv1.ObjectName(class.Name)] = true
+	}
+	for _, gateway := range objects.Gateways {
+		if name := gateway.Spec.GatewayClassName; !known[name] {
+			known[name] = true
+			objects.Classes = append(objects.Classes, &gatewayv1.GatewayClass{
+				ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName},
+			})
+		}
+	}
+	return objects, nil
+}
+
+// addObject adds an object of the Gateway API, of whatever version: fields have the same names in all.
+func addObject(objects *gatewayapi.Objects, document Document) error {
+	switch document.Object.GetKind() {
+	case "GatewayClass":
+		return appendTo(&objects.Classes, document)
+	case "Gateway":
+		return appendTo(&objects.Gateways, document)
+	case "ListenerSet":
+		return appendTo(&objects.ListenerSets, document)
+	case "HTTPRoute":
+		return appendTo(&objects.HTTPRoutes, document)
+	case "GRPCRoute":
+		return appendTo(&objects.GRPCRoutes, document)
+	case "TLSRoute":
+		return appendTo(&objects.TLSRoutes, document)
+	case "TCPRoute":
+		return appendTo(&objects.TCPRoutes, document)
+	case "UDPRoute":
+		return appendTo(&objects.UDPRoutes, document)
+	case "BackendTLSPolicy":
+		return appendTo(&objects.Policies, document)
+	case "ReferenceGrant":
+		return appendTo(&objects.Grants, document)
+	}
+	return nil
+}
+
+func appendTo[T any](all *[]*T, document Document) error {
+	object := new(T)
+	if err := convert(document, object); err != nil {
+		return err
+	}
+	*all = append(*all, object)
+	return nil
+}
+
+// gatewayAPISites returns a site for each Gateway of the Gateway API whose class is ours, and gives the others the routes
+// that belong to them.
+func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Document, namespace string) ([]*Site, error) {
+	services := newSite(&appv1.Gateway{})
+	if err := services.readFiles(documents, namespace); err != nil {
+		return nil, err
+	}
+	objects.Service = func(namespace, name string) (*corev1.Service, bool) {
+		service, known := services.services[types.NamespacedName{Namespace: namespace, Name: name}]
+		return service, known
+	}
+	for _, site := range own {
+		objects.Own = append(objects.Own, site.Gateway)
+	}
+	result := gatewayapi.Translate(objects)
+	for _, site := range own {
+		site.model = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)]
+	}
+	var sites []*Site
+	for _, gateway := range objects.Gateways {
+		plane := result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)]
+		if plane == nil {
+			continue
+		}
+		site := newSite(&appv1.Gateway{ObjectMeta: gateway.ObjectMeta})
+		site.model, site.IsGatewayAPI = plane, true
+		sites = append(sites, site)
+	}
+	return sites, nil
+}

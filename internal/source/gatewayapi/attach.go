@@ -1,0 +1,118 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// attachment is what became of a route at one of its parents.
+type attachment struct {
+	ref    gatewayv1.ParentReference
+	parent *parent
+	// accepted is why the route does not belong to it.
+	accepted verdict
+	// listeners are those that the route belongs to.
+	listeners []*listener
+}
+
+// attach finds the listeners that a route belongs to, of those parents that are ours.
+func (t *translator) attach(r *route) {
+	for _, ref := range r.parentRefs {
+		parent := t.parents[parentOf(ref, r.GetNamespace())]
+		if parent == nil {
+			continue
+		}
+		a := &attachment{ref: ref, parent: parent}
+		r.attachments = append(r.attachments, a)
+		if r.refused.reason != "" {
+			a.accepted = r.refused
+			continue
+		}
+		t.findListeners(a, r)
+		for _, l := range a.listeners {
+			if !r.isAt(l) {
+				l.attached++
+				r.listeners = append(r.listeners, l)
+			}
+		}
+	}
+}
+
+func (r *route) isAt(l *listener) bool { return slices.Contains(r.listeners, l) }
+
+func parentOf(ref gatewayv1.ParentReference, namespace string) Parent {
+	return Parent{
+		Group: string(or(ref.Group, gatewayv1.GroupName)), Kind: string(or(ref.Kind, kindGateway)),
+		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name),
+	}
+}
+
+// findListeners finds the listeners of a parent that a route belongs to.
+func (t *translator) findListeners(a *attachment, r *route) {
+	var named, allowing []*listener
+	for _, l := range a.parent.listeners {
+		if or(a.ref.SectionName, l.Name) == l.Name && or(a.ref.Port, l.Port) == l.Port {
+			named = append(named, l)
+		}
+	}
+	for _, l := range named {
+		if a.parent.isAllowed() && t.allowsRoute(l, r) {
+			allowing = append(allowing, l)
+		}
+	}
+	for _, l := range allowing {
+		if slices.ContainsFunc(r.hostnames, func(hostname string) bool { return model.HostnamesOverlap(hostname, l.hostname()) }) {
+			a.listeners = append(a.listeners, l)
+		}
+	}
+	switch {
+	case len(named) == 0:
+		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "no listener has this sectionName and port")
+	case len(allowing) == 0:
+		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "no listener takes routes of kind %s of namespace %s", r.kind, r.GetNamespace())
+	case len(a.listeners) == 0:
+		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, "none of the route's hostnames is within that of a listener")
+	}
+}
+
+// isAllowed says whether the listeners of a parent are part of a data plane.
+func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
+
+// allowsRoute says whether a listener lets a route belong to it, by its kind and namespace.
+func (t *translator) allowsRoute(l *listener, r *route) bool {
+	isKind := func(kind gatewayv1.RouteGroupKind) bool { return string(kind.Kind) == r.kind }
+	if l.closed || l.conflict.reason != "" || !slices.ContainsFunc(l.kinds, isKind) {
+		return false
+	}
+	allowed := or(l.AllowedRoutes, gatewayv1.AllowedRoutes{})
+	namespaces := or(allowed.Namespaces, gatewayv1.RouteNamespaces{})
+	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromSame), namespaces.Selector, l.owner.Namespace, r.GetNamespace())
+}
+
+// allows says whether objects of a namespace may belong to one of a namespace of its own.
+func (t *translator) allows(from gatewayv1.FromNamespaces, selector *metav1.LabelSelector, own, namespace string) bool {
+	switch from {
+	case gatewayv1.NamespacesFromAll:
+		return true
+	case gatewayv1.NamespacesFromSame:
+		return own == namespace
+	case gatewayv1.NamespacesFromSelector:
+		selector, err := metav1.LabelSelectorAsSelector(selector)
+		return err == nil && selector.Matches(t.labelsOf(namespace))
+	}
+	return false
+}
+
+// labelsOf returns the labels of a namespace, of which its name is always one.
+func (t *translator) labelsOf(namespace string) labels.Set {
+	if known, ok := t.Namespaces[namespace]; ok {
+		return known
+	}
+	return labels.Set{corev1.LabelMetadataName: namespace}
+}

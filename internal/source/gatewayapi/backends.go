@@ -1,0 +1,89 @@
+package gatewayapi
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// target returns where a share of the requests or connections of a rule goes: to no backend if the reference cannot be
+// resolved, so that these are answered with 500 or refused.
+func (t *translator) target(r *route, rule, index int, ref gatewayv1.BackendRef) model.Target {
+	target := model.Target{Weight: or(ref.Weight, 1)}
+	backend := model.Backend{
+		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
+	}
+	problem := t.backendProblem(r, ref.BackendObjectReference, backend)
+	if problem.reason != "" {
+		r.resolved.no(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
+		return target
+	}
+	target.Backend = backend
+	r.backends = append(r.backends, backend)
+	return target
+}
+
+// backendProblem says what is wrong with a reference to a Service port.
+func (t *translator) backendProblem(r *route, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
+	var v verdict
+	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
+	switch {
+	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Service") != "Service":
+		v.no(gatewayv1.RouteReasonInvalidKind, "only Services can be backends, and not objects of kind %s", or(ref.Kind, "Service"))
+	case !t.isGranted(from, corev1.GroupName, "Service", backend.Namespace, backend.Service):
+		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s refer to Service %s",
+			backend.Namespace, r.kind, r.GetNamespace(), backend.Service)
+	case backend.Port == 0:
+		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to Service %s/%s has no port", backend.Namespace, backend.Service)
+	default:
+		t.checkPort(&v, r, backend)
+	}
+	return v
+}
+
+// checkPort says what is wrong with a Service port.
+func (t *translator) checkPort(v *verdict, r *route, backend model.Backend) {
+	service, known := t.service(backend)
+	if !known {
+		return
+	}
+	if service == nil {
+		v.no(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", backend.Namespace, backend.Service)
+		return
+	}
+	if service.Spec.Type == corev1.ServiceTypeExternalName {
+		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s is of type ExternalName, and has no endpoints", backend.Namespace, backend.Service)
+		return
+	}
+	i := slices.IndexFunc(service.Spec.Ports, func(port corev1.ServicePort) bool {
+		return port.Port == backend.Port && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP)
+	})
+	if i < 0 {
+		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s has no port %d for TCP", backend.Namespace, backend.Service, backend.Port)
+		return
+	}
+	if r.kind == "TCPRoute" || r.kind == "TLSRoute" {
+		return
+	}
+	switch protocol := strings.ToLower(or(service.Spec.Ports[i].AppProtocol, "")); protocol {
+	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
+	case "https", "kubernetes.io/wss":
+		if t.policyFor(backend) == nil {
+			v.no(gatewayv1.RouteReasonUnsupportedProtocol, "appProtocol %s needs a BackendTLSPolicy", protocol)
+		}
+	default:
+		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "appProtocol %s is not spoken", protocol)
+	}
+}
+
+// service returns a Service, false if nobody knows about it.
+func (t *translator) service(backend model.Backend) (*corev1.Service, bool) {
+	if t.Service == nil {
+		return nil, false
+	}
+	return t.Service(backend.Namespace, backend.Service)
+}

@@ -1,0 +1,118 @@
+package gatewayapi
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// setTLS says how a listener terminates TLS, if it does.
+func (t *translator) setTLS(l *listener, plane *plane) {
+	spec := or(l.TLS, gatewayv1.ListenerTLSConfig{})
+	if or(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
+		return
+	}
+	if l.Protocol == gatewayv1.TLSProtocolType {
+		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "tls.mode Terminate is for protocol HTTPS only")
+	}
+	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2"}
+	if len(spec.CertificateRefs) == 0 {
+		l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
+	}
+	for i, ref := range spec.CertificateRefs {
+		namespace := string(or(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
+		problem := t.certificateProblem(ref, l.owner)
+		if problem.reason != "" {
+			l.resolved.no(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
+			continue
+		}
+		l.tls.Secrets = append(l.tls.Secrets, plane.qualified(namespace, string(ref.Name)))
+	}
+	if len(l.tls.Secrets) == 0 {
+		l.unserved = true
+	}
+	t.setClientValidation(l, plane)
+}
+
+// certificateProblem says what is wrong with a reference to a certificate.
+func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin) verdict {
+	var v verdict
+	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
+	switch {
+	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Secret") != "Secret":
+		v.no(gatewayv1.ListenerReasonInvalidCertificateRef, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
+	case !t.isGranted(from, corev1.GroupName, "Secret", namespace, string(ref.Name)):
+		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s use Secret %s",
+			namespace, owner.Kind, owner.Namespace, ref.Name)
+	case t.Certificate != nil:
+		if problem := t.Certificate(namespace, string(ref.Name)); problem != "" {
+			v.no(gatewayv1.ListenerReasonInvalidCertificateRef, "Secret %s/%s %s", namespace, ref.Name, problem)
+		}
+	}
+	return v
+}
+
+// qualified names an object: by its name if it is in the Gateway's namespace, or else as NAMESPACE/NAME.
+func (p *plane) qualified(namespace, name string) string {
+	if namespace == p.parent.Namespace {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// nobody is in place of the name of a ConfigMap that there cannot be: what needs it is not served.
+const nobody = "/"
+
+// setClientValidation says what a listener asks clients for.
+func (t *translator) setClientValidation(l *listener, plane *plane) {
+	if plane.gateway.Spec.TLS == nil || plane.gateway.Spec.TLS.Frontend == nil || l.Protocol != gatewayv1.HTTPSProtocolType {
+		return
+	}
+	frontend := plane.gateway.Spec.TLS.Frontend
+	validation := frontend.Default.Validation
+	for _, other := range frontend.PerPort {
+		if other.Port == l.Port {
+			validation = other.TLS.Validation
+		}
+	}
+	if validation == nil {
+		return
+	}
+	l.tls.ClientRequired = true
+	if validation.Mode == gatewayv1.AllowInsecureFallback {
+		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "validation.mode AllowInsecureFallback is not supported")
+	}
+	owner := origin(kindGateway, plane.gateway)
+	for i, ref := range validation.CACertificateRefs {
+		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
+			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+			continue
+		}
+		l.tls.ClientCAs = append(l.tls.ClientCAs, plane.qualified(namespace, string(ref.Name)))
+	}
+	if len(l.tls.ClientCAs) == 0 {
+		l.tls.ClientCAs = []string{nobody}
+		l.accepted.no(gatewayv1.ListenerReasonNoValidCACertificate, "no CA certificate for clients can be used")
+	}
+}
+
+// authorityProblem says what is wrong with a Gateway's reference to CA certificates.
+func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace string, owner model.Origin) verdict {
+	var v verdict
+	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
+	switch {
+	case ref.Group != corev1.GroupName || ref.Kind != "ConfigMap":
+		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
+	case !t.isGranted(from, corev1.GroupName, "ConfigMap", namespace, string(ref.Name)):
+		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s use ConfigMap %s",
+			namespace, owner.Kind, owner.Namespace, ref.Name)
+	case t.Authority != nil:
+		if problem := t.Authority(namespace, string(ref.Name)); problem != "" {
+			v.no(gatewayv1.ListenerReasonInvalidCACertificateRef, "ConfigMap %s/%s %s", namespace, ref.Name, problem)
+		}
+	}
+	return v
+}

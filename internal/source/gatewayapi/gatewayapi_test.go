@@ -1,0 +1,242 @@
+package gatewayapi_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+	"gateway/internal/source/gatewayapi"
+)
+
+var update = flag.Bool("update", false, "write what is made of the objects in testdata")
+
+// TestGolden: what is made of the objects in testdata, and said of them, is what is written there.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			got := describe(gatewayapi.Translate(read(t, file)))
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, _ := os.ReadFile(golden); got != string(want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+			}
+		})
+	}
+}
+
+// read returns the objects of a file. A Service, Secret or ConfigMap that is not in it does not exist.
+func read(t *testing.T, file string) gatewayapi.Objects {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
+	services, others := map[string]*corev1.Service{}, map[string]bool{}
+	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+		var head metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(document, &head); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		name := head.Namespace + "/" + head.Name
+		switch head.Kind {
+		case "Namespace":
+			objects.Namespaces[head.Name] = labels.Merge(head.Labels, labels.Set{corev1.LabelMetadataName: head.Name})
+		case "Service":
+			services[name] = parse[corev1.Service](t, document)
+		case "Secret", "ConfigMap":
+			others[head.Kind+" "+name] = true
+		case "GatewayClass":
+			objects.Classes = append(objects.Classes, parse[gatewayv1.GatewayClass](t, document))
+		case "Gateway":
+			if strings.HasPrefix(head.APIVersion, appv1.GroupName) {
+				objects.Own = append(objects.Own, parse[appv1.Gateway](t, document))
+			} else {
+				objects.Gateways = append(objects.Gateways, parse[gatewayv1.Gateway](t, document))
+			}
+		case "ListenerSet":
+			objects.ListenerSets = append(objects.ListenerSets, parse[gatewayv1.ListenerSet](t, document))
+		case "HTTPRoute":
+			objects.HTTPRoutes = append(objects.HTTPRoutes, parse[gatewayv1.HTTPRoute](t, document))
+		case "GRPCRoute":
+			objects.GRPCRoutes = append(objects.GRPCRoutes, parse[gatewayv1.GRPCRoute](t, document))
+		case "TLSRoute":
+			objects.TLSRoutes = append(objects.TLSRoutes, parse[gatewayv1.TLSRoute](t, document))
+		case "TCPRoute":
+			objects.TCPRoutes = append(objects.TCPRoutes, parse[gatewayv1.TCPRoute](t, document))
+		case "UDPRoute":
+			objects.UDPRoutes = append(objects.UDPRoutes, parse[gatewayv1.UDPRoute](t, document))
+		case "BackendTLSPolicy":
+			objects.Policies = append(objects.Policies, parse[gatewayv1.BackendTLSPolicy](t, document))
+		case "ReferenceGrant":
+			objects.Grants = append(objects.Grants, parse[gatewayv1.ReferenceGrant](t, document))
+		default:
+			t.Fatalf("%s: unknown kind %q", file, head.Kind)
+		}
+	}
+	objects.Service = func(namespace, name string) (*corev1.Service, bool) { return services[namespace+"/"+name], true }
+	exists := func(kind string) func(namespace, name string) string {
+		return func(namespace, name string) string {
+			if others[kind+" "+namespace+"/"+name] {
+				return ""
+			}
+			return "does not exist"
+		}
+	}
+	objects.Certificate, objects.Authority = exists("Secret"), exists("ConfigMap")
+	return objects
+}
+
+func parse[T any](t *testing.T, document []byte) *T {
+	t.Helper()
+	object := new(T)
+	if err := yaml.UnmarshalStrict(document, object); err != nil {
+		t.Fatalf("%v in\n%s", err, document)
+	}
+	return object
+}
+
+// describe writes down what is made of objects, and their status.
+func describe(result *gatewayapi.Result) string {
+	var b strings.Builder
+	var problems []model.Problem
+	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		plane := result.Planes[parent]
+		fmt.Fprintf(&b, "%s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
+		describePlane(&b, plane)
+		problems = append(problems, routing.Problems(plane)...)
+	}
+	b.WriteString("\n")
+	status := result.Status(problems)
+	for _, name := range slices.Sorted(maps.Keys(status.Classes)) {
+		fmt.Fprintf(&b, "GatewayClass %s:%s\n", name, conditions(status.Classes[name].Conditions))
+	}
+	for _, name := range names(status.Gateways) {
+		gateway := status.Gateways[name]
+		fmt.Fprintf(&b, "Gateway %s: %d sets%s\n", name, *gateway.AttachedListenerSets, conditions(gateway.Conditions))
+		for _, l := range gateway.Listeners {
+			fmt.Fprintf(&b, "  %s: %d routes of %s%s\n", l.Name, l.AttachedRoutes, kinds(l.SupportedKinds), conditions(l.Conditions))
+		}
+	}
+	for _, name := range names(status.ListenerSets) {
+		fmt.Fprintf(&b, "ListenerSet %s:%s\n", name, conditions(status.ListenerSets[name].Conditions))
+		for _, l := range status.ListenerSets[name].Listeners {
+			fmt.Fprintf(&b, "  %s: %d routes of %s%s\n", l.Name, l.AttachedRoutes, kinds(l.SupportedKinds), conditions(l.Conditions))
+		}
+	}
+	for _, name := range names(status.Routes) {
+		for _, parent := range status.Routes[name] {
+			section := ""
+			if parent.ParentRef.SectionName != nil {
+				section = "/" + string(*parent.ParentRef.SectionName)
+			}
+			fmt.Fprintf(&b, "%s %s/%s at %s%s:%s\n", name.Kind, name.Namespace, name.Name, parent.ParentRef.Name, section, conditions(parent.Conditions))
+		}
+	}
+	for _, name := range names(status.Policies) {
+		for _, ancestor := range status.Policies[name] {
+			fmt.Fprintf(&b, "BackendTLSPolicy %s at %s:%s\n", name, ancestor.AncestorRef.Name, conditions(ancestor.Conditions))
+		}
+	}
+	return b.String()
+}
+
+func describePlane(b *strings.Builder, plane *model.Gateway) {
+	for _, l := range plane.Listeners {
+		fmt.Fprintf(b, "  listener %s %s %d %q", l.Name, l.Protocol, l.Port, l.Hostname)
+		if l.TLS != nil {
+			fmt.Fprintf(b, " %v %v %t", l.TLS.Secrets, l.TLS.ClientCAs, l.TLS.ClientRequired)
+		}
+		b.WriteString("\n")
+	}
+	for _, route := range plane.Routes {
+		fmt.Fprintf(b, "  route %s at %v for %q\n", route.Name, route.Listeners, route.Hostnames)
+		for _, rule := range route.Rules {
+			for _, match := range rule.Matches {
+				fmt.Fprintf(b, "    %s\n", plain(match))
+			}
+			for _, target := range rule.Backends {
+				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(target.Headers))
+			}
+			if action := plain(rule.Action); action != "{MaxBody:-1}" {
+				fmt.Fprintf(b, "      %s\n", action)
+			}
+		}
+	}
+	for _, backend := range slices.SortedFunc(maps.Keys(plane.Policies), model.CompareBackends) {
+		policy := plane.Policies[backend]
+		fmt.Fprintf(b, "  policy %s %s\n", backend, plain(policy))
+	}
+}
+
+// plain writes a value without what is zero.
+func plain(value any) string {
+	content, err := yaml.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	var all map[string]any
+	_ = yaml.Unmarshal(content, &all)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		switch text := fmt.Sprint(all[name]); text {
+		case "0", "<nil>", "", "false", "map[Request:<nil> Response:<nil>]":
+		default:
+			parts = append(parts, name+":"+text)
+		}
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+func conditions(all []metav1.Condition) string {
+	text := ""
+	for _, c := range all {
+		text += " " + c.Type + "=" + string(c.Status)
+		if c.Reason != c.Type {
+			text += "(" + c.Reason + ")"
+		}
+		if c.ObservedGeneration != 0 {
+			text += fmt.Sprintf("@%d", c.ObservedGeneration)
+		}
+		if c.Message != "" {
+			text += fmt.Sprintf(" %q", c.Message)
+		}
+	}
+	return strings.ReplaceAll(text, " Conflicted=False(NoConflicts)", "")
+}
+
+func kinds(all []gatewayv1.RouteGroupKind) string {
+	var names []string
+	for _, kind := range all {
+		names = append(names, string(kind.Kind))
+	}
+	return "[" + strings.Join(names, " ") + "]"
+}
+
+func names[K comparable, V any](all map[K]V) []K {
+	return slices.SortedFunc(maps.Keys(all), func(a, b K) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}

@@ -1,0 +1,109 @@
+package gatewayapi
+
+import (
+	"time"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
+)
+
+func (t *translator) addClasses() {
+	t.classes = map[string]bool{}
+	for _, class := range t.Classes {
+		if class.Spec.ControllerName == ControllerName {
+			t.classes[class.Name] = true
+		}
+	}
+}
+
+// addGateways adds a data plane for each Gateway whose class is ours.
+func (t *translator) addGateways() {
+	for _, gateway := range sorted(t.Gateways) {
+		if !t.classes[string(gateway.Spec.GatewayClassName)] {
+			continue
+		}
+		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway, used: map[model.Backend]bool{}}
+		plane.to.Settings, plane.to.Origins = defaultSettings(), []model.Origin{origin(kindGateway, gateway)}
+		parent := &parent{Parent: plane.parent, plane: plane}
+		for _, spec := range gateway.Spec.Listeners {
+			parent.listeners = append(parent.listeners, t.newListener(spec, origin(kindGateway, gateway), plane))
+		}
+		plane.listeners = parent.listeners
+		t.planes, t.parents[plane.parent] = append(t.planes, plane), parent
+	}
+}
+
+// defaultSettings are those of a Gateway of our own that says nothing of them.
+func defaultSettings() model.Settings {
+	settings := source.Translate(&appv1.Gateway{}).Settings
+	settings.Policies = map[model.Backend]model.BackendPolicy{}
+	return settings
+}
+
+// addOwn adds a data plane for each of our own Gateways. Its listeners take routes of its namespace.
+func (t *translator) addOwn() {
+	for _, gateway := range sorted(t.Own) {
+		plane := &plane{parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), used: map[model.Backend]bool{}}
+		parent := &parent{Parent: plane.parent, plane: plane}
+		for i, from := range plane.to.Listeners {
+			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect, Listener: gatewayv1.Listener{
+				Name: gatewayv1.SectionName(from.Name), Port: from.Port, Protocol: gatewayv1.ProtocolType(from.Protocol),
+			}}
+			if from.Hostname != "" {
+				hostname := gatewayv1.Hostname(from.Hostname)
+				l.Hostname = &hostname
+			}
+			l.setKinds(kindsOf[l.Protocol])
+			parent.listeners = append(parent.listeners, l)
+		}
+		plane.listeners = parent.listeners
+		t.planes, t.parents[plane.parent] = append(t.planes, plane), parent
+	}
+}
+
+// addListenerSets adds the listeners of ListenerSets to the data planes of their Gateways.
+func (t *translator) addListenerSets() {
+	for _, set := range sorted(t.ListenerSets) {
+		ref := set.Spec.ParentRef
+		gateway := t.parents[Parent{
+			Group: string(or(ref.Group, gatewayv1.GroupName)), Kind: string(or(ref.Kind, kindGateway)),
+			Namespace: string(or(ref.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(ref.Name),
+		}]
+		if gateway == nil || gateway.plane.gateway == nil {
+			continue
+		}
+		plane := gateway.plane
+		parent := &parent{Parent: Parent{gatewayv1.GroupName, kindListenerSet, set.Namespace, set.Name}, plane: plane, set: set}
+		parent.allowed = t.allowsSet(plane.gateway, set)
+		for _, entry := range set.Spec.Listeners {
+			l := t.newListener(gatewayv1.Listener(entry), origin(kindListenerSet, set), plane)
+			parent.listeners = append(parent.listeners, l)
+		}
+		if parent.allowed {
+			plane.listeners = append(plane.listeners, parent.listeners...)
+			plane.to.Origins = append(plane.to.Origins, origin(kindListenerSet, set))
+		}
+		plane.sets, t.parents[parent.Parent] = append(plane.sets, parent), parent
+	}
+}
+
+// allowsSet says whether a Gateway lets a ListenerSet add listeners.
+func (t *translator) allowsSet(gateway *gatewayv1.Gateway, set *gatewayv1.ListenerSet) bool {
+	if gateway.Spec.AllowedListeners == nil || gateway.Spec.AllowedListeners.Namespaces == nil {
+		return false
+	}
+	namespaces := gateway.Spec.AllowedListeners.Namespaces
+	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromNone), namespaces.Selector, gateway.Namespace, set.Namespace)
+}
+
+// duration returns 0 for what is no duration, which the schema does not admit.
+func duration(d *gatewayv1.Duration) time.Duration {
+	parsed, err := time.ParseDuration(string(or(d, "")))
+	if err != nil {
+		return 0
+	}
+	return parsed
+}

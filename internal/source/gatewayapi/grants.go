@@ -1,0 +1,27 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// reference is where a reference comes from.
+type reference struct{ group, kind, namespace string }
+
+// isGranted says whether an object may refer to one of a group, kind, namespace and name: both are in one namespace, or
+// a ReferenceGrant lets it.
+func (t *translator) isGranted(from reference, group, kind, namespace, name string) bool {
+	if from.namespace == namespace {
+		return true
+	}
+	isFrom := func(f gatewayv1.ReferenceGrantFrom) bool {
+		return reference{string(f.Group), string(f.Kind), string(f.Namespace)} == from
+	}
+	isTo := func(to gatewayv1.ReferenceGrantTo) bool {
+		return string(to.Group) == group && string(to.Kind) == kind && string(or(to.Name, gatewayv1.ObjectName(name))) == name
+	}
+	return slices.ContainsFunc(t.Grants, func(grant *gatewayv1.ReferenceGrant) bool {
+		return grant.Namespace == namespace && slices.ContainsFunc(grant.Spec.From, isFrom) && slices.ContainsFunc(grant.Spec.To, isTo)
+	})
+}

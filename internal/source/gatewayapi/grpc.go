@@ -1,0 +1,72 @@
+package gatewayapi
+
+import (
+	"regexp"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// asHTTP returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
+func asHTTP(sources []gatewayv1.GRPCRouteRule) []gatewayv1.HTTPRouteRule {
+	var rules []gatewayv1.HTTPRouteRule
+	for i := range sources {
+		source := &sources[i]
+		rule := gatewayv1.HTTPRouteRule{SessionPersistence: source.SessionPersistence, Filters: grpcFilters(source.Filters)}
+		for _, match := range source.Matches {
+			http := gatewayv1.HTTPRouteMatch{Path: grpcPath(match.Method)}
+			for _, header := range match.Headers {
+				http.Headers = append(http.Headers, gatewayv1.HTTPHeaderMatch{
+					Type: (*gatewayv1.HeaderMatchType)(header.Type), Name: gatewayv1.HTTPHeaderName(header.Name), Value: header.Value,
+				})
+			}
+			rule.Matches = append(rule.Matches, http)
+		}
+		for _, ref := range source.BackendRefs {
+			rule.BackendRefs = append(rule.BackendRefs, gatewayv1.HTTPBackendRef{BackendRef: ref.BackendRef, Filters: grpcFilters(ref.Filters)})
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func grpcFilters(sources []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
+	var filters []gatewayv1.HTTPRouteFilter
+	for _, source := range sources {
+		filters = append(filters, gatewayv1.HTTPRouteFilter{
+			Type: gatewayv1.HTTPRouteFilterType(source.Type), RequestHeaderModifier: source.RequestHeaderModifier,
+			ResponseHeaderModifier: source.ResponseHeaderModifier, RequestMirror: source.RequestMirror, ExtensionRef: source.ExtensionRef,
+		})
+	}
+	return filters
+}
+
+// grpcPath returns the condition on the path for one on the method. One by an expression, or by a method without its
+// service, comes before those by a service alone.
+func grpcPath(source *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
+	if source == nil {
+		return nil
+	}
+	service, method := or(source.Service, ""), or(source.Method, "")
+	path := func(kind gatewayv1.PathMatchType, value string) *gatewayv1.HTTPPathMatch {
+		return &gatewayv1.HTTPPathMatch{Type: &kind, Value: &value}
+	}
+	const anything = "[^/]+"
+	switch {
+	case or(source.Type, gatewayv1.GRPCMethodMatchExact) == gatewayv1.GRPCMethodMatchRegularExpression:
+		group := func(s string) string {
+			if s == "" {
+				return anything
+			}
+			return "(" + s + ")"
+		}
+		return path(gatewayv1.PathMatchRegularExpression, "/"+group(service)+"/"+group(method))
+	case service == "" && method == "":
+		return nil
+	case service == "":
+		return path(gatewayv1.PathMatchRegularExpression, "/"+anything+"/"+regexp.QuoteMeta(method))
+	case method == "":
+		return path(gatewayv1.PathMatchPathPrefix, "/"+service)
+	default:
+		return path(gatewayv1.PathMatchExact, "/"+service+"/"+method)
+	}
+}

@@ -1,0 +1,142 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// listener is a listener of a Gateway or of a ListenerSet.
+type listener struct {
+	gatewayv1.Listener
+	// owner is the Gateway or ListenerSet.
+	owner model.Origin
+	// name is unique in the data plane.
+	name string
+	// kinds are those of the routes that it takes.
+	kinds []gatewayv1.RouteGroupKind
+	// conflict, accepted and resolved are what is wrong with it.
+	conflict, accepted, resolved verdict
+	// unserved says that it has no certificate.
+	unserved bool
+	// closed says that no route can belong to it: it is of our own kind and redirects everything.
+	closed bool
+	// attached is how many routes belong to it.
+	attached int32
+	tls      *model.ListenerTLS
+}
+
+// verdict is what is wrong, nothing if there is no reason.
+type verdict struct{ reason, message string }
+
+// no sets a verdict, unless there is one.
+func (v *verdict) no(reason any, format string, args ...any) {
+	if v.reason == "" {
+		*v = verdict{fmt.Sprint(reason), fmt.Sprintf(format, args...)}
+	}
+}
+
+// isServed says whether connections to a listener are taken.
+func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
+
+func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
+
+// kindsOf are the kinds of routes that the listeners of a protocol take.
+var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.Kind{
+	gatewayv1.HTTPProtocolType:  {"HTTPRoute", "GRPCRoute"},
+	gatewayv1.HTTPSProtocolType: {"HTTPRoute", "GRPCRoute"},
+	gatewayv1.TLSProtocolType:   {"TLSRoute"},
+	gatewayv1.TCPProtocolType:   {"TCPRoute"},
+}
+
+// newListener returns a listener with all that can be said of it alone.
+func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
+	l := &listener{Listener: spec, owner: owner, name: string(spec.Name)}
+	if owner.Kind == kindListenerSet {
+		l.name = owner.Namespace + "/" + owner.Name + "/" + l.name
+	}
+	known := kindsOf[spec.Protocol]
+	if known == nil {
+		l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %s is not spoken", spec.Protocol)
+	}
+	if spec.Port < 1 || spec.Port > 65535 || slices.Contains(ownPorts, spec.Port) {
+		l.accepted.no(gatewayv1.ListenerReasonPortUnavailable, "port %d is taken by the proxies themselves: choose another", spec.Port)
+	}
+	l.setKinds(known)
+	if spec.Protocol == gatewayv1.HTTPSProtocolType || spec.Protocol == gatewayv1.TLSProtocolType {
+		t.setTLS(l, plane)
+	}
+	return l
+}
+
+// ownPorts are those of the data-plane pods themselves.
+var ownPorts = []int32{8404, 8405}
+
+// setKinds sets the kinds of routes, of those that the protocol has.
+func (l *listener) setKinds(known []gatewayv1.Kind) {
+	l.kinds = []gatewayv1.RouteGroupKind{}
+	group := gatewayv1.Group(gatewayv1.GroupName)
+	var wanted []gatewayv1.RouteGroupKind
+	if l.AllowedRoutes != nil {
+		wanted = l.AllowedRoutes.Kinds
+	}
+	if len(wanted) == 0 {
+		for _, kind := range known {
+			l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: kind})
+		}
+		return
+	}
+	for _, kind := range wanted {
+		if or(kind.Group, group) != group || !slices.Contains(known, kind.Kind) {
+			l.resolved.no(gatewayv1.ListenerReasonInvalidRouteKinds, "listeners of protocol %s have no routes of kind %s", l.Protocol, kind.Kind)
+			continue
+		}
+		l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: kind.Kind})
+	}
+}
+
+// resolveConflicts finds listeners that cannot be told apart. Those of one object are all refused; of those of several
+// objects, the first stays.
+func (p *plane) resolveConflicts() {
+	for i, l := range p.listeners {
+		if kindsOf[l.Protocol] == nil {
+			continue
+		}
+		for j, other := range p.listeners {
+			if i == j || kindsOf[other.Protocol] == nil || l.owner != other.owner && (j > i || !other.isServed()) {
+				continue
+			}
+			l.compare(other)
+		}
+	}
+}
+
+// compare refuses a listener that cannot be told apart from another one.
+func (l *listener) compare(other *listener) {
+	if l.Port != other.Port {
+		return
+	}
+	switch {
+	case l.Protocol != other.Protocol:
+		l.conflict.no(gatewayv1.ListenerReasonProtocolConflict, "another listener of port %d is of protocol %s", l.Port, other.Protocol)
+	case (l.tls == nil) != (other.tls == nil):
+		l.conflict.no(gatewayv1.ListenerReasonProtocolConflict, "another listener of port %d has another TLS mode", l.Port)
+	case l.Protocol == gatewayv1.TCPProtocolType, l.hostname() == other.hostname():
+		l.conflict.no(gatewayv1.ListenerReasonHostnameConflict, "another listener has the same port and hostname")
+	}
+}
+
+// addListeners adds to the model the listeners that there can be.
+func (p *plane) addListeners() {
+	for _, l := range p.listeners {
+		if !l.isServed() || p.gateway == nil {
+			continue
+		}
+		p.to.Listeners = append(p.to.Listeners, model.Listener{
+			Origin: l.owner, Name: l.name, Port: l.Port, Protocol: string(l.Protocol), Hostname: l.hostname(), TLS: l.tls,
+		})
+	}
+}

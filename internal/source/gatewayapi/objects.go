@@ -1,0 +1,155 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// ControllerName is in the GatewayClasses that are ours.
+const ControllerName gatewayv1.GatewayController = "app.example.com/gateway"
+
+// Objects are what is in a cluster, or in files. None of them is changed.
+type Objects struct {
+	Classes      []*gatewayv1.GatewayClass
+	Gateways     []*gatewayv1.Gateway
+	ListenerSets []*gatewayv1.ListenerSet
+	HTTPRoutes   []*gatewayv1.HTTPRoute
+	GRPCRoutes   []*gatewayv1.GRPCRoute
+	TLSRoutes    []*gatewayv1.TLSRoute
+	TCPRoutes    []*gatewayv1.TCPRoute
+	UDPRoutes    []*gatewayv1.UDPRoute
+	Policies     []*gatewayv1.BackendTLSPolicy
+	Grants       []*gatewayv1.ReferenceGrant
+	// Own are our own Gateways, which routes may name as parents.
+	Own []*appv1.Gateway
+	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
+	Namespaces map[string]labels.Set
+	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
+	// is asked for. Nil: nobody knows any.
+	Service func(namespace, name string) (*corev1.Service, bool)
+	// Certificate says what is wrong with a Secret that holds a certificate and its key, Authority with a ConfigMap that
+	// holds CA certificates; "" if nothing is. Nil: nothing is wrong with any.
+	Certificate, Authority func(namespace, name string) string
+}
+
+// Result is what objects ask for, and their status.
+type Result struct {
+	// Planes are what each data plane does, by the Gateway that it is for.
+	Planes map[Parent]*model.Gateway
+	t      *translator
+}
+
+// The groups and kinds of what routes belong to.
+const (
+	kindGateway     = "Gateway"
+	kindListenerSet = "ListenerSet"
+)
+
+// Parent is what routes belong to: a Gateway of one of the two groups, or a ListenerSet.
+type Parent struct {
+	Group, Kind, Namespace, Name string
+}
+
+// GatewayParent returns the parent that a Gateway of the Gateway API is.
+func GatewayParent(namespace, name string) Parent {
+	return Parent{gatewayv1.GroupName, kindGateway, namespace, name}
+}
+
+// OwnParent returns the parent that a Gateway of our own is.
+func OwnParent(namespace, name string) Parent {
+	return Parent{appv1.GroupName, kindGateway, namespace, name}
+}
+
+// Translate returns what objects ask for, and what their status has to be.
+func Translate(objects Objects) *Result {
+	t := &translator{Objects: objects, parents: map[Parent]*parent{}}
+	t.Policies = sorted(t.Policies)
+	t.addClasses()
+	t.addGateways()
+	t.addOwn()
+	t.addListenerSets()
+	for _, plane := range t.planes {
+		plane.resolveConflicts()
+	}
+	for _, plane := range t.planes {
+		plane.addListeners()
+	}
+	t.addRoutes()
+	t.addPolicies()
+	t.addProblems()
+	result := &Result{Planes: map[Parent]*model.Gateway{}, t: t}
+	for _, plane := range t.planes {
+		result.Planes[plane.parent] = &plane.to
+	}
+	return result
+}
+
+// translator makes a Result.
+type translator struct {
+	Objects
+	// classes are the names of those that are ours.
+	classes map[string]bool
+	// planes are in the order of the objects they are for.
+	planes  []*plane
+	parents map[Parent]*parent
+	routes  []*route
+}
+
+// plane is a data plane in the making.
+type plane struct {
+	parent Parent
+	// gateway is the Gateway of the Gateway API that it is for; nil if it is one of our own.
+	gateway *gatewayv1.Gateway
+	// listeners are those of the Gateway, then those of the ListenerSets that it allows, in the order of precedence.
+	listeners []*listener
+	// sets are the ListenerSets that name it.
+	sets []*parent
+	// refused is why it cannot be, resolved what is wrong with its references.
+	refused, resolved verdict
+	to                model.Gateway
+	// used are the Service ports that its routes refer to.
+	used map[model.Backend]bool
+}
+
+// parent is something that routes may name.
+type parent struct {
+	Parent
+	plane     *plane
+	listeners []*listener
+	// set is the ListenerSet, if it is one; allowed says whether its Gateway lets it add listeners.
+	set     *gatewayv1.ListenerSet
+	allowed bool
+}
+
+// before orders objects by precedence: the oldest first, then by namespace and name.
+func before(a, b metav1.Object) int {
+	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+}
+
+func sorted[T metav1.Object](objects []T) []T {
+	objects = slices.Clone(objects)
+	slices.SortStableFunc(objects, func(a, b T) int { return before(a, b) })
+	return objects
+}
+
+// origin returns where something comes from.
+func origin(kind string, object metav1.Object) model.Origin {
+	return model.Origin{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Generation: object.GetGeneration()}
+}
+
+// or returns what a pointer points to, or else another value.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

@@ -1,0 +1,48 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"fmt"
+
+	"gateway/internal/model"
+)
+
+// addProblems notes in each data plane what of the objects has no effect there.
+func (t *translator) addProblems() {
+	for _, plane := range t.planes {
+		for _, l := range plane.listeners {
+			for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
+				plane.problem(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)
+			}
+		}
+		for _, set := range plane.sets {
+			if !set.allowed {
+				wrong := verdict{"NotAllowed", "the Gateway's allowedListeners do not include it"}
+				plane.problem(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
+			}
+		}
+	}
+	for _, r := range t.routes {
+		seen := map[*plane]bool{}
+		for _, a := range r.attachments {
+			about, what := model.Problem{Origin: origin(r.kind, r), Route: r.name()}, r.kind+" "+r.name()
+			a.parent.plane.problem(a.accepted, about, what)
+			if seen[a.parent.plane] || a.accepted.reason != "" {
+				continue
+			}
+			seen[a.parent.plane] = true
+			a.parent.plane.problem(r.resolved, about, what)
+			for _, rule := range r.invalid {
+				wrong := verdict{string(model.ReasonUnsupportedValue), fmt.Sprintf("requests for rules[%d] are answered with 500: %s", rule.index, rule.message)}
+				a.parent.plane.problem(wrong, about, what)
+			}
+		}
+	}
+}
+
+func (p *plane) problem(wrong verdict, about model.Problem, what string) {
+	if wrong.reason != "" {
+		about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.message, wrong.reason)
+		p.to.Problems = append(p.to.Problems, about)
+	}
+}

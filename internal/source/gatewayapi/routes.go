@@ -1,0 +1,124 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// route is a route of any kind.
+type route struct {
+	metav1.Object
+	kind       string
+	parentRefs []gatewayv1.ParentReference
+	hostnames  []string
+	rules      []model.Rule
+	// backends are the Service ports that it refers to.
+	backends []model.Backend
+	// refused is what is wrong with the whole of it, resolved with its references.
+	refused, resolved verdict
+	// invalid are the rules that cannot be carried out: their requests are answered with 500.
+	invalid []invalidRule
+
+	attachments []*attachment
+	// listeners are those that it belongs to, by any of its parents.
+	listeners []*listener
+}
+
+// invalidRule says what of a rule cannot be done.
+type invalidRule struct {
+	index   int
+	message string
+}
+
+// invalidate says that a rule cannot be carried out.
+func (r *route) invalidate(index int, format string, args ...any) {
+	if !r.isInvalid(index) {
+		r.invalid = append(r.invalid, invalidRule{index, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *route) isInvalid(index int) bool {
+	return slices.ContainsFunc(r.invalid, func(rule invalidRule) bool { return rule.index == index })
+}
+
+// newRoute returns a route without rules.
+func newRoute(object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname) *route {
+	r := &route{Object: object, kind: kind, parentRefs: spec.ParentRefs, hostnames: []string{""}}
+	if len(hostnames) > 0 {
+		r.hostnames = nil
+		for _, hostname := range hostnames {
+			if !slices.Contains(r.hostnames, string(hostname)) {
+				r.hostnames = append(r.hostnames, string(hostname))
+			}
+		}
+	}
+	return r
+}
+
+// name is what the access log calls it.
+func (r *route) name() string { return r.GetNamespace() + "/" + r.GetName() }
+
+// addRoutes adds the routes of all kinds, in their order of precedence.
+func (t *translator) addRoutes() {
+	for _, object := range t.HTTPRoutes {
+		r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		t.addRules(r, object.Spec.Rules)
+		t.routes = append(t.routes, r)
+	}
+	for _, object := range t.GRPCRoutes {
+		r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		t.addRules(r, asHTTP(object.Spec.Rules))
+		t.routes = append(t.routes, r)
+	}
+	for _, object := range t.TLSRoutes {
+		r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		for i, rule := range object.Spec.Rules {
+			t.addConnections(r, i, rule.BackendRefs)
+		}
+		t.routes = append(t.routes, r)
+	}
+	for _, object := range t.TCPRoutes {
+		r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, nil)
+		for i, rule := range object.Spec.Rules {
+			t.addConnections(r, i, rule.BackendRefs)
+		}
+		t.routes = append(t.routes, r)
+	}
+	for _, object := range t.UDPRoutes {
+		r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, nil)
+		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
+		t.routes = append(t.routes, r)
+	}
+	slices.SortStableFunc(t.routes, func(a, b *route) int { return before(a, b) })
+	for _, r := range t.routes {
+		t.attach(r)
+		t.addRoute(r)
+	}
+}
+
+// addRoute adds a route to the data planes that it belongs to.
+func (t *translator) addRoute(r *route) {
+	for _, plane := range t.planes {
+		var names []string
+		for _, l := range plane.listeners {
+			if r.isAt(l) && l.isServed() {
+				names = append(names, l.name)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		plane.to.Origins = append(plane.to.Origins, origin(r.kind, r))
+		plane.to.Routes = append(plane.to.Routes, model.Route{
+			Origin: origin(r.kind, r), Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
+		})
+		for _, backend := range r.backends {
+			plane.uses(backend, r)
+		}
+	}
+}

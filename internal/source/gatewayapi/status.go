@@ -1,0 +1,193 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// Status is what the status of objects has to say. Conditions have no times, and Programmed is only there where it is
+// sure to be False: whether anything is live, the proxies know.
+type Status struct {
+	// Classes are those of ours.
+	Classes map[string]gatewayv1.GatewayClassStatus
+	// Gateways are those whose class is ours, ListenerSets those that name one of them.
+	Gateways     map[types.NamespacedName]gatewayv1.GatewayStatus
+	ListenerSets map[types.NamespacedName]gatewayv1.ListenerSetStatus
+	// Routes are those that name a parent of ours: no others are in what is said of them.
+	Routes map[Object][]gatewayv1.RouteParentStatus
+	// Policies are those for Service ports that a Gateway of ours sends requests to.
+	Policies map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
+}
+
+// Object is an object of the Gateway API.
+type Object struct{ Kind, Namespace, Name string }
+
+// Status returns the status of the objects. The problems are those that compiling the models has found: what they are
+// about is answered with an error.
+func (r *Result) Status(problems []model.Problem) Status {
+	s := Status{
+		Classes: map[string]gatewayv1.GatewayClassStatus{}, Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
+		ListenerSets: map[types.NamespacedName]gatewayv1.ListenerSetStatus{}, Routes: map[Object][]gatewayv1.RouteParentStatus{},
+	}
+	for _, class := range r.t.Classes {
+		if class.Spec.ControllerName == ControllerName {
+			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: classConditions(class)}
+		}
+	}
+	for _, plane := range r.t.planes {
+		if plane.gateway != nil {
+			s.Gateways[types.NamespacedName{Namespace: plane.gateway.Namespace, Name: plane.gateway.Name}] = r.t.gatewayStatus(plane)
+		}
+		for _, set := range plane.sets {
+			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = setStatus(set)
+		}
+	}
+	// Those of the models themselves are said already.
+	known := map[model.Problem]bool{}
+	for _, plane := range r.t.planes {
+		for _, problem := range plane.to.Problems {
+			known[problem] = true
+		}
+	}
+	problems = slices.DeleteFunc(slices.Clone(problems), func(problem model.Problem) bool { return known[problem] })
+	for _, route := range r.t.routes {
+		if len(route.attachments) > 0 {
+			s.Routes[Object{route.kind, route.GetNamespace(), route.GetName()}] = route.status(problems)
+		}
+	}
+	s.Policies = r.t.policyStatus()
+	return s
+}
+
+// condition returns one that is True, with its type as the reason, unless something is wrong.
+func condition(kind any, generation int64, wrong verdict) metav1.Condition {
+	c := metav1.Condition{Type: fmt.Sprint(kind), Status: metav1.ConditionTrue, Reason: fmt.Sprint(kind), ObservedGeneration: generation}
+	if wrong.reason != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason, wrong.message
+	}
+	return c
+}
+
+func classConditions(class *gatewayv1.GatewayClass) []metav1.Condition {
+	var accepted verdict
+	if class.Spec.ParametersRef != nil {
+		accepted.no(gatewayv1.GatewayClassReasonInvalidParameters, "parametersRef is not supported")
+	}
+	return []metav1.Condition{condition(gatewayv1.GatewayClassConditionStatusAccepted, class.Generation, accepted)}
+}
+
+// gatewayStatus returns what is said of a Gateway, but for its addresses.
+func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
+	generation := p.gateway.Generation
+	var status gatewayv1.GatewayStatus
+	own := t.parents[p.parent].listeners
+	for _, l := range own {
+		status.Listeners = append(status.Listeners, gatewayv1.ListenerStatus{
+			Name: l.Name, SupportedKinds: l.kinds, AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+		})
+	}
+	var sets int32
+	for _, set := range p.sets {
+		if set.isAccepted() {
+			sets++
+		}
+	}
+	status.AttachedListenerSets = &sets
+	accepted, programmed := p.accepted(own)
+	status.Conditions = []metav1.Condition{accepted, condition(gatewayv1.GatewayConditionResolvedRefs, generation, p.resolved)}
+	if programmed.reason != "" {
+		status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
+	}
+	return status
+}
+
+// accepted says whether a Gateway is, and why it cannot be programmed. One listener that is in order is enough.
+func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
+	var bad []string
+	for _, l := range own {
+		if !l.isServed() {
+			bad = append(bad, string(l.Name))
+		}
+	}
+	accepted := condition(gatewayv1.GatewayConditionAccepted, p.gateway.Generation, p.refused)
+	if p.refused.reason != "" {
+		return accepted, verdict{string(gatewayv1.GatewayReasonInvalid), p.refused.message}
+	}
+	if len(bad) == 0 {
+		return accepted, verdict{}
+	}
+	accepted.Reason = string(gatewayv1.GatewayReasonListenersNotValid)
+	accepted.Message = "these listeners are not served: " + strings.Join(bad, ", ")
+	if slices.ContainsFunc(p.listeners, (*listener).isServed) {
+		return accepted, verdict{}
+	}
+	accepted.Status = metav1.ConditionFalse
+	return accepted, verdict{string(gatewayv1.GatewayReasonInvalid), "no listener is served"}
+}
+
+// conditions returns those of a listener.
+func (l *listener) conditions(generation int64) []metav1.Condition {
+	accepted := l.accepted
+	if l.conflict.reason != "" {
+		accepted = l.conflict
+	}
+	conflicted := metav1.Condition{
+		Type: string(gatewayv1.ListenerConditionConflicted), Status: metav1.ConditionFalse,
+		Reason: string(gatewayv1.ListenerReasonNoConflicts), ObservedGeneration: generation,
+	}
+	if l.conflict.reason != "" {
+		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason, l.conflict.message
+	}
+	conditions := []metav1.Condition{
+		condition(gatewayv1.ListenerConditionAccepted, generation, accepted),
+		condition(gatewayv1.ListenerConditionResolvedRefs, generation, l.resolved), conflicted,
+	}
+	programmed := accepted
+	if accepted.reason != "" && l.conflict.reason == "" || l.unserved {
+		programmed.reason, programmed.message = string(gatewayv1.ListenerReasonInvalid), accepted.message+l.resolved.message
+	}
+	if programmed.reason != "" {
+		conditions = append(conditions, condition(gatewayv1.ListenerConditionProgrammed, generation, programmed))
+	}
+	return conditions
+}
+
+// isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
+func (p *parent) isAccepted() bool {
+	return p.allowed && slices.ContainsFunc(p.listeners, (*listener).isServed)
+}
+
+// setStatus returns what is said of a ListenerSet.
+func setStatus(p *parent) gatewayv1.ListenerSetStatus {
+	generation := p.set.Generation
+	var status gatewayv1.ListenerSetStatus
+	var accepted verdict
+	switch {
+	case !p.allowed:
+		accepted.no(gatewayv1.ListenerSetReasonNotAllowed, "the Gateway's allowedListeners do not include it")
+	case !p.isAccepted():
+		accepted.no(gatewayv1.ListenerSetReasonListenersNotValid, "no listener of it is served")
+	case p.plane.refused.reason != "":
+		accepted.no(gatewayv1.ListenerSetReasonParentNotAccepted, "the Gateway is not accepted")
+	}
+	status.Conditions = []metav1.Condition{condition(gatewayv1.ListenerSetConditionAccepted, generation, accepted)}
+	if accepted.reason != "" {
+		status.Conditions = append(status.Conditions, condition(gatewayv1.ListenerSetConditionProgrammed, generation, accepted))
+	}
+	if !p.allowed {
+		return status
+	}
+	for _, l := range p.listeners {
+		status.Listeners = append(status.Listeners, gatewayv1.ListenerEntryStatus{
+			Name: l.Name, SupportedKinds: l.kinds, AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+		})
+	}
+	return status
+}
