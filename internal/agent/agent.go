@@ -210,7 +210,7 @@ func (a *Agent) reportState() {
 	r, sure, message := &a.state.running, a.state.sure(), a.message()
 	a.probes.observe(r.up, sure.generation())
 	liveGeneration.Set(float64(sure.generation()))
-	a.proxyConfig.observe(&a.state, a.wanted.version.generation(), message)
+	a.proxyConfig.observe(&a.state, a.wanted.version, message)
 	live, complete := r.live, r.complete
 	if live.uid != a.inputs.uid { // what runs is another Gateway's of this name
 		live, complete = version{}, version{}

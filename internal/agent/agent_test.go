@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -280,7 +281,7 @@ func TestAnEditMendsADamagedConfigurationOnDisk(t *testing.T) {
 func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
-	running := r.process()
+	running, live := r.process(), r.proxyConfig().Live
 	r.stop()
 
 	down := atomic.Bool{}
@@ -297,7 +298,10 @@ func TestAnAgentThatRestartsWithoutAnAPIServerLeavesAllAsItIs(t *testing.T) {
 	r.expectNoReload(running)
 
 	down.Store(false)
-	r.expectProxyConfig("the agent knows what runs", func(c proxyconfig.Config) bool { return c.Generation == 1 })
+	r.expectProxyConfig("the agent knows what runs", func(c proxyconfig.Config) bool { return c.Live.Generation() == 1 })
+	if again := r.proxyConfig().Live; !reflect.DeepEqual(again, live) {
+		t.Errorf("the version is %+v, and was %+v", again, live)
+	}
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
 }

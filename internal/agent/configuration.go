@@ -9,6 +9,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
+	"gateway/internal/proxyconfig"
 	"gateway/internal/routing"
 )
 
@@ -78,6 +79,14 @@ func (v version) generation() int64 {
 }
 
 func (v version) isNone() bool { return len(v.origins) == 0 }
+
+// shown is what /proxy-config says of a version, nil of none.
+func (v version) shown() *proxyconfig.Version {
+	if v.isNone() {
+		return nil
+	}
+	return &proxyconfig.Version{Hash: v.hash, Origins: v.origins}
+}
 
 // String is for the log.
 func (v version) String() string {

@@ -30,7 +30,7 @@ func TestARefusedCertificateIsNeverLoaded(t *testing.T) {
 	r.stopKeeper()
 	r.startKeeper()
 	r.startAgent()
-	r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Generation == r.gateway().Generation })
+	r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Live.Generation() == r.gateway().Generation })
 	r.expectProblems(problem)
 	stop()
 	r.haproxy.Stop()

@@ -30,20 +30,20 @@ type configHandler struct {
 }
 
 // observe notes what the loop knows at the end of a pass.
-func (h *configHandler) observe(s *state, wanted int64, problem string) {
+func (h *configHandler) observe(s *state, wanted version, problem string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known.WantedGeneration, h.known.Problem = wanted, problem
-	h.known.Generation, h.known.Configuration = 0, ""
+	h.known.Wanted, h.known.Problem = wanted.shown(), problem
+	h.known.Live, h.known.Configuration = nil, ""
 	if s.isKnown() {
-		h.known.Generation, h.known.Configuration = s.running.live.generation(), s.disk.id
+		h.known.Live, h.known.Configuration = s.running.live.shown(), s.disk.id
 	}
 }
 
 // addReload notes that HAProxy was told to load what is on the disk, and what came of it.
 func (h *configHandler) addReload(now time.Time, loaded *disk, reason string, err error) {
 	reload := proxyconfig.Reload{
-		Time: now.UTC().Truncate(time.Millisecond), Generation: loaded.version.generation(), Configuration: loaded.id, Reason: reason,
+		Time: now.UTC().Truncate(time.Millisecond), Version: loaded.version.shown(), Configuration: loaded.id, Reason: reason,
 	}
 	if err != nil {
 		reload.Failure = err.Error()

@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 )
 
@@ -48,9 +50,12 @@ func TestProxyConfigSaysWhatRuns(t *testing.T) {
 	t.Parallel()
 	r, one := serving(t)
 	address := fmt.Sprintf("127.0.0.1:%d", one.port)
-	first := r.expectProxyConfig("the first configuration runs", func(c proxyconfig.Config) bool { return c.Generation == 1 })
-	if first.WantedGeneration != 1 || first.Problem != "" || first.Configuration != first.HAProxy.StartedOn || len(first.Reloads) != 0 {
+	first := r.expectProxyConfig("the first configuration runs", func(c proxyconfig.Config) bool { return c.Live.Generation() == 1 })
+	if first.Wanted.Generation() != 1 || first.Problem != "" || first.Configuration != first.HAProxy.StartedOn || len(first.Reloads) != 0 {
 		t.Errorf("the first answer is %+v, of HAProxy %+v", first, first.HAProxy)
+	}
+	if origin := (model.Origin{Kind: "Gateway", Namespace: namespace, Name: gatewayN, Generation: 1}); len(first.Live.Origins) != 1 || first.Live.Origins[0] != origin {
+		t.Errorf("the version is %+v", first.Live)
 	}
 	servers := first.HAProxy.Servers
 	if len(servers) != 1 || servers[0].Address != address || !servers[0].IsUsable() || servers[0].Total == 0 || servers[0].Total > first.HAProxy.Requests {
@@ -65,7 +70,7 @@ func TestProxyConfigSaysWhatRuns(t *testing.T) {
 	r.createSlice("api", "two", two)
 	r.expectBody("/", "two")
 	changed := r.expectProxyConfig("there is another configuration", func(c proxyconfig.Config) bool { return c.Configuration != first.Configuration })
-	if len(changed.HAProxy.Servers) != 2 || changed.HAProxy.StartedOn != first.HAProxy.StartedOn || len(changed.Reloads) != 0 {
+	if changed.Live.Hash != first.Live.Hash || len(changed.HAProxy.Servers) != 2 || changed.HAProxy.StartedOn != first.HAProxy.StartedOn || len(changed.Reloads) != 0 {
 		t.Errorf("after an endpoint came, the answer is %+v, of HAProxy %+v", changed, changed.HAProxy)
 	}
 
@@ -79,10 +84,13 @@ func TestProxyConfigSaysWhatRuns(t *testing.T) {
 	spec := r.spec("api")
 	spec.TrustedProxies = []appv1.CIDR{"192.0.2.0/24"}
 	generation := r.edit(spec)
-	reloaded := r.expectProxyConfig("the next generation runs", func(c proxyconfig.Config) bool { return c.Generation == generation })
-	want := proxyconfig.Reload{Time: reloaded.Reloads[0].Time, Generation: generation, Configuration: reloaded.Configuration, Reason: reloaded.Reloads[0].Reason}
-	if len(reloaded.Reloads) != 1 || reloaded.Reloads[0] != want || want.Reason == "" || want.Time.Before(reloaded.HAProxy.Started) {
+	reloaded := r.expectProxyConfig("the next generation runs", func(c proxyconfig.Config) bool { return c.Live.Generation() == generation })
+	want := proxyconfig.Reload{Time: reloaded.Reloads[0].Time, Version: reloaded.Live, Configuration: reloaded.Configuration, Reason: reloaded.Reloads[0].Reason}
+	if len(reloaded.Reloads) != 1 || !reflect.DeepEqual(reloaded.Reloads[0], want) || want.Reason == "" || want.Time.Before(reloaded.HAProxy.Started) {
 		t.Errorf("the reloads are %+v, of HAProxy %+v", reloaded.Reloads, reloaded.HAProxy)
+	}
+	if reloaded.Live.Hash == first.Live.Hash {
+		t.Errorf("the version is %+v, and was %+v", reloaded.Live, first.Live)
 	}
 	old := reloaded.HAProxy.OldWorkers
 	if len(old) != 1 || old[0].PID != first.HAProxy.PID || old[0].Sessions != 1 || old[0].Started.Before(first.HAProxy.Started.Add(-2*time.Second)) {
@@ -96,8 +104,8 @@ func TestProxyConfigSaysWhatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
 	r.haproxy.Stop()
-	down := r.expectProxyConfig("HAProxy is down", func(c proxyconfig.Config) bool { return c.Generation == 0 && c.Configuration == "" })
-	if down.HAProxy != nil || down.WantedGeneration != 1 || !strings.Contains(down.Problem, "HAProxy") {
+	down := r.expectProxyConfig("HAProxy is down", func(c proxyconfig.Config) bool { return c.Live == nil && c.Configuration == "" })
+	if down.HAProxy != nil || down.Wanted.Generation() != 1 || !strings.Contains(down.Problem, "HAProxy") {
 		t.Errorf("the answer is %+v, of HAProxy %+v", down, down.HAProxy)
 	}
 }
@@ -109,10 +117,10 @@ func TestReloadsAreRemembered(t *testing.T) {
 	}
 	kept := slices.Clone(h.known.Reloads)
 	h.addReload(time.Now(), newDisk("", 99), "a reason", errors.New("no"))
-	if len(kept) != shownReloads || kept[0].Generation != 2*shownReloads-1 || kept[shownReloads-1].Generation != shownReloads {
+	if len(kept) != shownReloads || kept[0].Version.Generation() != 2*shownReloads-1 || kept[shownReloads-1].Version.Generation() != shownReloads {
 		t.Errorf("remembered are %+v", kept)
 	}
-	if latest := h.known.Reloads[0]; len(h.known.Reloads) != shownReloads || latest.Generation != 99 || latest.Failure != "no" {
+	if latest := h.known.Reloads[0]; len(h.known.Reloads) != shownReloads || latest.Version.Generation() != 99 || latest.Failure != "no" {
 		t.Errorf("remembered are %+v", h.known.Reloads)
 	}
 }

@@ -42,7 +42,7 @@ func TestAnAgentKilledDuringAReloadKeepsCertificates(t *testing.T) {
 			kill(r)
 			stop := r.keepsShowing("shop.example.com")
 			r.startAgent()
-			r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Generation == r.gateway().Generation })
+			r.expectProxyConfig("the next agent has it loaded", func(c proxyconfig.Config) bool { return c.Live.Generation() == r.gateway().Generation })
 			stop()
 		})
 	}

@@ -13,9 +13,11 @@ import (
 
 // Origin is the object that says something.
 type Origin struct {
-	Kind, Namespace, Name string
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 	// Generation is the object's metadata.generation.
-	Generation int64
+	Generation int64 `json:"generation"`
 }
 
 // Gateway is everything that one data plane does. The objects it comes from may be many.

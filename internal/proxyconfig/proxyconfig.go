@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"gateway/internal/model"
 )
 
 // Path is where the agent answers, on its port for health and metrics, to requests from within its pod alone.
@@ -12,11 +14,11 @@ const Path = "/proxy-config"
 
 // Config is what a proxy pod runs.
 type Config struct {
-	// Generation is that of the Gateway by which HAProxy answers; 0 if that is not known.
-	Generation int64 `json:"generation"`
-	// WantedGeneration is the newest that the agent has seen.
-	WantedGeneration int64 `json:"wantedGeneration"`
-	// Problem says what keeps the wanted generation from being live; "" if nothing does.
+	// Live is the version by which HAProxy answers; nil if that is not known.
+	Live *Version `json:"live,omitempty"`
+	// Wanted is the newest that the agent has seen; nil if there is none.
+	Wanted *Version `json:"wanted,omitempty"`
+	// Problem says what keeps the wanted version from being live; "" if nothing does.
 	Problem string `json:"problem,omitempty"`
 	// Configuration is the identifier of the configuration that HAProxy runs; "" if it is not known.
 	Configuration string `json:"configuration,omitempty"`
@@ -26,10 +28,26 @@ type Config struct {
 	HAProxy *HAProxy `json:"haproxy,omitempty"`
 }
 
+// Version tells what proxies run, but for endpoints.
+type Version struct {
+	// Hash is of the content: proxies that run the same have the same.
+	Hash string `json:"hash"`
+	// Origins are the objects that it was made from, the one of the kind Gateway first.
+	Origins []model.Origin `json:"origins"`
+}
+
+// Generation is that of the Gateway; 0 if there is no version.
+func (v *Version) Generation() int64 {
+	if v == nil || len(v.Origins) == 0 {
+		return 0
+	}
+	return v.Origins[0].Generation
+}
+
 // Reload is a configuration that HAProxy was told to load, by which a new worker takes the place of the old one.
 type Reload struct {
 	Time          time.Time `json:"time"`
-	Generation    int64     `json:"generation"`
+	Version       *Version  `json:"version"`
 	Configuration string    `json:"configuration"`
 	Reason        string    `json:"reason"`
 	// Failure says why HAProxy does not run it; "" if it does.

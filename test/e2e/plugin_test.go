@@ -51,7 +51,7 @@ func testProxyPods(t *testing.T, bin string) {
 	pod := proxyPods(t, namespace)[0].Name
 	t.Run("proxy-config", func(t *testing.T) {
 		answers := askPods(t, plugin, 0, namespace)
-		if got := answers[0]; len(answers) != 1 || got.Pod != pod || got.Generation != 1 || got.HAProxy == nil || len(got.HAProxy.Servers) != 1 || got.HAProxy.Requests < 2 {
+		if got := answers[0]; len(answers) != 1 || got.Pod != pod || got.Live.Generation() != 1 || got.HAProxy == nil || len(got.HAProxy.Servers) != 1 || got.HAProxy.Requests < 2 {
 			t.Errorf("got %+v", answers)
 		}
 	})

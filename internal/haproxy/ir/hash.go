@@ -3,6 +3,7 @@ package ir
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"maps"
 	"slices"
 )
@@ -29,7 +30,7 @@ func (c Config) Hash() string {
 			t.add(line.String())
 		}
 	}
-	return t.hash()
+	return t.String()
 }
 
 // LoadHash tells what HAProxy reads when it loads the configuration and can refuse.
@@ -38,11 +39,11 @@ func (c Config) LoadHash() string {
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
 		t.add(name, c.Backends[name].Settings.Options)
 	}
-	return t.hash()
+	return t.String()
 }
 
 func (c Config) sections() *texts {
-	t := &texts{}
+	t := &texts{Hash: sha256.New()}
 	for _, section := range c.Sections {
 		t.add(section.Header)
 		t.add(section.Lines...)
@@ -53,16 +54,17 @@ func (c Config) sections() *texts {
 	return t
 }
 
-// texts are texts to hash, each followed by a byte that none of them has.
-type texts []byte
+// texts hashes texts, each followed by a byte that none of them has.
+type texts struct {
+	hash.Hash
+	buffer []byte
+}
 
 func (t *texts) add(texts ...string) {
 	for _, text := range texts {
-		*t = append(append(*t, text...), 0)
+		t.buffer = append(append(t.buffer[:0], text...), 0)
+		_, _ = t.Write(t.buffer) // which never fails
 	}
 }
 
-func (t *texts) hash() string {
-	sum := sha256.Sum256(*t)
-	return hex.EncodeToString(sum[:hashSize])
-}
+func (t *texts) String() string { return hex.EncodeToString(t.Sum(nil)[:hashSize]) }

@@ -36,10 +36,10 @@ func podRow(a *answer, now time.Time) []any {
 	if a.Config == nil {
 		return cells
 	}
-	if a.Generation > 0 {
-		cells[1] = fmt.Sprint(a.Generation)
-		if a.Generation != a.WantedGeneration {
-			cells[1] = fmt.Sprintf("%d of %d", a.Generation, a.WantedGeneration)
+	if live, wanted := a.Live.Generation(), a.Wanted.Generation(); live > 0 {
+		cells[1] = fmt.Sprint(live)
+		if live != wanted {
+			cells[1] = fmt.Sprintf("%d of %d", live, wanted)
 		}
 	}
 	if haproxy := a.HAProxy; haproxy != nil {
@@ -90,7 +90,7 @@ func reloadTable(answers []answer, now time.Time) *metav1.Table {
 			continue
 		}
 		for _, r := range a.Reloads {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, age(r.Time, now), r.Generation, r.Configuration, r.Reason, r.Failure}})
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, age(r.Time, now), r.Version.Generation(), r.Configuration, r.Reason, r.Failure}})
 		}
 	}
 	return table

@@ -9,8 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 )
+
+func version(generation int64) *proxyconfig.Version {
+	return &proxyconfig.Version{Origins: []model.Origin{{Generation: generation}}}
+}
 
 // TestTables shows pods in every state: one that could not be asked, one whose HAProxy does not answer, one that keeps an older
 // generation, and one that is as it should be.
@@ -21,15 +26,15 @@ func TestTables(t *testing.T) {
 		{Pod: "silent", Error: "no answer within 15s"},
 		{Pod: "starting", Config: &proxyconfig.Config{Problem: "HAProxy does not answer"}},
 		{Pod: "behind", Config: &proxyconfig.Config{
-			Generation: 2, WantedGeneration: 3, Problem: "refused",
+			Live: version(2), Wanted: version(3), Problem: "refused",
 			Reloads: []proxyconfig.Reload{
-				{Time: ago(time.Minute), Generation: 3, Configuration: "load-3", Reason: "certificates changed", Failure: "no key"},
-				{Time: ago(time.Hour), Generation: 2, Configuration: "load-2", Reason: "listener ports changed"},
+				{Time: ago(time.Minute), Version: version(3), Configuration: "load-3", Reason: "certificates changed", Failure: "no key"},
+				{Time: ago(time.Hour), Version: version(2), Configuration: "load-2", Reason: "listener ports changed"},
 			},
 			HAProxy: &proxyconfig.HAProxy{Started: ago(time.Hour), OldWorkers: []proxyconfig.OldWorker{{PID: 7}, {PID: 8}}},
 		}},
 		{Pod: "good", Config: &proxyconfig.Config{
-			Generation: 3, WantedGeneration: 3,
+			Live: version(3), Wanted: version(3),
 			HAProxy: &proxyconfig.HAProxy{
 				Started: ago(48 * time.Hour), Sessions: 12, Requests: 3456,
 				Servers: []proxyconfig.Server{
