@@ -43,7 +43,7 @@ haproxy_image() {
     dir=$(hack/haproxy.sh)
     haproxy=$dir/haproxy
     local options=(-user 99 -stop-signal SIGUSR1 -entrypoint haproxy)
-    if [[ $dir == "$(cached)"* ]]; then
+    if [[ $dir == "$(cached haproxy)"* ]]; then
         # From the cache: each library is where the loader looks for it, and the loader is where the program has it.
         haproxy=$dir/../usr/sbin/haproxy
         loader=$(find "$dir/../usr/lib" -name 'ld-linux-*.so.*')
