@@ -39,6 +39,7 @@ import (
 	"gateway/internal/preflight"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
+	"gateway/internal/version"
 	"gateway/signals"
 )
 
@@ -71,7 +72,7 @@ type options struct {
 	leaderElect                           bool
 	leaderElectName, leaderElectNamespace string
 	healthAddress                         string
-	profiling                             bool
+	profiling, version                    bool
 }
 
 func main() {
@@ -89,6 +90,9 @@ func mainCode() int {
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "gateway: %v: see gateway -help\n", err)
 		return 2
+	case options.version:
+		fmt.Print(version.Line("gateway"))
+		return 0
 	}
 	defer glog.Flush()
 	logging.RouteKlog()
@@ -120,6 +124,7 @@ func (o *options) define(flags *flag.FlagSet) {
 		"If empty: $POD_NAMESPACE, else the pod's own, else default")
 	flags.StringVar(&o.healthAddress, "health-address", ":8080", "`address` for /healthz, /readyz and /metrics")
 	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof on -health-address, too")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 }
 
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for.
@@ -176,6 +181,7 @@ SIGINT, and at once at the second.
 		{"Work", []string{"namespace", "workers", "resync"}},
 		{"Leader election", []string{"leader-elect", "leader-elect-name", "leader-elect-namespace"}},
 		{"Health, metrics, profiles", []string{"health-address", "profiling"}},
+		{"Version", []string{"version"}},
 	}
 	rest := map[string]bool{}
 	flags.VisitAll(func(f *flag.Flag) { rest[f.Name] = true })
@@ -220,7 +226,7 @@ func run(ctx context.Context, options options) error {
 	if err != nil {
 		return err
 	}
-	glog.Infof("Working on the cluster at %s; health and metrics on %s", config.Host, server.Address())
+	glog.Infof("Version %s, working on the cluster at %s; health and metrics on %s", version.String(), config.Host, server.Address())
 	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
 }
 

@@ -27,6 +27,7 @@ import (
 	"gateway/internal/preflight"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
+	"gateway/internal/version"
 	"gateway/signals"
 )
 
@@ -40,6 +41,7 @@ type options struct {
 	keysSocket         string
 	healthAddress      string
 	pod, namespace     string
+	version            bool
 }
 
 func main() {
@@ -55,6 +57,9 @@ func mainCode() int {
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "gateway-agent: %v: see gateway-agent -help\n", err)
 		return 1
+	case o.version:
+		fmt.Print(version.Line("gateway-agent"))
+		return 0
 	}
 	defer glog.Flush()
 	logging.RouteKlog()
@@ -85,6 +90,7 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
 	flags.SetOutput(&usage)
@@ -116,6 +122,8 @@ func (o *options) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
+	case o.version:
+		return nil
 	case o.gateway == "":
 		return errors.New("-gateway is missing: the name of the Gateway to run by")
 	case o.pod == "":

@@ -14,6 +14,7 @@ import (
 
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/version"
 	"gateway/signals"
 )
 
@@ -26,6 +27,9 @@ func mainCode() int {
 	var k keeper.Keeper
 	switch err := parse(&k, flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errVersion):
+		fmt.Print(version.Line("gateway-keys"))
 		return 0
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "gateway-keys: %v: see gateway-keys -help\n", err)
@@ -41,6 +45,9 @@ func mainCode() int {
 	return 0
 }
 
+// errVersion says that the version was asked for.
+var errVersion = errors.New("version")
+
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
 func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
@@ -48,6 +55,7 @@ func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
 	socket := flags.String("haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")
+	wantVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	var usage strings.Builder
 	flags.SetOutput(&usage)
@@ -65,6 +73,8 @@ func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case *wantVersion:
+		return errVersion
 	case k.Secrets == "":
 		return errors.New("-secrets-dir is missing: where the Secrets are")
 	case k.Pairs == "":
