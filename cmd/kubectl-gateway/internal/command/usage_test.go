@@ -51,6 +51,8 @@ func TestUsage(t *testing.T) {
 		{"proxy-config without a name", "", []string{"proxy-config"}, 2, "name a Gateway"},
 		{"two tables", "", []string{"proxy-config", "a", "--servers", "--reloads"}, 2, "--servers, --reloads and -o do not go together"},
 		{"no cluster for logs", "", []string{"logs", "a"}, 1, "no cluster is configured"},
+		{"version with an argument", "", []string{"version", "a"}, 2, `unexpected argument "a"`},
+		{"the version alone", "", []string{"version", "--client"}, 0, "kubectl-gateway "},
 		{"no cluster for proxy-config", "", []string{"proxy-config", "a"}, 1, "no cluster is configured"},
 		{"several Gateways", two, []string{"render", "-f", "-"}, 2, "name one of them: one, two"},
 		{"another name", two, []string{"render", "-f", "-", "three"}, 1, "there is no Gateway three in -, but one, two"},

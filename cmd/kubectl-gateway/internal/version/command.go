@@ -1,0 +1,88 @@
+// Package version is the command that says which version this plugin is of, and what the cluster runs.
+package version
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/proxypod"
+	"gateway/internal/version"
+)
+
+const long = `Show the version of this plugin, and the images that the operator and the proxies of the cluster run, as their Deployments have them.
+
+It takes the permission to list Deployments in all namespaces, or --client. Exit code: 3 if there is no operator.`
+
+// operatorSelector selects the operator, as artifacts/operator labels it.
+const operatorSelector = "app.kubernetes.io/name=gateway-operator"
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	client := false
+	cmd := &cobra.Command{
+		Use: "version", Short: "Show the version of the plugin, and what the cluster runs", Long: long,
+		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, _ = fmt.Fprint(options.Out, version.Line("kubectl-gateway"))
+			if client {
+				return nil
+			}
+			return cluster(cmd.Context(), options)
+		},
+	}
+	cmd.Flags().BoolVar(&client, "client", false, "only the plugin: ask no cluster")
+	return cmd
+}
+
+// cluster prints what the cluster runs.
+func cluster(ctx context.Context, options *cli.Options) error {
+	clients, _, err := options.Connect()
+	if err != nil {
+		return err
+	}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Program", Type: "string"}, {Name: "Namespace", Type: "string"}, {Name: "Deployment", Type: "string"}, {Name: "Ready", Type: "string"},
+		{Name: "Images", Type: "string"},
+	}}
+	for _, program := range []struct{ name, selector string }{{"operator", operatorSelector}, {"proxies", proxypod.LabelGateway}} {
+		deployments, err := clients.Core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: program.selector})
+		if err != nil {
+			return fmt.Errorf("failed to list Deployments: %w", err)
+		}
+		for i := range deployments.Items {
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: row(program.name, &deployments.Items[i])})
+		}
+	}
+	if len(table.Rows) > 0 {
+		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, options.Out); err != nil {
+			return err
+		}
+	}
+	if len(table.Rows) == 0 || table.Rows[0].Cells[0] != "operator" {
+		return cli.Nof("there is no operator in the cluster: no Deployment has the label %s", operatorSelector)
+	}
+	return nil
+}
+
+func row(program string, deployment *appsv1.Deployment) []any {
+	var images []string
+	for _, container := range slices.Concat(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers) {
+		if !slices.Contains(images, container.Image) {
+			images = append(images, container.Image)
+		}
+	}
+	wanted := int32(1)
+	if deployment.Spec.Replicas != nil {
+		wanted = *deployment.Spec.Replicas
+	}
+	ready := fmt.Sprintf("%d/%d", deployment.Status.ReadyReplicas, wanted)
+	return []any{program, deployment.Namespace, deployment.Name, ready, strings.Join(images, ",")}
+}
