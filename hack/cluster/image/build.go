@@ -3,13 +3,11 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"time"
 
@@ -25,15 +23,14 @@ var epoch = time.Unix(0, 0).UTC()
 
 // build returns an image with one layer: files, by path in the image, and the
 // accounts of root and user.
-func build(files map[string]string, user uint, config v1.Config) (v1.Image, error) {
+func build(files map[string]string, user uint, config v1.Config, arch string, compression int) (v1.Image, error) {
 	content, err := archive(files, user)
 	if err != nil {
 		return nil, err
 	}
-	// The archive never leaves this machine: packing it would only cost time.
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
-	}, tarball.WithCompressionLevel(gzip.NoCompression))
+	}, tarball.WithCompressionLevel(compression))
 	if err != nil {
 		return nil, fmt.Errorf("failed to make layer: %w", err)
 	}
@@ -47,7 +44,7 @@ func build(files map[string]string, user uint, config v1.Config) (v1.Image, erro
 	}
 	configFile = configFile.DeepCopy()
 	configFile.OS = "linux"
-	configFile.Architecture = runtime.GOARCH
+	configFile.Architecture = arch
 	configFile.Created = v1.Time{Time: epoch}
 	configFile.Config = config
 	img, err = mutate.ConfigFile(img, configFile)

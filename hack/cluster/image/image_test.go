@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
 // writeProgram makes a small file to put into images.
@@ -100,5 +102,72 @@ func TestParseLdd(t *testing.T) {
 	}
 	if _, err := parseLdd("\tlibgone.so.1 => not found\n"); err == nil {
 		t.Error("got no error for a library that is not there")
+	}
+}
+
+// TestLayout reads an OCI image layout back: an index with an image for each architecture, of its own files.
+func TestLayout(t *testing.T) {
+	dir := t.TempDir()
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.WriteFile(filepath.Join(dir, arch), []byte("for "+arch), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var archives [][]byte
+	for range 2 {
+		output := filepath.Join(dir, "image.tar")
+		err := writeLayout(output, "test:dev", v1.Config{Entrypoint: []string{"/b"}}, 99, []string{dir + "/{arch}:/b"}, []string{"amd64", "arm64"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, archive)
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("two archives of the same files differ")
+	}
+	unpacked := filepath.Join(dir, "unpacked")
+	for r := tar.NewReader(bytes.NewReader(archives[0])); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		path := filepath.Join(unpacked, header.Name)
+		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top, err := layout.ImageIndexFromPath(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(top); err != nil {
+		t.Error(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["io.containerd.image.name"] != "docker.io/library/test:dev" {
+		t.Fatalf("got %+v, %v", manifest, err)
+	}
+	images, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err = images.IndexManifest(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, image := range manifest.Manifests {
+		got = append(got, image.Platform.String()+" "+string(image.MediaType))
+	}
+	want := []string{"linux/amd64 application/vnd.oci.image.manifest.v1+json", "linux/arm64 application/vnd.oci.image.manifest.v1+json"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

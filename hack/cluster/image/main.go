@@ -8,11 +8,13 @@
 package main
 
 import (
+	"compress/gzip"
 	"flag"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -45,6 +47,8 @@ func main() {
 	cmd := flag.String("cmd", "", "the default `arguments` of the entrypoint, separated by spaces")
 	user := flag.Uint("user", 0, "numeric `id` of the user and group to run as")
 	stopSignal := flag.String("stop-signal", "", "the `signal` that asks the program to stop")
+	oci := flag.String("oci", "", "write an OCI image layout with an image for each of these `architectures`, separated by commas, "+
+		"which {arch} in SOURCE stands for")
 	libs := flag.Bool("libs", false, "add the shared libraries the files are linked to, where they are on this machine")
 	flag.Parse()
 
@@ -60,7 +64,11 @@ func main() {
 		WorkingDir: "/",
 		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 	}
-	if err := writeImage(*output, *tag, config, *user, flag.Args(), *libs); err != nil {
+	write := func() error { return writeImage(*output, *tag, config, *user, flag.Args(), *libs) }
+	if *oci != "" {
+		write = func() error { return writeLayout(*output, *tag, config, *user, flag.Args(), strings.Split(*oci, ",")) }
+	}
+	if err := write(); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
 		os.Exit(1)
 	}
@@ -76,17 +84,23 @@ func writeImage(output, tag string, config v1.Config, user uint, args []string, 
 	if err != nil {
 		return err
 	}
-	img, err := build(files, user, config)
+	// The archive never leaves this machine: packing it would only cost time.
+	img, err := build(files, user, config, runtime.GOARCH, gzip.NoCompression)
 	if err != nil {
 		return err
 	}
+	return whole(output, func(_, unfinished string) error { return tarball.WriteToFile(unfinished, ref, img) })
+}
+
+// whole lets write make a file, with room for more beside it, and puts it where output says once it is whole.
+func whole(output string, write func(dir, unfinished string) error) error {
 	dir, err := os.MkdirTemp(filepath.Dir(output), ".image-")
 	if err != nil {
 		return fmt.Errorf("failed to write archive: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	unfinished := filepath.Join(dir, "archive")
-	if err := tarball.WriteToFile(unfinished, ref, img); err != nil {
+	if err := write(dir, unfinished); err != nil {
 		return fmt.Errorf("failed to write archive: %w", err)
 	}
 	if err := os.Rename(unfinished, output); err != nil {

@@ -164,7 +164,7 @@ watch_build() {
 # build_pause makes the image that holds a pod's namespaces, and sets pause_image and pause_archive.
 build_pause() {
 	local key tmp
-	key=$(key_of "$here"/image/{main,build,libraries,pause/main}.go "$here/image/go.mod")
+	key=$(key_of "$here"/image/{main,build,layout,libraries,pause/main}.go "$here/image/go.mod")
 	pause_image=docker.io/library/gateway-pause:$key
 	pause_archive=$cache/pause-$key.tar
 	[[ -f $pause_archive ]] && return
