@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// liveTimeout bounds the time from the master's word that it started a worker to that worker's answer.
-	liveTimeout = 10 * time.Second
-	livePoll    = 2 * time.Millisecond
 	// stoppingTimeout bounds the wait for the worker before to stop. One that hangs for longer answers no requests
 	// either.
 	stoppingTimeout = 5 * time.Second
@@ -109,8 +106,8 @@ func (a *Agent) change(ctx context.Context, next action) (changed bool, err erro
 	err = a.command(ctx, next.plan)
 	if err == nil {
 		a.state.runs(a.state.running.worker)
-		glog.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, summary(next.plan))
-		loads.WithLabelValues("runtime", summary(next.plan)).Inc()
+		glog.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, next.plan.Summary())
+		loads.WithLabelValues("runtime", next.plan.Summary()).Inc()
 		return true, nil
 	}
 	a.state.running.unknown, next.reason = reasonCommandsFailed, reasonCommandsFailed
@@ -173,7 +170,7 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	if err := a.master.Reload(ctx); err != nil {
 		return runtime.Process{}, err
 	}
-	process, err := a.awaitLive(ctx, id)
+	process, err := a.worker.AwaitLoad(ctx, id)
 	if err != nil {
 		return runtime.Process{}, err
 	}
@@ -183,28 +180,6 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 		glog.Warningf("HAProxy runs %s, but may answer some requests by the configuration before: %v", id, err)
 	}
 	return process, nil
-}
-
-// awaitLive returns the worker that runs a load, when it answers.
-func (a *Agent) awaitLive(ctx context.Context, id string) (runtime.Process, error) {
-	tick := time.NewTicker(livePoll)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	for {
-		process, err := a.worker.Process(ctx)
-		if err == nil && process.LoadID == id {
-			return process, nil
-		}
-		select {
-		case <-ctx.Done():
-			if err == nil {
-				err = fmt.Errorf("it still runs %s", process.LoadID)
-			}
-			return runtime.Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", err)
-		case <-tick.C:
-		}
-	}
 }
 
 // refuse notes that a configuration could not be loaded. What HAProxy did not reject itself may be possible any time.
@@ -264,18 +239,4 @@ func (a *Agent) rollBack(before disk) error {
 	}
 	a.state.disk, a.store.clean = before, false
 	return a.store.point(before.id)
-}
-
-// summary names what a plan does, as a label of a metric.
-func summary(change plan.Plan) string {
-	switch {
-	case len(change.AddCertificates)+len(change.RemoveCertificates) > 0:
-		return "certificates"
-	case change.OnlyServers():
-		return "endpoints"
-	case len(change.AddServers)+len(change.RemoveServers) > 0:
-		return "endpoints and routes"
-	default:
-		return "routes"
-	}
 }

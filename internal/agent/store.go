@@ -43,8 +43,6 @@ type store struct {
 	newest struct {
 		id    string
 		files map[string][]byte
-		// sums are the checksums of the files.
-		sums map[string]uint32
 	}
 }
 
@@ -89,42 +87,39 @@ func (s *store) isProven(id string) (bool, error) {
 	if err != nil || len(mark) == 0 {
 		return false, nil //nolint:nilerr // without the mark, or with one that was only begun, it is not proven
 	}
-	sums, err := s.sums(id)
-	if err == nil && !bytes.Equal(mark, checksum(sums)) {
+	files, err := s.read(id)
+	if err == nil && !bytes.Equal(mark, checksum(files)) {
 		err = errors.New("its checksum is another one")
 	}
 	return err == nil, err
 }
 
-// sums returns the checksums of the files of a configuration, but of the mark.
-func (s *store) sums(id string) (map[string]uint32, error) {
+// read returns the files of a configuration, but not the mark.
+func (s *store) read(id string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(s.dir(id))
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]uint32{}
+	files := map[string][]byte{}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), provenName) {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(s.dir(id), entry.Name()))
-		if err != nil {
+		if files[entry.Name()], err = os.ReadFile(filepath.Join(s.dir(id), entry.Name())); err != nil {
 			return nil, err
 		}
-		sums[entry.Name()] = crc32.Checksum(content, castagnoli)
 	}
-	return sums, nil
+	return files, nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksum tells the content of files, which are given by their checksums.
-func checksum(sums map[string]uint32) []byte {
-	var lines []byte
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		lines = fmt.Appendf(lines, "%s %08x\n", name, sums[name])
+// checksum tells the content of files.
+func checksum(files map[string][]byte) []byte {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		_, _ = fmt.Fprintf(sum, "%s %d\n", name, len(files[name])) // which never fails, nor does the next
+		_, _ = sum.Write(files[name])
 	}
-	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(lines, castagnoli))
+	return fmt.Appendf(nil, "%08x\n", sum.Sum32())
 }
 
 // nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it
@@ -143,37 +138,33 @@ func (s *store) write(id string, files map[string][]byte, proven bool) error {
 	if err := os.Mkdir(dir, 0o750); err != nil {
 		return fmt.Errorf("failed to make a configuration directory: %w", err)
 	}
-	sums, err := s.fill(dir, files, proven)
-	if err != nil {
+	if err := s.fill(dir, files, proven); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
-	s.newest.id, s.newest.files, s.newest.sums = id, files, sums
+	s.newest.id, s.newest.files = id, files
 	if proven {
 		s.proven = id
 	}
 	return nil
 }
 
-// fill writes the files of a configuration and returns their checksums.
-func (s *store) fill(dir string, files map[string][]byte, proven bool) (map[string]uint32, error) {
-	sums := map[string]uint32{}
+// fill writes the files of a configuration.
+func (s *store) fill(dir string, files map[string][]byte, proven bool) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		path := filepath.Join(dir, name)
-		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, files[name]) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
-			sums[name] = s.newest.sums[name]
+		content, path := files[name], filepath.Join(dir, name)
+		if before, ok := s.newest.files[name]; ok && bytes.Equal(before, content) && os.Link(filepath.Join(s.dir(s.newest.id), name), path) == nil {
 			continue
 		}
-		var err error
-		if sums[name], err = s.writeFile(path, files[name]); err != nil {
-			return nil, fmt.Errorf("failed to write %s: %w", name, err)
+		if err := s.writeFile(path, content); err != nil {
+			return fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
 	if proven {
-		if _, err := s.writeFile(filepath.Join(dir, provenName), checksum(sums)); err != nil {
-			return nil, fmt.Errorf("failed to mark a configuration: %w", err)
+		if err := s.writeFile(filepath.Join(dir, provenName), checksum(files)); err != nil {
+			return fmt.Errorf("failed to mark a configuration: %w", err)
 		}
 	}
-	return sums, syncDir(dir)
+	return syncDir(dir)
 }
 
 // point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one,
@@ -197,10 +188,10 @@ func (s *store) prove(id string) error {
 	if s.proven == id {
 		return nil
 	}
-	sums, err := s.sums(id)
+	files, err := s.read(id)
 	mark := filepath.Join(s.dir(id), provenName)
 	if err == nil {
-		_, err = s.writeFile(mark+".next", checksum(sums))
+		err = s.writeFile(mark+".next", checksum(files))
 	}
 	if err == nil {
 		err = os.Rename(mark+".next", mark)
@@ -217,7 +208,7 @@ func (s *store) serve() error {
 	if s.served {
 		return nil
 	}
-	if _, err := s.writeFile(s.servedFile(), nil); err != nil {
+	if err := s.writeFile(s.servedFile(), nil); err != nil {
 		return fmt.Errorf("failed to note that the pod serves: %w", err)
 	}
 	s.served = true
@@ -251,18 +242,17 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns the checksum of the content when that is on the disk, where a crash of the machine leaves it. The
-// mark may get lost.
-func (s *store) writeFile(path string, content []byte) (uint32, error) {
+// writeFile returns when the content is on the disk, where a crash of the machine leaves it. The mark may get lost.
+func (s *store) writeFile(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	_, err = file.Write(content)
 	if err == nil && filepath.Base(path) != provenName {
 		err = file.Sync()
 	}
-	return crc32.Checksum(content, castagnoli), errors.Join(err, file.Close())
+	return errors.Join(err, file.Close())
 }
 
 func syncDir(path string) error {

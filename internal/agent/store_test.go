@@ -75,7 +75,7 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 	third := s.nextID()
 	mustDo(t, s.write(third, sources(ir.ConfigFile, "a", "other", "c", "new", "e"), true))
 	mustDo(t, s.point(third))
-	files, err := s.sums(third)
+	files, err := s.read(third)
 	mustDo(t, err)
 	if len(files) != 3 {
 		t.Errorf("the files are %v", files)

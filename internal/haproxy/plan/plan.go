@@ -57,6 +57,19 @@ func (p Plan) changesMore() bool {
 		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) > 0
 }
 
+// Summary names what the plan changes. It is a label of a metric.
+func (p Plan) Summary() string {
+	switch {
+	case len(p.AddCertificates)+len(p.RemoveCertificates) > 0:
+		return "certificates"
+	case p.OnlyServers():
+		return "endpoints"
+	case len(p.AddServers)+len(p.RemoveServers) > 0:
+		return "endpoints and routes"
+	}
+	return "routes"
+}
+
 // Backend is a backend to add.
 type Backend struct {
 	Name string

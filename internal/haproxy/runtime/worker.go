@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
@@ -60,6 +61,34 @@ func (w *Worker) Process(ctx context.Context) (Process, error) {
 		}
 	}
 	return Process{}, fmt.Errorf("failed to identify HAProxy's worker: %w", err)
+}
+
+const (
+	// loadTimeout bounds the time from the master's word that it started a worker to that worker's answer.
+	loadTimeout = 10 * time.Second
+	loadPoll    = 2 * time.Millisecond
+)
+
+// AwaitLoad returns the worker that was started on a configuration, when it answers.
+func (w *Worker) AwaitLoad(ctx context.Context, id string) (Process, error) {
+	tick := time.NewTicker(loadPoll)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	for {
+		process, err := w.Process(ctx)
+		if err == nil && process.LoadID == id {
+			return process, nil
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = fmt.Errorf("it still runs %s", process.LoadID)
+			}
+			return Process{}, fmt.Errorf("HAProxy's new worker did not answer: %w", err)
+		case <-tick.C:
+		}
+	}
 }
 
 // parseInfo reads the answer to "show info": one "Name: value" a line, of which it takes
