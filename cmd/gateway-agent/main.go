@@ -23,8 +23,8 @@ import (
 	"gateway/internal/agent"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
-	"gateway/internal/preflight"
 	"gateway/internal/proxypod"
 	"gateway/internal/reconnect"
 	"gateway/internal/version"
@@ -144,7 +144,7 @@ func (o *options) check(rest []string) error {
 
 // run works until ctx ends. An error says why the agent cannot work.
 func run(ctx context.Context, o options) error {
-	restConfig, err := preflight.Config(o.master, o.kubeconfig)
+	restConfig, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err
 	}

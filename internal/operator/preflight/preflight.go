@@ -8,18 +8,27 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/golang/glog"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 )
 
-// maxListed is how many missing permissions the message lists.
-const maxListed = 4
+const (
+	// maxListed is how many missing permissions the message lists.
+	maxListed = 4
+
+	// serverPoll is how often an API server that does not answer is asked again, serverLog how often that is logged.
+	serverPoll = time.Second
+	serverLog  = 30 * time.Second
+)
 
 // Permission is something the operator has to be allowed to do.
 type Permission struct {
@@ -61,6 +70,26 @@ type Options struct {
 	Namespace string
 	// LeaseNamespace is where the lease is; "" if there is no leader election.
 	LeaseNamespace string
+}
+
+// Await returns what keeps the operator from working, if anything does, once the API server answers or ctx is cancelled. It waits rather than
+// ends the process: kubelet would start that again ever more slowly.
+func Await(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
+	logged := time.Time{}
+	var checked error
+	_ = wait.PollUntilContextCancel(ctx, serverPoll, true, func(ctx context.Context) (bool, error) {
+		checked = Check(ctx, kube, gateways, options)
+		absent := errors.As(checked, new(*AbsentError))
+		if absent && ctx.Err() == nil && time.Since(logged) > serverLog {
+			glog.Errorf("Trying again: %v", checked) // on standard error, too, wherever the log goes
+			logged = time.Now()
+		}
+		return !absent, nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return checked
 }
 
 // Check returns what keeps the operator from working, if anything does. The clients must have a timeout for each request. There is none

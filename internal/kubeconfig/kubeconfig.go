@@ -1,4 +1,5 @@
-package preflight
+// Package kubeconfig finds out how to talk to the cluster.
+package kubeconfig
 
 import (
 	"errors"
@@ -10,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Config returns how to talk to the cluster: by the given kubeconfig file, or else those in $KUBECONFIG, or else
+// Load returns how to talk to the cluster: by the given kubeconfig file, or else those in $KUBECONFIG, or else
 // ~/.kube/config, or else, in a pod, by its ServiceAccount. A master that is not "" is used as the API server's URL.
-func Config(master, kubeconfig string) (*rest.Config, error) {
+func Load(master, kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	if kubeconfig != "" && missing(kubeconfig) {
