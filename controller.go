@@ -14,6 +14,7 @@ import (
 	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -23,7 +24,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/client-go/util/workqueue"
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
@@ -31,6 +31,7 @@ import (
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/metrics"
+	"gateway/internal/operator/queue"
 	"gateway/internal/operator/resources"
 	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
@@ -52,17 +53,14 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gateway-system,resources=leases,verbs=get;create;update
 
 const (
-	// queueName names the queue in the metrics workqueue_*.
-	queueName = "Gateways"
-
 	// eventSynced is the reason of the Normal event for a sync that changed something or was the first of a generation.
 	eventSynced = "Synced"
 	// eventStatusFailed is the reason of the Warning event for a status that could not be written. Warnings for what the
 	// status says carry the reason of the condition.
 	eventStatusFailed = "StatusFailed"
 
-	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that bounds
-	// how long the status is wrong once the cause is gone.
+	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that bounds how long the
+	// status is wrong once the cause is gone.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 3 * time.Second
 
@@ -95,11 +93,7 @@ type Controller struct {
 	// the queue's metrics tell of work that is not done.
 	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
-	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// lanes are the order of the queue.
-	lanes *lanes
-	// failures are those of the children that may last.
-	failures failures
+	queue *queue.Queue
 	// underway is since when Gateways have been edited, and the status waits for reports.
 	underway since
 	// recorder writes events.
@@ -132,26 +126,16 @@ func NewController(
 	if err := endpointSlices.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
 		return nil, fmt.Errorf("failed to index EndpointSlices by Gateway: %w", err)
 	}
-	lanes := newLanes()
 	c := &Controller{
-		lanes:          lanes,
 		gatewayClient:  gatewayClient,
 		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
 		gateways:       children.Overlay(gateways.GetIndexer()),
 		gatewayIndexer: gateways.GetIndexer(),
 		services:       inputs.Services.Core().V1().Services().Lister(),
 		endpointSlices: endpointSlices.GetIndexer(),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](firstRetry, lastRetry),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{
-				Name: queueName,
-				DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[cache.ObjectName]{
-					Name:  queueName,
-					Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: queueName, Queue: lanes}),
-				}),
-			}),
-		recorder: recorder,
-		now:      now,
+		queue:          queue.New("Gateways", firstRetry, lastRetry),
+		recorder:       recorder,
+		now:            now,
 	}
 	return c, c.watch(inputs)
 }
@@ -166,13 +150,12 @@ func (c *Controller) watch(inputs Inputs) error {
 		// The larger the objects are before they are stripped, the earlier: see Fill.
 		{labelled.Apps().V1().Deployments().Informer(), onChange(c.enqueueOwner)},
 		{inputs.Gateways.Informer(), cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc: func(obj any, initial bool) { c.enqueueGateway(obj, !initial) },
-			// Resyncs, too: those are not live.
-			UpdateFunc: func(old, updated any) { c.enqueueGateway(updated, changed(old, updated)) },
+			AddFunc:    func(obj any, initial bool) { c.enqueueGateway(obj, priorityOf(initial)) },
+			UpdateFunc: c.updateGateway,
 			// A deleted Gateway's children are the garbage collector's.
 		}},
-		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any, live bool) {
-			c.enqueueOwner(obj, live)
+		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any, priority queue.Priority) {
+			c.enqueueOwner(obj, priority)
 			c.enqueueUsers(obj)
 		})},
 		{labelled.Policy().V1().PodDisruptionBudgets().Informer(), onChange(c.enqueueOwner)},
@@ -216,7 +199,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	}
 	c.working.Store(true)
 	for _, gateway := range c.gatewayIndexer.List() {
-		c.enqueueGateway(gateway, false)
+		c.enqueueGateway(gateway, queue.Low)
 	}
 	glog.Infof("Looking after Gateways with %d workers", workers)
 	for range workers {
@@ -252,12 +235,11 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 
 	start := time.Now()
 	err := c.syncSafely(ctx, name)
-	outdated := onlyOutdated(err)
+	outdated := children.OnlyOutdated(err)
 	metrics.ObserveSync(time.Since(start), err != nil && !outdated)
 	switch {
 	case err == nil:
 		c.queue.Forget(name)
-		c.failures.forget(name)
 		glog.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
 	case ctx.Err() != nil:
 		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
@@ -269,6 +251,11 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 		c.queue.AddRateLimited(name)
 	}
 	return true
+}
+
+// oneLine is the message of an error that may be several joined ones.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
 // syncSafely is syncHandler with a panic as an error, and with an end: one Gateway must neither end the operator, and then every
@@ -305,16 +292,13 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	if err != nil {
 		return errors.Join(childErr, err)
 	}
-	observed.Failure = c.failures.told(gateway, childErr, c.now())
+	observed.Failure = children.Failure(childErr)
 
 	computed := status.Compute(gateway, observed, c.now())
 	if childErr == nil && len(made.Written) == 0 && c.awaitReports(name, gateway, computed) {
 		return nil
 	}
 	updated, statusErr := c.updateStatus(ctx, gateway, computed)
-	if fails(statusErr) {
-		c.failures.forget(name) // it is not about the children
-	}
 	c.recordEvents(gateway, computed, made, observed.Failure, childErr, statusErr)
 	if statusErr == nil {
 		c.underway.forget(name)
@@ -403,71 +387,95 @@ func (c *Controller) applyStatus(
 	return updated, nil
 }
 
-// recordEvents tells what a sync did that the status did not tell before. A sync that found nothing to do says nothing.
+// recordEvents records what a sync did, and what is wrong and was not in the status before. A sync that found nothing to do records nothing.
 func (c *Controller) recordEvents(
 	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, failure *status.ChildFailure, childErr, statusErr error,
 ) {
-	if errors.Is(statusErr, children.ErrOutdated) {
-		if childErr == nil && len(made.Written) > 0 {
-			c.recordSynced(gateway, made) // the next sync will find nothing to apply
+	warn := func(reason, message string) { c.recorder.Event(gateway, corev1.EventTypeWarning, reason, message) }
+	switch {
+	case statusErr == nil:
+		for _, warning := range status.Warnings(gateway, computed) {
+			warn(warning.Reason, warning.Message)
 		}
-		return
-	}
-	if statusErr != nil {
-		// What else there is to tell is told by the try that succeeds: until then the status does not know it.
-		c.recorder.Event(gateway, corev1.EventTypeWarning, eventStatusFailed, statusErr.Error())
-		c.recordFailure(gateway, failure, childErr)
-		return
-	}
-	for _, warning := range status.Warnings(gateway, computed) {
-		c.recorder.Event(gateway, corev1.EventTypeWarning, warning.Reason, warning.Message)
+	case !errors.Is(statusErr, children.ErrOutdated):
+		warn(eventStatusFailed, statusErr.Error())
 	}
 	switch {
-	case childErr == nil:
-		if len(made.Written) > 0 {
-			c.recordSynced(gateway, made)
-		} else if gateway.Status.ObservedGeneration != gateway.Generation {
-			c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
-				"generation %d: nothing to apply but the status", gateway.Generation)
-		}
-	case failure == nil: // else the warnings tell it
-		c.recordFailure(gateway, failure, childErr)
+	case childErr != nil && failure == nil && !children.OnlyOutdated(childErr):
+		warn(status.ReasonApplyFailed, childErr.Error())
+	case childErr == nil && len(made.Written) > 0:
+		c.recordSynced(gateway, "applied "+strings.Join(made.Written, ", "))
+	case childErr == nil && statusErr == nil && gateway.Status.ObservedGeneration != gateway.Generation:
+		c.recordSynced(gateway, "nothing to apply but the status")
 	}
 }
 
-func (c *Controller) recordSynced(gateway *appv1.Gateway, made children.Result) {
-	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced,
-		"generation %d: applied %s", gateway.Generation, strings.Join(made.Written, ", "))
+func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
+	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced, "generation %d: %s", gateway.Generation, what)
 }
 
-// enqueue puts a Gateway into the queue, once Run has begun. What is live overtakes what is not.
-func (c *Controller) enqueue(name cache.ObjectName, live bool) {
-	if !c.working.Load() {
-		return
+// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What the operator writes itself is in
+// the status, and no reason to look again: a failure whose text is new each time would have it do so without end.
+func (c *Controller) updateGateway(old, updated any) {
+	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
+	switch {
+	case before.ResourceVersion == after.ResourceVersion:
+		c.enqueueGateway(after, queue.Low)
+	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil,
+		!equality.Semantic.DeepEqual(before.Status.Proxies, after.Status.Proxies):
+		c.enqueueGateway(after, queue.High)
 	}
-	c.queue.Add(name)
-	if live {
-		c.lanes.hurry(name)
+}
+
+// onChange calls handle with every other object that is added, changed or deleted, in the form it had before and in the one it has now: either
+// may name a Gateway. Resyncs are left out; those of the Gateways are enough.
+func onChange(handle func(obj any, priority queue.Priority)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) { handle(obj, priorityOf(initial)) },
+		UpdateFunc: func(old, updated any) {
+			if old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion() {
+				handle(old, queue.High)
+				handle(updated, queue.High)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			handle(obj, queue.High)
+		},
+	}
+}
+
+// priorityOf is that of an object which the informer has added: Low if it was there from the start.
+func priorityOf(initial bool) queue.Priority {
+	return queue.Priority(!initial)
+}
+
+// enqueue puts a Gateway into the queue, once Run has begun.
+func (c *Controller) enqueue(name cache.ObjectName, priority queue.Priority) {
+	if c.working.Load() {
+		c.queue.AddWithPriority(name, priority)
 	}
 }
 
 // enqueueGateway puts a Gateway into the queue.
-func (c *Controller) enqueueGateway(obj any, live bool) {
-	c.enqueue(cache.MetaObjectToName(obj.(metav1.Object)), live)
+func (c *Controller) enqueueGateway(obj any, priority queue.Priority) {
+	c.enqueue(cache.MetaObjectToName(obj.(metav1.Object)), priority)
 }
 
 // enqueueOwner puts the Gateway that an object belongs to into the queue, whether it is its child or labelled as such.
-func (c *Controller) enqueueOwner(obj any, live bool) {
+func (c *Controller) enqueueOwner(obj any, priority queue.Priority) {
 	object := obj.(metav1.Object)
 	if owner, ok := children.Owner(object); ok {
-		c.enqueue(owner, live)
+		c.enqueue(owner, priority)
 	}
 	if name := object.GetLabels()[proxypod.LabelGateway]; name != "" {
-		c.enqueue(cache.NewObjectName(object.GetNamespace(), name), live)
+		c.enqueue(cache.NewObjectName(object.GetNamespace(), name), priority)
 	}
 }
 
-// enqueueUsers puts every Gateway with a route to the Service into the queue, behind what is live: there may be thousands.
+// enqueueUsers puts every Gateway with a route to the Service into the queue, with priority Low: there may be thousands.
 func (c *Controller) enqueueUsers(obj any) {
 	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
 	if err != nil {
@@ -476,7 +484,7 @@ func (c *Controller) enqueueUsers(obj any) {
 	}
 	for _, key := range keys {
 		if name, err := cache.ParseObjectName(key); err == nil { // the keys of a cache are object names
-			c.enqueue(name, false)
+			c.enqueue(name, queue.Low)
 		}
 	}
 }

@@ -232,7 +232,7 @@ func TestOutdatedWrites(t *testing.T) {
 			f.edit(func(gateway *appv1.Gateway) { gateway.Spec.Listeners[0].Port++ })
 			f.catchUp()
 			_, err = f.sync()
-			if !onlyOutdated(err) {
+			if !children.OnlyOutdated(err) {
 				t.Errorf("got %v, want %v and nothing else", err, children.ErrOutdated)
 			}
 			if len(f.gateway().Status.Addresses) == 0 {
@@ -350,7 +350,7 @@ func TestForeignObjectThatGoesAtOnce(t *testing.T) {
 		tries++
 		return tries == 1, nil, apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "shop-gateway", errors.New("there is one"))
 	})
-	if _, err := f.sync(); !onlyOutdated(err) {
+	if _, err := f.sync(); !children.OnlyOutdated(err) {
 		t.Errorf("got %v, want %v and nothing else", err, children.ErrOutdated)
 	}
 	f.expectWrites(f.mustSync(), "create deployments shop-gateway")

@@ -22,6 +22,7 @@ import (
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
 	"gateway/internal/clienttest"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/options"
 	"gateway/internal/operator/resources"
 	"gateway/internal/proxypod"
 )
@@ -61,7 +62,7 @@ func newFixture(tb testing.TB, objects ...runtime.Object) *fixture {
 			fake.PrependReactor(verb, "*", f.stamp(fake.ObjectTracker))
 		}
 	}
-	f.inputs = caches(f.kube, f.gateways, options{})
+	f.inputs = caches(f.kube, f.gateways, options.Options{})
 	var err error
 	f.controller, err = NewController(f.kube, f.gateways, f.inputs, f.recorder, testOptions, func() time.Time { return f.now })
 	if err != nil {

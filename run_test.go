@@ -10,17 +10,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
 
-	"gateway/internal/operator/lease"
+	"gateway/internal/operator/options"
+	"gateway/internal/operator/queue"
 	"gateway/internal/operator/status"
 )
 
@@ -41,10 +39,10 @@ func expectQueue(t *testing.T, controller *Controller, want []string) {
 
 func TestOnChange(t *testing.T) {
 	var got []string
-	handler := onChange(func(obj any, live bool) {
+	handler := onChange(func(obj any, priority queue.Priority) {
 		name := obj.(metav1.Object).GetName()
-		if !live {
-			name += " (not live)"
+		if priority == queue.Low {
+			name += " (low)"
 		}
 		got = append(got, name)
 	})
@@ -57,7 +55,7 @@ func TestOnChange(t *testing.T) {
 	handler.OnUpdate(version("before", "1"), version("after", "2"))
 	handler.OnDelete(version("deleted", "1"))
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: version("missed", "1")})
-	if want := []string{"found (not live)", "added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
+	if want := []string{"found (low)", "added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -67,7 +65,7 @@ func TestOnChange(t *testing.T) {
 func startController(ctx context.Context, t *testing.T, kube *kubefake.Clientset, objects ...runtime.Object) <-chan struct{} {
 	t.Helper()
 	_, gatewayClient := newClients(objects...)
-	controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+	controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
 	must(t, err)
 	if controller.Ready(nil) == nil {
 		t.Error("it is ready before its caches are filled")
@@ -135,7 +133,7 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 			<-release
 			return false, nil, nil
 		})
-		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
 		must(t, err)
 		defer controller.queue.ShutDown()
 		go controller.Fill(ctx)
@@ -160,7 +158,7 @@ func TestNothingWaitsUntilRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
-		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options{}), record.NewFakeRecorder(100), testOptions, time.Now)
+		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
 		must(t, err)
 		go controller.Fill(ctx)
 		synctest.Wait()
@@ -269,121 +267,5 @@ func TestEventsOfEachReasonAreTold(t *testing.T) {
 		if writes := len(kube.Actions()); writes > tries {
 			t.Errorf("%d writes of events, want most of them dropped", writes)
 		}
-	})
-}
-
-// newLeader starts lead with a lease on kube, and work that runs until its context is cancelled and then for as long as
-// takes says. The channels tell that work has begun, and what lead returned.
-func newLeader(ctx context.Context, kube *kubefake.Clientset, takes time.Duration) (begun chan struct{}, ended chan error) {
-	begun, ended = make(chan struct{}), make(chan error, 1)
-	options := options{leaderElect: true, leaderElectName: "test", leaderElectNamespace: "system"}
-	go func() {
-		ended <- lead(ctx, kube, options, leaderelection.NewLeaderHealthzAdaptor(0), &lease.Fence{}, func(ctx context.Context) {
-			close(begun)
-			<-ctx.Done()
-			time.Sleep(takes)
-		})
-	}()
-	return begun, ended
-}
-
-func TestLeaseIsGivenUpAfterTheWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
-		first, stopFirst := context.WithCancel(t.Context())
-		begun, ended := newLeader(first, kube, 5*time.Second)
-		<-begun
-		second, stopSecond := context.WithCancel(t.Context())
-		begunToo, endedToo := newLeader(second, kube, 0)
-
-		stopFirst()
-		time.Sleep(4 * time.Second)
-		if isClosed(begunToo) {
-			t.Error("the second has begun while the first was still at work")
-		}
-		start := time.Now()
-		<-begunToo
-		if took := time.Since(start); took > 4*retryPeriod {
-			t.Errorf("the second has begun %v after the first, want at most two tries: the lease was not given up", took)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("the first ended with %v, want no error", err)
-		}
-		stopSecond()
-		if err := <-endedToo; err != nil {
-			t.Errorf("the second ended with %v, want no error", err)
-		}
-	})
-}
-
-func TestWaitingForTheLeaseCanBeStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
-		first, stopFirst := context.WithCancel(t.Context())
-		begun, ended := newLeader(first, kube, 0)
-		<-begun
-		second, stopSecond := context.WithCancel(t.Context())
-		begunToo, endedToo := newLeader(second, kube, 0)
-		synctest.Wait()
-		stopSecond()
-		if err := <-endedToo; err != nil || isClosed(begunToo) {
-			t.Errorf("the second ended with %v, having begun: %v; want no error and no work", err, isClosed(begunToo))
-		}
-		stopFirst()
-		must(t, <-ended)
-	})
-}
-
-func TestLostLeaseEndsTheProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
-		var changed atomic.Bool
-		kube.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return changed.Load(), nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "test", errors.New("it has changed"))
-		})
-		begun, ended := newLeader(t.Context(), kube, time.Hour)
-		<-begun
-		synctest.Wait() // it renews the lease at once
-		taken, err := kube.CoordinationV1().Leases("system").Get(t.Context(), "test", metav1.GetOptions{})
-		must(t, err)
-		taken.Spec.HolderIdentity = new("another")
-		_, err = kube.CoordinationV1().Leases("system").Update(t.Context(), taken, metav1.UpdateOptions{})
-		must(t, err)
-		changed.Store(true)
-		start := time.Now()
-		if err := <-ended; !errors.Is(err, errLeaseLost) {
-			t.Errorf("it ended with %v, want %v, though the work is not done", err, errLeaseLost)
-		}
-		if took := time.Since(start); took > renewDeadline+2*retryPeriod {
-			t.Errorf("it ended after %v, longer than it may try to renew", took)
-		}
-		time.Sleep(time.Hour) // for the work, which a process would not wait for
-	})
-}
-
-// TestLeaseIsTakenUpAgain: an outage of the API server that outlasts the lease, which nobody takes meanwhile, does not end the
-// work.
-func TestLeaseIsTakenUpAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kube := kubefake.NewClientset()
-		var cut atomic.Bool
-		kube.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return cut.Load(), nil, errors.New("no connection")
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		begun, ended := newLeader(ctx, kube, 0)
-		<-begun
-		cut.Store(true)
-		time.Sleep(4 * leaseDuration)
-		cut.Store(false)
-		back := time.Now()
-		time.Sleep(3 * retryPeriod)
-		found, err := kube.CoordinationV1().Leases("system").Get(t.Context(), "test", metav1.GetOptions{})
-		must(t, err)
-		if found.Spec.RenewTime.Before(new(metav1.NewMicroTime(back))) {
-			t.Errorf("the lease was last renewed at %v, before the outage ended at %v", found.Spec.RenewTime, back)
-		}
-		cancel()
-		must(t, <-ended)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,6 +18,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/operator/children"
+	"gateway/internal/operator/queue"
 )
 
 // newSlice returns what the EndpointSlice controller makes for the Service of Gateway web/shop, with the pods ready.
@@ -278,7 +278,9 @@ func TestChildrenOfADeletedGatewayAreWaitedFor(t *testing.T) {
 	}
 	f.expectWrites(writes, "patch gateways/status shop")
 	f.expectEvents() // it is nobody's fault
-	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
+	const left = "web/shop-gateway: it belongs to a deleted Gateway of the same name and is being deleted"
+	f.expectCondition("Programmed=False Pending: failed to apply ServiceAccount " + left + "; failed to apply Role " + left +
+		"; failed to apply Service " + left + "; failed to apply PodDisruptionBudget " + left)
 }
 
 // TestAChildOfADeletedGatewayThatStays: the finalizer of a load balancer that cannot be deleted keeps its Service.
@@ -287,31 +289,18 @@ func TestAChildOfADeletedGatewayThatStays(t *testing.T) {
 	service := newService("shop-gateway", 80)
 	service.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deleted, appv1.SchemeGroupVersion.WithKind("Gateway"))}
 	f := newFixture(t, newGateway(), newService("api", 8080), service)
-	const (
-		untold  = "Programmed=False NoReadyProxies: 0 of 2 proxies are ready"
-		message = "failed to apply Service web/shop-gateway: it belongs to a deleted Gateway of the same name and is being deleted"
-	)
-	for _, try := range []struct {
-		after     time.Duration
-		condition string
-		events    []string
-	}{
-		{0, untold, nil},
-		{lastingFailure - 1, untold, nil},
-		{1, "Programmed=False ApplyFailed: " + message, []string{"Warning ApplyFailed " + message}},
-		{lastingFailure, "Programmed=False ApplyFailed: " + message, nil},
-	} {
-		f.now = f.now.Add(try.after)
+	for range 2 {
 		f.catchUp()
 		if _, err := f.sync(); !errors.Is(err, children.ErrLeftOver) {
 			t.Errorf("got the error %v, want that the Service is left over", err)
 		}
-		f.expectCondition(try.condition)
-		f.expectEvents(try.events...)
+		f.expectCondition("Programmed=False Pending: failed to apply Service web/shop-gateway: it belongs to a deleted Gateway of the same name " +
+			"and is being deleted")
+		f.expectEvents()
 	}
 	must(t, f.kube.CoreV1().Services("web").Delete(ctx, "shop-gateway", metav1.DeleteOptions{}))
 	f.mustSync()
-	f.expectCondition(untold)
+	f.expectCondition("Programmed=False NoReadyProxies: 0 of 2 proxies are ready")
 	f.expectEvents("Normal Synced generation 1: applied Service")
 }
 
@@ -322,7 +311,8 @@ func TestStatusThatCannotBeWritten(t *testing.T) {
 	if _, err := f.sync(); err == nil {
 		t.Error("there is no error, so nothing would try again")
 	}
-	f.expectEvents("Warning StatusFailed failed to apply the status of Gateway web/shop: Internal error occurred: disk full")
+	f.expectEvents("Warning StatusFailed failed to apply the status of Gateway web/shop: Internal error occurred: disk full",
+		"Normal Synced generation 1: applied ServiceAccount, Role, RoleBinding, Service, PodDisruptionBudget, Deployment")
 
 	f = newFixture(t, newGateway(), newService("api", 8080))
 	f.failOn("patch", "gateways", apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, "shop"))
@@ -350,9 +340,9 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newGateway(), appv1.SchemeGroupVersion.WithKind("Gateway"))}
 	elsewhere := newService("api", 8080)
 	elsewhere.Namespace = "elsewhere"
-	users := func(obj any, _ bool) { f.controller.enqueueUsers(obj) }
+	users := func(obj any, _ queue.Priority) { f.controller.enqueueUsers(obj) }
 	tests := map[string]struct {
-		handle func(obj any, live bool)
+		handle func(obj any, priority queue.Priority)
 		object any
 		want   []string
 	}{
@@ -365,7 +355,39 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			test.handle(test.object, true)
+			test.handle(test.object, queue.High)
+			expectQueue(t, f.controller, test.want)
+		})
+	}
+}
+
+// TestUpdatesOfAGateway: what the operator writes is the status, and no reason to look again.
+func TestUpdatesOfAGateway(t *testing.T) {
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		change func(*appv1.Gateway)
+		want   []string
+	}{
+		"a resync":            {func(gateway *appv1.Gateway) { gateway.ResourceVersion = "1" }, []string{"web/shop"}},
+		"another generation":  {func(gateway *appv1.Gateway) { gateway.Generation++ }, []string{"web/shop"}},
+		"another Gateway":     {func(gateway *appv1.Gateway) { gateway.UID = "another-uid" }, []string{"web/shop"}},
+		"its deletion begins": {func(gateway *appv1.Gateway) { gateway.DeletionTimestamp = &now }, []string{"web/shop"}},
+		"a report": {func(gateway *appv1.Gateway) {
+			gateway.Status.Proxies = []appv1.ProxyStatus{{Pod: "a", ObservedGeneration: 1}}
+		}, []string{"web/shop"}},
+		"its conditions": {func(gateway *appv1.Gateway) {
+			gateway.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionProgrammed, Message: "another"}}
+		}, nil},
+		"somebody's label": {func(gateway *appv1.Gateway) { gateway.Labels = map[string]string{"team": "a"} }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newGateway())
+			before := newGateway()
+			before.ResourceVersion = "1"
+			after := newGateway()
+			after.ResourceVersion = "2"
+			test.change(after)
+			f.controller.updateGateway(before, after)
 			expectQueue(t, f.controller, test.want)
 		})
 	}

@@ -2,7 +2,7 @@ package children
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -84,13 +84,16 @@ type Result struct {
 // not have as it asks for is left as it is.
 func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
 	var result Result
-	var errs []error
+	var failed error
 	note := func(kind string, written bool, err error) {
 		if written {
 			result.Written = append(result.Written, kind)
 		}
-		if err != nil {
-			errs = append(errs, err)
+		switch {
+		case failed == nil:
+			failed = err
+		case err != nil:
+			failed = fmt.Errorf("%w; %w", failed, err)
 		}
 	}
 
@@ -113,9 +116,9 @@ func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error
 	note(s.budgets.name, written, err)
 	if binding == nil || len(refusals.Pods) > 0 {
 		result.Deployment = s.deployments.seen(gateway)
-		return result, errors.Join(errs...)
+		return result, failed
 	}
 	result.Deployment, written, err = s.deployments.ensure(ctx, gateway, resources.DesiredDeployment(gateway, s.options))
 	note(s.deployments.name, written, err)
-	return result, errors.Join(errs...)
+	return result, failed
 }

@@ -1,22 +1,18 @@
-package main
+package queue
 
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 )
 
-func TestLiveChangesOvertake(t *testing.T) {
-	l := newLanes()
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Queue: l})
+func TestHighPriorityOvertakes(t *testing.T) {
+	queue := New("", time.Second, time.Second)
 	defer queue.ShutDown()
 	named := func(name string) cache.ObjectName { return cache.NewObjectName("web", name) }
-	live := func(name string) {
-		queue.Add(named(name))
-		l.hurry(named(name))
-	}
+	high := func(name string) { queue.AddWithPriority(named(name), High) }
 	get := func() string {
 		name, _ := queue.Get()
 		return name.Name
@@ -31,17 +27,21 @@ func TestLiveChangesOvertake(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("came as %q, want %q", got, want)
 		}
+		if left := queue.storage.raised; len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
 	}
 
 	for _, name := range []string{"a", "b", "c", "d"} {
-		queue.Add(named(name))
+		queue.AddWithPriority(named(name), Low)
 	}
-	live("c")
-	live("new")
-	live("c") // again: it keeps its place
+	high("c")
+	high("new")
+	high("c")             // again: it keeps its place
+	queue.Add(named("c")) // as does this one
 	expect("c", "new", "a", "b", "d")
 
-	// What overtook can wait behind again, and a hurry that came too late only makes it overtake the next time.
+	// What had priority once has none for that the next time.
 	queue.Add(named("a"))
 	queue.Add(named("c"))
 	expect("a", "c")
@@ -50,7 +50,7 @@ func TestLiveChangesOvertake(t *testing.T) {
 	queue.Add(named("a"))
 	working := get()
 	queue.Add(named("b"))
-	live(working)
+	high(working)
 	queue.Done(named(working))
 	expect("a", "b")
 }
