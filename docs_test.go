@@ -134,3 +134,50 @@ func read(t *testing.T, file string) string {
 	}
 	return string(content)
 }
+
+// TestConditionsAreDocumented: docs/reference/conditions.md has a row for each reason of a condition or an event, and no other.
+func TestConditionsAreDocumented(t *testing.T) {
+	reason := regexp.MustCompile(`(?m)^\t(?:Reason|event)\w+ = "(\w+)"$`)
+	known := []string{"as above"}
+	for _, file := range []string{"internal/operator/status/conditions.go", "controller.go"} {
+		found := reason.FindAllStringSubmatch(read(t, file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no reasons", file)
+		}
+		for _, match := range found {
+			known = append(known, match[1])
+		}
+	}
+	compare(t, "docs/reference/conditions.md", "reason", known)
+}
+
+// TestAccessLogIsDocumented: docs/reference/access-log.md has a row for each key of a line, and no other.
+func TestAccessLogIsDocumented(t *testing.T) {
+	var known []string
+	for _, match := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(read(t, "internal/haproxy/render/testdata/shop.cfg"), -1) {
+		known = append(known, match[1])
+	}
+	compare(t, "docs/reference/access-log.md", "key", known)
+}
+
+// compare compares the first column of a document's tables that are headed so with what there is.
+func compare(t *testing.T, document, head string, known []string) {
+	t.Helper()
+	var documented []string
+	for _, table := range strings.Split(read(t, document), "\n\n") {
+		rows, of := strings.CutPrefix(table, "| "+head+" |")
+		if !of {
+			continue
+		}
+		for _, row := range strings.Split(strings.TrimSpace(rows), "\n")[2:] {
+			for name := range strings.SplitSeq(strings.Split(row, "|")[1], ",") {
+				documented = append(documented, strings.Trim(name, " `"))
+			}
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(known)
+	if got, want := slices.Compact(documented), slices.Compact(known); !slices.Equal(got, want) {
+		t.Errorf("%s has rows for\n%s\nnot\n%s", document, got, want)
+	}
+}

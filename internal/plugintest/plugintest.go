@@ -3,6 +3,7 @@ package plugintest
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,30 +44,45 @@ func Shell(t testing.TB, bin, dir, command string, env ...string) string {
 // blanks at the end of lines, as tables have them, are not shown.
 var blanks = regexp.MustCompile(`(?m) +$`)
 
-// CompareDocs runs every command in the blocks of docs/reference/kubectl-gateway.md that begin with the fence, in their order, and
-// compares what is printed with what the block shows, after normal has taken from both what is never the same twice.
-func CompareDocs(t *testing.T, root, fence string, run, normal func(string) string) {
+// Pages are the paths of the pages of docs that have a block which begins with the fence.
+func Pages(t *testing.T, root, fence string) []string {
 	t.Helper()
-	docs := filepath.Join(root, "docs", "reference", "kubectl-gateway.md")
+	var pages []string
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // ours
+		if strings.Contains(string(content), "\n```"+fence+"\n") {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("found %d pages with blocks of kind %q (%v)", len(pages), fence, err)
+	}
+	return pages
+}
+
+// ComparePage runs every command in the blocks of a page that begin with the fence, in their order, and compares what is
+// printed with what the block shows, after normal has taken from both what is never the same twice.
+func ComparePage(t *testing.T, docs, fence string, run, normal func(string) string) {
+	t.Helper()
 	content, err := os.ReadFile(docs) //nolint:gosec // ours
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?ms)^```" + regexp.QuoteMeta(fence) + "\n(.*?)^```\n")
-	ran, updated := 0, string(content)
+	updated := string(content)
 	for _, block := range blocks.FindAllStringSubmatch(updated, -1) {
 		for _, step := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 			command, shown, _ := strings.Cut(strings.TrimSuffix(step, "\n")+"\n", "\n")
-			ran++
 			got := blanks.ReplaceAllString(run(command), "")
 			if !*update && normal(got) != normal(shown) {
 				t.Errorf("%s is wrong, or the command (-update takes what that prints): %s\nprints\n%s\nnot\n%s", docs, command, got, shown)
 			}
 			updated = strings.Replace(updated, "\n$ "+command+"\n"+shown, "\n$ "+command+"\n"+got, 1)
 		}
-	}
-	if ran == 0 {
-		t.Errorf("%s has no commands in blocks of kind %q", docs, fence)
 	}
 	if *update {
 		if err := os.WriteFile(docs, []byte(updated), 0o644); err != nil { //nolint:gosec // as it was

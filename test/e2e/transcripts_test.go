@@ -53,20 +53,24 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// testTranscripts runs what docs/reference/kubectl-gateway.md shows of a cluster.
+// testTranscripts runs what the pages of docs show of a cluster, each page in a namespace of its own.
 func testTranscripts(t *testing.T, bin string) {
 	t.Helper()
 	needNode(t) // the requests go to the addresses of Services
 	root := testenv.MustRoot(t)
-	s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
-	s.copyExamples(t, root)
-	t.Cleanup(func() {
-		if t.Failed() {
-			dump(t, s.namespace)
-		}
-		_ = kube.CoreV1().Namespaces().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
-	})
-	plugintest.CompareDocs(t, root, "console cluster", func(command string) string { return s.run(t, command) }, normal)
+	for _, page := range plugintest.Pages(t, root, "console cluster") {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
+			s.copyExamples(t, root)
+			t.Cleanup(func() {
+				if t.Failed() {
+					dump(t, s.namespace)
+				}
+				_ = kube.CoreV1().Namespaces().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+			})
+			plugintest.ComparePage(t, page, "console cluster", func(command string) string { return s.run(t, command) }, normal)
+		})
+	}
 }
 
 // docsStage is where the commands of the documentation run: in a namespace of the test's in place of "shop", which may be somebody's.

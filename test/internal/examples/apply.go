@@ -31,6 +31,18 @@ func NewApplier(server discovery.DiscoveryInterface, client dynamic.Interface) (
 
 // Apply does what kubectl apply --server-side does, where unknown fields and fields that are there twice are errors.
 func (a *Applier) Apply(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return a.apply(ctx, object)
+}
+
+// DryRun has the server check what Apply would do.
+func (a *Applier) DryRun(ctx context.Context, object *unstructured.Unstructured) error {
+	_, err := a.apply(ctx, object, metav1.DryRunAll)
+	return err
+}
+
+func (a *Applier) apply(
+	ctx context.Context, object *unstructured.Unstructured, dryRun ...string,
+) (*unstructured.Unstructured, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := a.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
@@ -42,7 +54,7 @@ func (a *Applier) Apply(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	applied, err := a.client.Resource(mapping.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(),
 		types.ApplyPatchType, body, metav1.PatchOptions{
-			FieldManager: "kubectl", Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
+			FieldManager: "kubectl", Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun,
 		})
 	if err != nil {
 		return nil, fmt.Errorf("failed to apply %s %s/%s: %w", kind.Kind, object.GetNamespace(), object.GetName(), err)

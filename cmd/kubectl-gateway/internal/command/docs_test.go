@@ -14,5 +14,7 @@ func TestTranscripts(t *testing.T) {
 	run := func(command string) string {
 		return plugintest.Shell(t, bin, clitest.Root, command, "KUBECONFIG=/nonexistent")
 	}
-	plugintest.CompareDocs(t, clitest.Root, "console", run, func(output string) string { return output })
+	for _, page := range plugintest.Pages(t, clitest.Root, "console") {
+		plugintest.ComparePage(t, page, "console", run, func(output string) string { return output })
+	}
 }
