@@ -1,0 +1,66 @@
+// Package edits changes a Gateway, its Services, endpoints and certificates many times under load, with the built programs
+// on a real API server and with a real HAProxy. Each request has to be answered by the state before an edit or by the one
+// after it, and after thousands of edits nothing may have grown.
+package edits
+
+import (
+	"flag"
+	"testing"
+
+	"gateway/internal/routing/routingtest"
+	"gateway/internal/testtier"
+	"gateway/test/internal/testenv"
+)
+
+var edits = flag.Int("edits", map[bool]int{false: 300, true: 10_000}[testtier.All], "how many random edits TestEdits makes")
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEdits makes edits one after the other while requests are sent. The first half of them are of all kinds; those of the
+// second half take no reload, but for settings that no backend had before, so that one HAProxy lives through thousands.
+// Once in a while it goes back to the state at the beginning, and counts.
+func TestEdits(t *testing.T) {
+	g := routingtest.New(t)
+	s := startSite(t, g)
+	stop := s.load()
+	kinds, rounds := map[string]int{}, 2
+	if *edits >= 1000 {
+		rounds = 10
+	}
+	for i := range rounds {
+		for range *edits / rounds {
+			kinds[s.edit(i < rounds/2)]++
+		}
+		s.reset()
+		s.count()
+	}
+	stop()
+	t.Logf("seed %d: edits by kind: %v; the API server refused %d", g.Seed, kinds, s.refused)
+	t.Logf("requests by status: %v", s.statuses)
+	t.Logf("what HAProxy took: %v", s.taken())
+	t.Logf("what there is:\n%s", table(s.samples))
+	for _, kind := range s.kinds() {
+		if *edits >= 300 && kinds[kind.name] == 0 {
+			t.Errorf("no edit is of the kind %q", kind.name)
+		}
+	}
+	for _, status := range []int{200, 302, 400, 404, 500, 503} {
+		if *edits >= 300 && s.statuses[status] == 0 {
+			t.Errorf("no answer has status %d", status)
+		}
+	}
+	if *edits >= 1000 {
+		for _, grown := range growth(s.samples) {
+			t.Error(grown)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package edits
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gateway/test/internal/testenv"
+)
+
+// sample is what there is at one moment. HAProxy's memory is that of master and worker, in MiB.
+type sample struct {
+	processes, backends, entries              int
+	haproxy, agent, goroutines, files, worker float64
+}
+
+// count waits until HAProxy has nothing but what the configuration has, and counts what there is.
+func (s *site) count() {
+	s.t.Helper()
+	var now sample
+	testenv.Eventually(s.t, patience, "HAProxy has only what is used", func(context.Context) error {
+		now = sample{processes: 1, backends: strings.Count(s.haproxy.Worker("show backend"), "\n") - 2}
+		config, err := os.ReadFile(filepath.Join(s.paths.ConfigDir, "haproxy.cfg"))
+		if err != nil {
+			return err
+		}
+		backends, entries := strings.Count(string(config), "\nbackend "), 0
+		files, _ := filepath.Glob(filepath.Join(s.paths.ConfigDir, "*.map"))
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			for line := range strings.Lines(string(content)) {
+				if !strings.HasPrefix(line, "#") && strings.TrimSpace(line) != "" {
+					entries++
+				}
+			}
+			now.entries += strings.Count("\n"+s.haproxy.Worker("show map "+file), "\n0x")
+		}
+		now.haproxy = memory(s.haproxy.PID)
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", s.haproxy.PID, s.haproxy.PID))
+		for _, child := range strings.Fields(string(children)) {
+			pid, _ := strconv.Atoi(child)
+			now.processes++
+			now.worker = memory(pid)
+			now.haproxy += now.worker
+		}
+		if now.processes != 2 || now.backends != backends || now.entries != entries {
+			return fmt.Errorf("there are %+v, and the configuration has %d backends and %d entries:\n%s", now, backends, entries, s.haproxy.Worker("show backend"))
+		}
+		return nil
+	})
+	metrics, err := s.metrics()
+	must(s.t, err)
+	now.agent, now.goroutines, now.files = metrics["process_resident_memory_bytes"]/(1<<20), metrics["go_goroutines"], metrics["process_open_fds"]
+	s.samples = append(s.samples, now)
+}
+
+// memory is what a process has of its own and shares, in MiB.
+func memory(pid int) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kib, _ := strconv.ParseFloat(fields[1], 64)
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+func table(samples []sample) string {
+	var b strings.Builder
+	for _, s := range samples {
+		fmt.Fprintf(&b, "processes %d, backends %d, entries of maps %d, HAProxy %.1f MiB, of which the worker has %.1f, agent %.1f MiB, %.0f goroutines, %.0f files\n",
+			s.processes, s.backends, s.entries, s.haproxy, s.worker, s.agent, s.goroutines, s.files)
+	}
+	return b.String()
+}
+
+// growth says what there is more of at the end than after the first part of the edits, by more than comes and goes.
+func growth(samples []sample) []string {
+	first, last := samples[0], samples[len(samples)-1]
+	var grown []string
+	for what, values := range map[string][3]float64{
+		"MiB of HAProxy": {first.haproxy, last.haproxy, 16}, "MiB of the agent": {first.agent, last.agent, 16},
+		"goroutines": {first.goroutines, last.goroutines, 15}, "files of the agent": {first.files, last.files, 15},
+	} {
+		if values[1] > values[0]*1.1+values[2] {
+			grown = append(grown, fmt.Sprintf("%s: %.1f at first, %.1f at the end", what, values[0], values[1]))
+		}
+	}
+	return grown
+}
