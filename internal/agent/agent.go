@@ -35,6 +35,9 @@ type Options struct {
 	// Gateways and Core reach the API server.
 	Gateways versioned.Interface
 	Core     kubernetes.Interface
+	// Source is where the objects come from in place of an API server; nil: there is one. Without an API server nothing is
+	// reported, and Pod, Gateways and Core are not used.
+	Source *Source
 	// Paths and Bind are HAProxy's.
 	Paths ir.Paths
 	Bind  render.Bind
@@ -85,20 +88,30 @@ func New(options Options) (*Agent, error) {
 		mounts:  newMountReader(options.Mounts),
 	}
 	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
-	a.report = newReporter(options, func(generation int64) {
-		a.probes.confirm(generation)
-		a.wakeUp()
-	})
 	var err error
-	if a.watch, err = newWatcher(options, a.report); err != nil {
+	if options.Source != nil {
+		a.source = *options.Source
+	} else if err = a.useAPIServer(); err != nil {
 		return nil, err
 	}
-	a.source = a.watch.source()
 	if a.state.disk.id, a.state.disk.proven, err = a.store.open(); err != nil {
 		return nil, err
 	}
 	a.probes = newProbes(filepath.Join(options.Paths.ConfigDir, ir.ConfigFile), a.store.served)
 	return a, nil
+}
+
+// useAPIServer takes the objects from the API server, and reports to it.
+func (a *Agent) useAPIServer() (err error) {
+	a.report = newReporter(a.options, func(generation int64) {
+		a.probes.confirm(generation)
+		a.wakeUp()
+	})
+	a.watch, err = newWatcher(a.options, a.report)
+	if err == nil {
+		a.source = a.watch.source()
+	}
+	return err
 }
 
 // Run works until ctx ends, then removes the pod's entry from the Gateway's status, unless HAProxy goes on, and
@@ -112,14 +125,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	var working sync.WaitGroup
-	working.Go(func() { a.report.run(ctx) })
+	if a.report != nil {
+		working.Go(func() { a.report.run(ctx) })
+	}
 	working.Go(func() { a.source.Run(ctx, a.changed) })
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
 	// At the pod's end, HAProxy has ended before. If it goes on, the next agent makes the pod ready at once: what it
 	// runs is to count until then.
-	if _, err := a.worker.Process(context.Background()); err != nil {
+	if _, err := a.worker.Process(context.Background()); err != nil && a.report != nil {
 		a.report.goodbye()
 	}
 	return server.Stop()
@@ -216,6 +231,10 @@ func (a *Agent) reportState() {
 		live, complete = version{}, version{}
 	}
 	if len(a.inputs.origins) == 0 || live.isNone() && message == "" {
+		return
+	}
+	if a.report == nil {
+		a.probes.confirm(live.generation())
 		return
 	}
 	// Who waits for a generation waits for all of it.
