@@ -18,6 +18,10 @@ KUBECTL ?= hack/kubectl.sh
 
 ##@ Try it
 
+.PHONY: try
+try: ## Run a Gateway of a file on this machine, without Kubernetes (FILE=artifacts/examples/shop.yaml)
+	hack/try.sh $(or $(FILE),artifacts/examples/shop.yaml)
+
 .PHONY: demo
 demo: ## Show a Gateway at work: on kind, a one-node Kubernetes started here, or DEMO_KUBECONFIG's cluster (IMG=, ECHO_IMG=)
 	hack/demo.sh

@@ -38,6 +38,9 @@ func (d Document) String() string {
 	return d.Object.GetKind() + " " + name
 }
 
+// Into makes a typed object of the document. Unknown fields are errors.
+func (d Document) Into(into any) error { return convert(d, into) }
+
 // Read returns the objects of all files, in their order. The error names everything that is wrong with any of them.
 func (f Files) Read(stdin io.Reader) ([]Document, error) {
 	var all []Document
@@ -61,6 +64,19 @@ func (f Files) Read(stdin io.Reader) ([]Document, error) {
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("there is no object in %s", strings.Join(f.Paths, ", "))
+	}
+	return all, nil
+}
+
+// List returns the files that the paths stand for, without reading them.
+func (f Files) List() ([]string, error) {
+	var all []string
+	for _, path := range f.Paths {
+		files, err := f.expand(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
 	}
 	return all, nil
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,11 +24,24 @@ var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy
 
 // Compile returns the table of the Gateway, and what has no effect.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
-	if s.model != nil {
-		return routing.Compile(s.model)
-	}
-	return routing.Compile(source.Translate(s.Gateway))
+	return routing.Compile(s.Model())
 }
+
+// Model returns what the Gateway and its routes ask for.
+func (s *Site) Model() *model.Gateway {
+	if s.model != nil {
+		return s.model
+	}
+	return source.Translate(s.Gateway)
+}
+
+// Objects returns the Services, and their EndpointSlices by the Service, in maps that may be changed.
+func (s *Site) Objects() (map[types.NamespacedName]*corev1.Service, map[types.NamespacedName][]*discoveryv1.EndpointSlice) {
+	return maps.Clone(s.services), maps.Clone(s.slices)
+}
+
+// Authorities returns the CAs, by the names that the model has for ConfigMaps.
+func (s *Site) Authorities() map[string][]byte { return s.authorities }
 
 // Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the hostname of
 // their listener: keys and what goes with them are nothing to read for that.

@@ -12,6 +12,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/logs"
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 	"gateway/cmd/kubectl-gateway/internal/render"
+	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/cmd/kubectl-gateway/internal/version"
 )
 
@@ -19,6 +20,6 @@ import (
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
-		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options),
+		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
 		version.NewCommand(options))
 }

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -13,17 +14,18 @@ type line struct {
 	time time.Time
 	text string
 	// access is what the text says if it is of the access log, or nil: HAProxy also tells what happens to itself.
-	access *access
+	access *Access
 }
 
-// access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS listener there is
+// Access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS listener there is
 // no method, path, status and rule.
-type access struct {
+type Access struct {
 	Client      string `json:"client"`
 	Port        string `json:"port"`
 	Method      string `json:"method"`
 	Host        string `json:"host"`
 	Path        string `json:"path"`
+	UserAgent   string `json:"userAgent"`
 	Status      int    `json:"status"`
 	BytesOut    int64  `json:"bytesOut"`
 	MSTotal     int64  `json:"msTotal"`
@@ -46,9 +48,24 @@ func parse(pod, stamped string) line {
 		l.text = stamped // an error of kubelet's
 		return l
 	}
-	var found access
-	if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &found) == nil && found.Termination != "" {
+	if found, ok := ParseAccess(text); ok {
 		l.access = &found
 	}
 	return l
+}
+
+// ParseAccess reads a line of HAProxy's standard output. It returns false if it is not of the access log.
+func ParseAccess(text string) (Access, bool) {
+	var found Access
+	ok := strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &found) == nil && found.Termination != ""
+	return found, ok
+}
+
+// String says in a line what was asked for, and what became of it.
+func (a Access) String() string {
+	text := fmt.Sprintf("%s  %s  %dms  route %s", status(&a), request(&a), max(a.MSTotal, 0), route(&a))
+	if b := backend(&a); b != "-" {
+		text += "  to " + b
+	}
+	return clean(text)
 }

@@ -112,21 +112,21 @@ func stamp(l line) string {
 
 func (p *printer) pod(l line) string { return strings.TrimPrefix(l.pod, p.prefix) }
 
-func status(a *access) string {
+func status(a *Access) string {
 	if a.Status <= 0 {
 		return "-" // a connection, or a client that went away
 	}
 	return fmt.Sprint(a.Status)
 }
 
-func route(a *access) string {
+func route(a *Access) string {
 	if a.Rule == "" || a.Rule == "-" {
 		return a.Route
 	}
 	return fmt.Sprintf("%s[%s]", a.Route, a.Rule)
 }
 
-func backend(a *access) string {
+func backend(a *Access) string {
 	if a.Server == noServer {
 		return "-"
 	}
@@ -135,7 +135,7 @@ func backend(a *access) string {
 
 // request says what was asked for and, if the connection did not end as it should, how (HAProxy's documentation, "Session state at
 // disconnection").
-func request(a *access) string {
+func request(a *Access) string {
 	host := a.Host
 	if a.Port != "80" && a.Port != "443" {
 		host += ":" + a.Port

@@ -1,0 +1,63 @@
+package try
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"gateway/internal/model"
+)
+
+// backends are the built-in ones: a server on 127.0.0.1 for each Service port without endpoints.
+type backends struct {
+	ctx       context.Context
+	addresses map[model.Backend]netip.AddrPort
+}
+
+// complete gives each Service port without endpoints the address of a built-in backend, which runs until the context of
+// the backends ends.
+func (b *backends) complete(o *objects) error {
+	for _, backend := range o.builtIn {
+		address, ok := b.addresses[backend]
+		if !ok {
+			var err error
+			if address, err = b.serve(backend); err != nil {
+				return err
+			}
+			b.addresses[backend] = address
+		}
+		o.setEndpoints(backend, address)
+	}
+	return nil
+}
+
+func (b *backends) serve(backend model.Backend) (netip.AddrPort, error) {
+	listener, err := (&net.ListenConfig{}).Listen(b.ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("failed to start a backend: %w", err)
+	}
+	server := &http.Server{Handler: answer(backend), ReadHeaderTimeout: time.Minute, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	go func() {
+		<-b.ctx.Done()
+		_ = server.Close() // the process ends
+	}()
+	go func() { _ = server.Serve(listener) }() // it ends when it is closed
+	return listener.Addr().(*net.TCPAddr).AddrPort(), nil
+}
+
+// answer says which Service this is, and what it got.
+func answer(backend model.Backend) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var text strings.Builder
+		fmt.Fprintf(&text, "Service %s answers. It got:\n\n%s %s %s\nHost: %s\n", backend, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
+		_ = r.Header.Write(&text) // a Builder never fails
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(text.String())) // who went away needs no answer
+	})
+}

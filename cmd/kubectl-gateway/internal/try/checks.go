@@ -1,0 +1,150 @@
+package try
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
+)
+
+// requestTimeout is how long the answer to a request of --once may take.
+const requestTimeout = 30 * time.Second
+
+// check is a request, and what it is to be answered with.
+type check struct {
+	method string
+	url    *url.URL
+	// status is the expected one; 0: any. service is the name of the Service that is to answer; "": any, or none.
+	status  int
+	service string
+}
+
+func (c *check) String() string { return c.method + " " + c.url.String() }
+
+// parseChecks reads the values of --request and --expect.
+func parseChecks(requests, expect []string) ([]check, error) {
+	if len(expect) > len(requests) {
+		return nil, cli.Usagef("there are %d --expect, but %d --request", len(expect), len(requests))
+	}
+	checks := make([]check, len(requests))
+	for i, text := range requests {
+		method, address, ok := strings.Cut(text, " ")
+		if !ok {
+			method, address = http.MethodGet, text
+		}
+		parsed, err := url.Parse(address)
+		if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+			return nil, cli.Usagef("--request %q: it has to be like \"GET http://shop.example.com/cart\"", text)
+		}
+		checks[i].method, checks[i].url = method, parsed
+	}
+	for i, text := range expect {
+		status, service, _ := strings.Cut(text, ":")
+		number, err := strconv.Atoi(status)
+		if err != nil || number < 100 || number > 599 {
+			return nil, cli.Usagef("--expect %q: it has to be like 200 or 200:cart", text)
+		}
+		checks[i].status, checks[i].service = number, service
+	}
+	return checks, nil
+}
+
+// check sends the requests, and says how they were answered. The error is cli.Nof for answers that were not expected.
+func (s *session) check(ctx context.Context, checks []check) error {
+	s.log.quiet = true
+	for _, problem := range s.objects.problems {
+		s.log.say("not served: %s", problem.Message)
+	}
+	failed := 0
+	for i := range checks {
+		status, service, err := s.send(ctx, &checks[i])
+		if err != nil {
+			return err
+		}
+		got := strconv.Itoa(status)
+		if service != "" {
+			got += ":" + service
+		}
+		switch c := &checks[i]; {
+		case c.status != 0 && c.status != status, c.service != "" && c.service != service:
+			failed++
+			s.log.say("%s: %s, but expected %s", c, got, strings.TrimSuffix(fmt.Sprintf("%d:%s", c.status, c.service), ":"))
+		default:
+			s.log.say("%s: %s", c, got)
+		}
+	}
+	if failed > 0 {
+		return cli.Nof("%d of %d answers are not the expected ones", failed, len(checks))
+	}
+	if len(s.objects.problems) > 0 {
+		return cli.Nof("a part of the Gateway is not served")
+	}
+	s.log.say("Gateway %s/%s is live, %d answers are the expected ones", s.objects.namespace, s.objects.name, len(checks))
+	return nil
+}
+
+// send sends a request. It returns the status of the answer, and the Service that gave it, "" if it is HAProxy's own.
+func (s *session) send(ctx context.Context, c *check) (status int, service string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, c.method, c.url.String(), nil)
+	if err != nil {
+		return 0, "", cli.Usagef("--request %q: %v", c, err)
+	}
+	userAgent := "kubectl-gateway-try/" + rand.Text()
+	request.Header.Set("User-Agent", userAgent)
+	logged := s.log.await(userAgent)
+	transport := &http.Transport{
+		DialContext:       s.dial,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, ServerName: c.url.Hostname()}, //nolint:gosec // it is this machine's
+		DisableKeepAlives: true,
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("%s: no answer: %w", c, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only the status counts
+	select {
+	case access := <-logged:
+		return answer.StatusCode, s.serviceOf(access.Backend), nil
+	case <-ctx.Done():
+		return 0, "", fmt.Errorf("%s: HAProxy did not log it: %w", c, ctx.Err())
+	}
+}
+
+// dial connects to the listener of a port, wherever the host is.
+func (s *session) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if number, err := strconv.ParseInt(port, 10, 32); err == nil {
+		if moved, ok := s.objects.moved[int32(number)]; ok {
+			port = strconv.Itoa(int(moved))
+		}
+	}
+	return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+}
+
+// serviceOf returns the name of the Service of a backend of haproxy.cfg, "" if it has none.
+func (s *session) serviceOf(backend string) string {
+	for name, service := range s.objects.services {
+		for _, port := range service.Spec.Ports {
+			own := render.BackendName(model.Backend{Namespace: name.Namespace, Service: name.Name, Port: port.Port})
+			if backend == own || strings.HasPrefix(backend, own+".") {
+				return name.Name
+			}
+		}
+	}
+	return ""
+}

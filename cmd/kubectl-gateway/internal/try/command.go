@@ -1,0 +1,132 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+)
+
+const long = `Run a Gateway of a file on this machine, without Kubernetes: the agent of a proxy pod and a real HAProxy, on 127.0.0.1.
+
+The files are watched. Save one, and the change is live, or refused with the reason while the last good state goes on. Services and
+EndpointSlices in the files are used. A Service that the files do not have, or that has no endpoints there, is answered by a backend that
+is built in, which says which Service it is and what it got. A certificate that the files do not have (a Secret of type
+kubernetes.io/tls) is made for the hostname of its listener.
+
+A port below 1024 is moved up by 8000: 80 becomes 8080, 443 becomes 8443. --port-offset chooses another number.
+
+With --once, the requests of --request are sent, each answer is compared with the --expect of the same position, and the command ends:
+with the exit code 0, or with 3 if an answer is another one. An expectation is a status, or a status and the name of a Service.
+
+HAProxy 3.4 is taken from the PATH. Without it, its image runs by docker.`
+
+const examples = `  kubectl gateway try -f shop.yaml
+  kubectl gateway try -f shop.yaml --endpoint cart:80=127.0.0.1:3000
+  kubectl gateway try -f shop.yaml --once --request http://shop.example.com/cart --expect 200:cart`
+
+// startTimeout is how long HAProxy and the first configuration may take.
+const startTimeout = time.Minute
+
+type command struct {
+	*cli.Options
+	files            cli.Files
+	name             string
+	offset           int32
+	endpoints        map[string]string
+	once             bool
+	requests, expect []string
+}
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	c := &command{Options: options}
+	cmd := &cobra.Command{
+		Use: "try [NAME] -f FILE", Short: "Run a Gateway of a file on this machine, without Kubernetes", Long: long, Example: examples,
+		Args: cli.MaxArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.name = strings.Join(args, "")
+			return c.run(cmd.Context())
+		},
+	}
+	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway")
+	cmd.Flags().Int32Var(&c.offset, "port-offset", 8000, "add this to ports below 1024")
+	cmd.Flags().StringToStringVar(&c.endpoints, "endpoint", nil, "send the requests for a Service port to an address: SERVICE:PORT=ADDRESS:PORT")
+	cmd.Flags().BoolVar(&c.once, "once", false, "send the requests of --request, compare the answers with --expect, and end")
+	cmd.Flags().StringArrayVar(&c.requests, "request", nil, "a request for --once: [METHOD] URL")
+	cmd.Flags().StringArrayVar(&c.expect, "expect", nil, "what the request of the same position is to be answered with: STATUS[:SERVICE]")
+	return cmd
+}
+
+func (c *command) run(ctx context.Context) error {
+	if len(c.files.Paths) == 0 {
+		return cli.Usagef("name a file with a Gateway: -f FILE")
+	}
+	if !c.once && len(c.requests)+len(c.expect) > 0 {
+		return cli.Usagef("--request and --expect are for --once")
+	}
+	checks, err := parseChecks(c.requests, c.expect)
+	if err != nil {
+		return err
+	}
+	endpoints, err := parseEndpoints(c.endpoints)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("/tmp", "gateway-try-") // the path of a socket has at most 97 characters
+	if err != nil {
+		return fmt.Errorf("failed to make a directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	load := func() (*objects, error) { return c.load(ctx, endpoints) }
+	first, err := load()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s, err := newSession(ctx, c.Options, dir, first)
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer s.stop()
+	defer cancel()
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	if c.once {
+		return s.check(ctx, checks)
+	}
+	s.welcome()
+	if err := s.follow(ctx, c.files, load); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// haproxyCommand returns the command that runs HAProxy with the arguments: that of the PATH, if it is of the version, or
+// else docker with the image, which gets the directory.
+func haproxyCommand(ctx context.Context, dir string, arguments ...string) (*exec.Cmd, error) {
+	if binary, err := exec.LookPath("haproxy"); err == nil {
+		out, err := exec.CommandContext(ctx, binary, "-v").Output() //nolint:gosec // HAProxy
+		if err == nil && strings.HasPrefix(string(out), "HAProxy version "+haproxyVersion+".") {
+			return exec.Command(binary, arguments...), nil //nolint:gosec // it ends by a signal, not with ctx
+		}
+	}
+	if docker, err := exec.LookPath("docker"); err == nil {
+		arguments = append([]string{
+			"run", "--rm", "--network=host", fmt.Sprintf("--user=%d:%d", os.Getuid(), os.Getgid()), "--volume=" + dir + ":" + dir,
+			"haproxy:" + haproxyVersion, "haproxy",
+		}, arguments...)
+		return exec.Command(docker, arguments...), nil //nolint:gosec // it ends by a signal, not with ctx
+	}
+	return nil, fmt.Errorf("there is neither HAProxy %s on the PATH nor docker: install one of them", haproxyVersion)
+}

@@ -1,0 +1,187 @@
+package try
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"time"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/model"
+	"gateway/internal/proxyconfig"
+)
+
+const (
+	// watchInterval is how often the files are looked at.
+	watchInterval = 200 * time.Millisecond
+	// loadTimeout is how long HAProxy may take to take over a change.
+	loadTimeout = 30 * time.Second
+)
+
+// welcome says where the Gateway is.
+func (s *session) welcome() {
+	s.log.say("Gateway %s/%s runs here:", s.objects.namespace, s.objects.name)
+	for i := range s.objects.gateway.Listeners {
+		listener := &s.objects.gateway.Listeners[i]
+		s.log.say("  %-12s %s", listener.Name, s.objects.url(listener))
+	}
+	for _, backend := range s.objects.builtIn {
+		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend)
+	}
+	for _, problem := range s.objects.problems {
+		s.log.say("not served: %s", problem.Message)
+	}
+	s.log.say("Save a file, and the change is live. Ctrl-C ends it.")
+}
+
+// url says how to reach a listener: by a hostname that is the listener's or its first route's.
+func (o *objects) url(listener *model.Listener) string {
+	if listener.Protocol == model.ProtocolTCP || listener.Protocol == model.ProtocolTLS {
+		return fmt.Sprintf("127.0.0.1:%d (%s)", listener.Port, listener.Protocol)
+	}
+	scheme := "http"
+	if listener.Protocol == model.ProtocolHTTPS {
+		scheme = "https"
+	}
+	host := listener.Hostname
+	for i := range o.gateway.Routes {
+		if route := &o.gateway.Routes[i]; host == "" && slices.Contains(route.Listeners, listener.Name) {
+			host = route.Hostnames[0]
+		}
+	}
+	if host == "" || host[0] == '*' {
+		return fmt.Sprintf("%s://127.0.0.1:%d/", scheme, listener.Port)
+	}
+	insecure := ""
+	if scheme == "https" {
+		insecure = " -k"
+	}
+	return fmt.Sprintf("curl%s --resolve %s:%d:127.0.0.1 %s://%[2]s:%[3]d/", insecure, host, listener.Port, scheme)
+}
+
+// follow carries out what changes in the files until ctx ends.
+func (s *session) follow(ctx context.Context, files cli.Files, load func() (*objects, error)) error {
+	before := fingerprint(files)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-s.exited:
+			return fmt.Errorf("HAProxy ended: %w: %s", err, s.log.tail())
+		case <-time.After(watchInterval):
+		}
+		now := fingerprint(files)
+		if maps.Equal(before, now) {
+			continue
+		}
+		before = now
+		if err := s.change(ctx, load); err != nil {
+			return err
+		}
+	}
+}
+
+// file is what shows that a file changed.
+type file struct {
+	modified time.Time
+	size     int64
+}
+
+func fingerprint(files cli.Files) map[string]file {
+	found := map[string]file{}
+	paths, _ := files.List() // what is wrong with a path is said when the files are read
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			found[path] = file{info.ModTime(), info.Size()}
+		}
+	}
+	return found
+}
+
+// change carries out a change of the files, and says what it did. An error says why nothing can go on.
+func (s *session) change(ctx context.Context, load func() (*objects, error)) error {
+	began := time.Now()
+	o, err := load()
+	if err != nil {
+		s.log.say("refused, the last good state goes on: %v", err)
+		return nil
+	}
+	var was proxyconfig.Config
+	if err := s.get(ctx, proxyconfig.Path, &was); err != nil {
+		return err
+	}
+	before := s.generation
+	remount := !reflect.DeepEqual(o.mounts(), s.mounted)
+	if remount {
+		s.stopAgent()
+	}
+	if err := s.apply(o); err != nil {
+		return err
+	}
+	if remount {
+		if err := s.startAgent(ctx); err != nil {
+			return err
+		}
+	}
+	for _, problem := range o.problems {
+		s.log.say("not served: %s", problem.Message)
+	}
+	if s.generation == before {
+		s.log.say("endpoints and certificates are as in the files")
+		return nil
+	}
+	return s.await(ctx, &was, began)
+}
+
+// await returns when the newest generation is live or refused, and says which.
+func (s *session) await(ctx context.Context, was *proxyconfig.Config, began time.Time) error {
+	deadline := began.Add(loadTimeout)
+	for {
+		var now proxyconfig.Config
+		err := s.get(ctx, proxyconfig.Path, &now)
+		switch {
+		case err == nil && now.Live.Generation() == s.generation:
+			took := time.Since(began).Round(time.Millisecond)
+			if len(now.Reloads) > 0 && (len(was.Reloads) == 0 || now.Reloads[0].Configuration != was.Reloads[0].Configuration) {
+				s.log.say("live after %s, by a reload: %s", took, now.Reloads[0].Reason)
+			} else {
+				s.log.say("live after %s, without a reload", took)
+			}
+			return nil
+		case err == nil && now.Wanted.Generation() == s.generation && now.Problem != "":
+			s.log.say("refused, the last good state goes on: %s", now.Problem)
+			return nil
+		case time.Now().After(deadline):
+			s.log.say("not live after %s: HAProxy does not take the change", loadTimeout)
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// get asks the agent. The answer has to be 200, and is read into a value unless that is nil.
+func (s *session) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.health+path, nil)
+	if err != nil {
+		return fmt.Errorf("failed to ask the agent: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("failed to ask the agent: %w", err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("failed to ask the agent: %s", answer.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}

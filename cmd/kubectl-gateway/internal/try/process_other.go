@@ -1,0 +1,7 @@
+//go:build !linux
+
+package try
+
+import "syscall"
+
+func processAttributes() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,268 @@
+package try
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/agent"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	haproxy "gateway/internal/haproxy/runtime"
+	"gateway/internal/keeper"
+	"gateway/internal/model"
+)
+
+const (
+	// haproxyVersion is the version of HAProxy that configurations are for.
+	haproxyVersion = "3.4"
+	// pollInterval is how often a file or an answer is looked at that is waited for.
+	pollInterval = 20 * time.Millisecond
+	// stopTimeout is how long HAProxy may take to end.
+	stopTimeout = 5 * time.Second
+)
+
+// session is a running Gateway.
+type session struct {
+	*cli.Options
+	dir                 string
+	paths               ir.Paths
+	bind                render.Bind
+	health              string
+	source              *fileSource
+	backends            *backends
+	secrets, configMaps volume
+	objects             *objects
+	generation          int64
+	log                 *accessLog
+	haproxy             *exec.Cmd
+	exited              chan error
+	// stopAgent ends the agent and returns when it has ended; mounted are the names that it knows.
+	stopAgent func()
+	mounted   [2][]string
+}
+
+// newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx ends.
+func newSession(ctx context.Context, options *cli.Options, dir string, o *objects) (*session, error) {
+	// The agent's log is of no interest: what matters of it is printed.
+	_ = errors.Join(flag.Set("stderrthreshold", "FATAL"), flag.Set("log_dir", dir))
+	metrics, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	health, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		Options: options, dir: dir,
+		paths: ir.Paths{
+			ConfigDir: filepath.Join(dir, "config", "current"), RunDir: filepath.Join(dir, "run"),
+			CertificateDir: filepath.Join(dir, "pairs"), KeysSocket: filepath.Join(dir, "keys", "keys.sock"),
+		},
+		bind:       render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: metrics},
+		health:     fmt.Sprintf("127.0.0.1:%d", health),
+		source:     &fileSource{uid: types.UID(dir)},
+		backends:   &backends{ctx: ctx, addresses: map[model.Backend]netip.AddrPort{}},
+		secrets:    volume{dir: filepath.Join(dir, "secrets")},
+		configMaps: volume{dir: filepath.Join(dir, "configmaps")},
+		log:        newAccessLog(options.Out),
+		stopAgent:  func() {},
+	}
+	for _, sub := range []string{"config", "run", "pairs", "keys", "certificates", "secrets", "configmaps"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("failed to make a directory: %w", err)
+		}
+	}
+	return s, s.apply(o)
+}
+
+// freePort returns a port that nothing listens on.
+func freePort(ctx context.Context) (int32, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("failed to find a port: %w", err)
+	}
+	defer listener.Close()                                 //nolint:errcheck // nothing connected
+	return int32(listener.Addr().(*net.TCPAddr).Port), nil //nolint:gosec // a port
+}
+
+// apply makes the objects what the agent sees.
+func (s *session) apply(o *objects) error {
+	if err := s.backends.complete(o); err != nil {
+		return err
+	}
+	if err := errors.Join(s.secrets.write(o.secrets), s.configMaps.write(o.configMaps)); err != nil {
+		return err
+	}
+	s.objects = o
+	s.generation, _ = s.source.set(o)
+	return nil
+}
+
+// mounts are the names of Secrets and ConfigMaps that the agent has to know.
+func (o *objects) mounts() [2][]string {
+	return [2][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps))}
+}
+
+// startAgent starts the agent, in place of the one that runs.
+func (s *session) startAgent(ctx context.Context) error {
+	s.stopAgent()
+	s.mounted = s.objects.mounts()
+	source := s.source.source()
+	a, err := agent.New(agent.Options{
+		Namespace: s.objects.namespace, Gateway: s.objects.name, Pod: "try", Source: &source,
+		Paths: s.paths, Bind: s.bind, HealthAddress: s.health,
+		Mounts: agent.Mounts{
+			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps.dir,
+			Secrets: s.mounted[0], ConfigMaps: s.mounted[1],
+		},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			s.log.say("the agent ended: %v", err)
+		}
+	})
+	s.stopAgent = func() {
+		cancel()
+		running.Wait()
+	}
+	return nil
+}
+
+// checkPorts says which port of a listener something else has. HAProxy would share it with another one of the same user.
+func (s *session) checkPorts(ctx context.Context) error {
+	checked := map[int32]bool{}
+	for i := range s.objects.gateway.Listeners {
+		port := s.objects.gateway.Listeners[i].Port
+		if checked[port] {
+			continue
+		}
+		checked[port] = true
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return fmt.Errorf("listener %s cannot have port %d: %w: end what has it, or choose another --port-offset",
+				s.objects.gateway.Listeners[i].Name, port, errors.Unwrap(err))
+		}
+		_ = listener.Close() // nothing connected
+	}
+	return nil
+}
+
+// start starts everything, and returns when the Gateway is live.
+func (s *session) start(ctx context.Context) error {
+	if err := s.checkPorts(ctx); err != nil {
+		return err
+	}
+	if err := s.startAgent(ctx); err != nil {
+		return err
+	}
+	k := keeper.Keeper{
+		Secrets: s.secrets.dir, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
+		HAProxy: haproxy.NewWorker(s.paths.KeysSocket),
+	}
+	go func() {
+		if err := k.Run(ctx); err != nil {
+			s.log.say("certificates are not passed on: %v", err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	config := filepath.Join(s.paths.ConfigDir, ir.ConfigFile)
+	for {
+		if _, err := os.Stat(config); err == nil {
+			break
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("the agent wrote no configuration within %s", startTimeout)
+		}
+	}
+	if err := s.startHAProxy(ctx, filepath.Join(s.paths.ConfigDir, ir.LoadFile), config); err != nil {
+		return err
+	}
+	for s.get(ctx, "/readyz", nil) != nil {
+		select {
+		case err := <-s.exited:
+			return fmt.Errorf("HAProxy ended: %w: %s", err, s.log.tail())
+		default:
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("the Gateway is not live after %s: %s", startTimeout, s.log.tail())
+		}
+	}
+	return nil
+}
+
+func (s *session) startHAProxy(ctx context.Context, files ...string) error {
+	var arguments []string
+	for _, file := range files {
+		arguments = append(arguments, "-f", file)
+	}
+	arguments = append(arguments, "-W", "-db", "-S", filepath.Join(s.paths.RunDir, "master.sock")+",mode,600")
+	var err error
+	if s.haproxy, err = haproxyCommand(ctx, s.dir, arguments...); err != nil {
+		return err
+	}
+	s.haproxy.Stdout, s.haproxy.Stderr = s.log, s.log
+	s.haproxy.SysProcAttr = processAttributes()
+	started := make(chan error)
+	s.exited = make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // HAProxy ends when the thread does that started it
+		if err := s.haproxy.Start(); err != nil {
+			started <- err
+			return
+		}
+		close(started)
+		s.exited <- s.haproxy.Wait()
+	}()
+	if err := <-started; err != nil {
+		s.haproxy = nil
+		return fmt.Errorf("failed to start HAProxy: %w", err)
+	}
+	return nil
+}
+
+// stop ends everything.
+func (s *session) stop() {
+	s.stopAgent()
+	if s.haproxy == nil {
+		return
+	}
+	_ = s.haproxy.Process.Signal(syscall.SIGTERM) // if it has ended, that is all right
+	select {
+	case <-s.exited:
+	case <-time.After(stopTimeout):
+		_ = s.haproxy.Process.Kill() // its workers end with it
+	}
+}
+
+// pause waits for a moment. The error is that of ctx.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pollInterval):
+		return nil
+	}
+}

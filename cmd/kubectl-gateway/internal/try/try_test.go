@@ -1,0 +1,206 @@
+package try_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/cmd/kubectl-gateway/internal/command"
+)
+
+// within bounds what is waited for, on a machine that is busy.
+const within = time.Minute
+
+const shop = `apiVersion: app.example.com/v1
+kind: Gateway
+metadata:
+  name: shop
+spec:
+  listeners:
+    - {name: http, port: PORT, protocol: HTTP}
+    - {name: https, port: TLSPORT, protocol: HTTPS, hostname: shop.example.com, tls: {certificateRefs: [{name: shop}]}}
+  routes:
+    - name: shop
+      hostnames: [shop.example.com]
+      rules:
+        - matches: [{path: {type: PathPrefix, value: /cart}}]
+          backendRefs: [{name: cart, port: 80}]
+        - backendRefs: [{name: web, port: 80}]
+`
+
+// TestOnce: the requests of the command line are sent, over HTTP and HTTPS, and the exit code says whether the answers are
+// the expected ones. Each try has ports of its own, so that several can run at once.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "16480", "16443"))
+	once := func(more ...string) clitest.Result {
+		return clitest.Run(t, "", append([]string{"try", "-f", file, "--once"}, more...)...)
+	}
+	once(
+		"--request", "http://shop.example.com:16480/cart/1", "--expect", "200:cart",
+		"--request", "POST https://shop.example.com:16443/", "--expect", "200:web",
+		"--request", "http://other.example.com:16480/", "--expect", "404",
+	).Want(t, 0, "GET http://shop.example.com:16480/cart/1: 200:cart", "3 answers are the expected ones")
+	once("--request", "http://shop.example.com:16480/cart", "--expect", "200:web").Want(t, cli.ExitNo, "200:cart, but expected 200:web")
+	once("--request", "ftp://shop.example.com", "--expect", "200").Want(t, cli.ExitUsage, "GET http://shop.example.com/cart")
+	once("--expect", "200").Want(t, cli.ExitUsage)
+	once("--endpoint", "cart=127.0.0.1:1").Want(t, cli.ExitUsage, "cart:80")
+	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:16480/cart", "--expect", "503").Want(t, 0)
+}
+
+// TestPrivilegedPorts: they are moved, and requests for them go where they are now.
+func TestPrivilegedPorts(t *testing.T) {
+	t.Parallel()
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "80", "443"))
+	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16700",
+		"--request", "http://shop.example.com/cart", "--expect", "200:cart",
+		"--request", "https://shop.example.com/", "--expect", "200:web").Want(t, 0)
+	file = clitest.WriteFile(t, "clash.yaml", ports(shop, "80", "16880"))
+	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16800").Want(t, cli.ExitUsage, "choose another --port-offset")
+}
+
+// TestGatewayAPI: a Gateway of the Gateway API runs with its HTTPRoutes.
+func TestGatewayAPI(t *testing.T) {
+	t.Parallel()
+	file := clitest.WriteFile(t, "routes.yaml", `apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop}
+spec:
+  gatewayClassName: gateway
+  listeners: [{name: http, port: 16680, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: cart}
+spec:
+  parentRefs: [{name: shop}]
+  hostnames: [shop.example.com]
+  rules: [{matches: [{path: {type: PathPrefix, value: /cart}}], backendRefs: [{name: cart, port: 80}]}]
+`)
+	clitest.Run(t, "", "try", "-f", file, "--once",
+		"--request", "http://shop.example.com:16680/cart", "--expect", "200:cart",
+		"--request", "http://shop.example.com:16680/", "--expect", "404").Want(t, 0)
+}
+
+// TestFollow: what is saved is live, without a reload where it takes none, and a mistake is refused while the last good
+// state goes on.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shop.yaml")
+	save := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(ports(content, "16580", "16543")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(shop)
+	out := start(t, "try", "-f", dir)
+	out.expect(t, "curl --resolve shop.example.com:16580:127.0.0.1 http://shop.example.com:16580/")
+	out.expect(t, "Service default/cart:80 has no endpoints here")
+	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
+	out.expect(t, "200  GET shop.example.com:16580/basket")
+	clitest.Run(t, "", "try", "-f", dir, "--once").Want(t, cli.ExitFailed, "listener http cannot have port 16580")
+
+	save(strings.Replace(shop, "/cart", "/basket", 1))
+	out.expect(t, `live after \S+, without a reload`)
+	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/cart:80 answers")
+
+	save(strings.Replace(shop, "PathPrefix", "PathPrefiks", 1))
+	out.expect(t, "refused, the last good state goes on: .*PathPrefiks")
+	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/cart:80 answers")
+
+	// Another Secret takes new mounts, which a pod would be replaced for.
+	save(strings.Replace(shop, "{name: shop}]", "{name: other}]", 1) + "  clientLimits: {maxConnections: 500}\n")
+	out.expect(t, `live after \S+, by a reload`)
+	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
+}
+
+func ports(content, http, https string) string {
+	return strings.NewReplacer("TLSPORT", https, "PORT", http).Replace(content)
+}
+
+func get(t *testing.T, url, host, want string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host, request.Close = host, true // the worker before a reload may answer on a connection that it has
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it is read
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(body), want) {
+		t.Fatalf("%s answers %s %q, %v; want %q", url, answer.Status, body, err, want)
+	}
+}
+
+// output is what a command printed so far. What was expected is not looked at again.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	done chan int
+}
+
+// start runs the plugin until the test ends, when it has to have ended well.
+func start(t *testing.T, args ...string) *output {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out := &output{done: make(chan int, 1)}
+	options := cli.NewOptions(genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: out})
+	go func() { out.done <- cli.Execute(ctx, command.New(options), options, args) }()
+	t.Cleanup(func() {
+		cancel()
+		if code := <-out.done; code != 0 {
+			t.Errorf("exit code %d: %s", code, out.text.String())
+		}
+	})
+	return out
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) expect(t *testing.T, pattern string) {
+	t.Helper()
+	expression := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(within); ; <-time.After(10 * time.Millisecond) {
+		o.mu.Lock()
+		found := expression.FindIndex(o.text.Bytes())
+		if found != nil {
+			o.text.Next(found[1])
+		}
+		rest := o.text.String()
+		o.mu.Unlock()
+		if found != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not print %q, but:\n%s", pattern, rest)
+		}
+		select {
+		case code := <-o.done:
+			o.done <- code
+			t.Fatalf("it ended with %d before it printed %q:\n%s", code, pattern, rest)
+		default:
+		}
+	}
+}

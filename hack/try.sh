@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# hack/try.sh FILE: runs a Gateway of a file on this machine, without Kubernetes. HAProxy is the one on the PATH, the one
+# of the tests, or, where there is neither, its image by docker.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib.sh
+source hack/lib.sh
+
+need_go
+if haproxy=$(hack/haproxy.sh); then
+    export PATH=$haproxy:$PATH
+fi
+say "Building the plugin"
+make --no-print-directory plugin
+say "Running $1"
+exec bin/kubectl-gateway try -f "$1"
