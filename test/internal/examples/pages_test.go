@@ -1,0 +1,93 @@
+package examples
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// elsewhere are the commands of tutorials and how-tos that no test runs as they are, by their beginnings, with the reason.
+var elsewhere = map[string]string{
+	"kind ":             "kind needs docker",
+	"export ":           "sets up the reader's shell",
+	"make docker-build": "needs docker; hack/images.sh builds the same without",
+	"make deploy":       "the end-to-end tests deploy so",
+	"make plugin":       "plugintest.Build does so",
+	"kubectl apply --server-side -f artifacts/examples/":      "TestExamples applies them all",
+	"kubectl -n shop port-forward ":                           "hack/demo.sh does so on kind",
+	"curl -H 'Host: shop.example.com' http://localhost:8080/": "hack/demo.sh asks so on kind",
+	"kubectl -n shop get certificate ":                        "needs cert-manager",
+	"curl -I https://shop.example.com/":                       "needs a name in the DNS",
+	"kubectl -n shop scale ":                                  "TestHitlessProxies scales by the same subresource",
+	"kubectl gateway ":                                        "the plugin's transcripts run each command, with other arguments",
+	"kubectl get ingresses,services ":                         "reads the reader's cluster",
+	"curl --resolve shop.example.com:443:ADDRESS ":            "needs the reader's cluster",
+	"openssl s_client ":                                       "needs the reader's cluster",
+	"kubectl -n gateway-system logs ":                         "reads a log",
+}
+
+// TestCommandsOfPages: what tutorials and how-tos tell to run is run by TestRequests, as a command of an example, or no test can do it.
+func TestCommandsOfPages(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..", "..")
+	all, err := Load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, example := range all {
+		for _, command := range example.Commands {
+			known[command.Text] = true
+		}
+	}
+	found := 0
+	howTos, err1 := filepath.Glob(filepath.Join(root, "docs", "how-to", "*.md"))
+	tutorials, err2 := filepath.Glob(filepath.Join(root, "docs", "tutorials", "*.md"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(howTos, tutorials...) {
+		for _, command := range shown(t, page) {
+			switch {
+			case known[command.Text]:
+				found++
+			case !isElsewhere(command.Text):
+				t.Errorf("%s: no test runs %s", page, command.Text)
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("found only %d commands of examples", found)
+	}
+}
+
+var (
+	shell = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	line  = regexp.MustCompile(`(?m)^.`)
+)
+
+// shown are the commands in the blocks of a page.
+func shown(t *testing.T, page string) []Command {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Command
+	for _, block := range shell.FindAllStringSubmatch(string(text), -1) {
+		all = append(all, commands(line.ReplaceAllString(block[1], "    $0"))...)
+	}
+	return all
+}
+
+func isElsewhere(command string) bool {
+	for start := range elsewhere {
+		if strings.HasPrefix(command, start) {
+			return true
+		}
+	}
+	return false
+}
