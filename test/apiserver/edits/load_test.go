@@ -69,19 +69,21 @@ func (c *client) close() {
 }
 
 // pace is how often each sender sends a request.
-const pace = 10 * time.Millisecond
+const pace = 20 * time.Millisecond
 
 // load sends requests until the returned function is called.
 func (s *site) load() (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var group sync.WaitGroup
+	senders := uint64(0)
 	config := &tls.Config{RootCAs: s.authority.Pool(), ServerName: "tls.test"}
 	secure := func(int32) (net.Conn, error) {
 		return (&tls.Dialer{Config: config}).Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.https))
 	}
 	plain := func(port int32) (net.Conn, error) { return net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)) }
 	start := func(ports [2]int32, once bool, dial func(port int32) (net.Conn, error)) {
-		g := &routingtest.Generator{Rand: rand.New(rand.NewPCG(s.g.Uint64(), 0)), Namespace: namespace}
+		senders++
+		g := &routingtest.Generator{Rand: rand.New(rand.NewPCG(s.g.Seed, senders)), Namespace: namespace}
 		clients := map[int32]*client{}
 		for _, port := range ports {
 			clients[port] = &client{once: once, dial: func() (net.Conn, error) { return dial(port) }}
@@ -93,10 +95,12 @@ func (s *site) load() (stop func()) {
 	start([2]int32{s.fixed, s.http[0]}, false, plain)
 	start([2]int32{s.https, s.https}, false, secure)
 	start([2]int32{s.https, s.https}, true, secure)
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		group.Wait()
-	}
+	})
+	s.t.Cleanup(stop)
+	return stop
 }
 
 func (s *site) send(ctx context.Context, g *routingtest.Generator, ports [2]int32, clients map[int32]*client) {

@@ -267,7 +267,7 @@ func (s *site) taken() map[string]float64 {
 func (s *site) await(what string, check func(map[string]float64) bool) {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		all, err := s.metrics()
