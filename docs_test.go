@@ -10,6 +10,9 @@ import (
 	"testing"
 )
 
+// atTheTop are the documents that are not in docs.
+var atTheTop = []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md"}
+
 // documents are the paths of those in docs.
 func documents(t *testing.T) []string {
 	t.Helper()
@@ -54,7 +57,7 @@ func TestDocumentsNameTests(t *testing.T) {
 func TestDocumentsLinkToFiles(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	links := 0
-	for _, document := range append(documents(t), "README.md") {
+	for _, document := range append(documents(t), atTheTop...) {
 		if document == "docs/reference/api.md" {
 			continue // it is generated, and full of regular expressions
 		}
@@ -74,7 +77,7 @@ func TestDocumentsLinkToFiles(t *testing.T) {
 func TestDocumentsLinkToHeadings(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:\s]*)#([A-Za-z0-9_-]+)\)`)
 	links := 0
-	for _, document := range append(documents(t), "README.md") {
+	for _, document := range append(documents(t), atTheTop...) {
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
 			links++
 			target := document
@@ -179,5 +182,24 @@ func compare(t *testing.T, document, head string, known []string) {
 	slices.Sort(known)
 	if got, want := slices.Compact(documented), slices.Compact(known); !slices.Equal(got, want) {
 		t.Errorf("%s has rows for\n%s\nnot\n%s", document, got, want)
+	}
+}
+
+// TestTranslation: the Chinese README has the commands, objects, links and rows of the English one.
+func TestTranslation(t *testing.T) {
+	english, chinese := read(t, "README.md"), read(t, "README.zh-CN.md")
+	comment := regexp.MustCompile(` +# .*`)
+	for name, part := range map[string]*regexp.Regexp{
+		"blocks":   regexp.MustCompile("(?ms)^```(?:sh|yaml)\n.*?^```$"),
+		"links":    regexp.MustCompile(`\]\([^)]+\)`),
+		"headings": regexp.MustCompile(`(?m)^#+ `),
+		"rows":     regexp.MustCompile(`(?m)^\|`),
+		"code":     regexp.MustCompile("`[a-z][^`\n]*`"),
+	} {
+		want := strings.ReplaceAll(strings.Join(part.FindAllString(english, -1), "\n"), "](README.zh-CN.md)", "](README.md)")
+		got := strings.Join(part.FindAllString(chinese, -1), "\n")
+		if got, want = comment.ReplaceAllString(got, ""), comment.ReplaceAllString(want, ""); got != want {
+			t.Errorf("%s of README.zh-CN.md are\n%s\nnot\n%s", name, got, want)
+		}
 	}
 }

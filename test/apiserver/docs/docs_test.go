@@ -66,7 +66,7 @@ func TestYAML(t *testing.T) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root, all := testenv.MustRoot(t), map[string]string{}
-	for _, name := range []string{"README.md", "docs"} {
+	for _, name := range []string{"README.md", "README.zh-CN.md", "docs"} {
 		err := filepath.WalkDir(filepath.Join(root, name), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".md" {
 				return err
