@@ -9,7 +9,6 @@ import (
 
 	// These register the standard metrics: workqueue_*, rest_client_*, leader_election_*.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
-	_ "k8s.io/component-base/metrics/prometheus/version"
 )
 
 var (
