@@ -73,6 +73,10 @@ docker-push: ## Push the images with docker (IMG=, ECHO_IMG=)
 	docker push $(IMG)
 	docker push $(ECHO_IMG)
 
+.PHONY: release
+release: ## Make everything a release has, into dist/ (VERSION=v0.1.0, RELEASE_IMAGE=, HAPROXY_IMG=, RELEASE_URL=)
+	HAPROXY_IMG=$(HAPROXY_IMG) hack/release.sh $(VERSION)
+
 ##@ Check
 
 .PHONY: check
@@ -122,7 +126,7 @@ vuln: ## Look for known vulnerabilities in what the code calls
 	hack/vuln.sh
 
 .PHONY: reproducible
-reproducible: ## Build the images twice and compare them
+reproducible: ## Make a release twice and compare its files
 	hack/reproducible.sh
 
 .PHONY: bench

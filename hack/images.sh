@@ -3,8 +3,7 @@
 # HAProxy as hack/haproxy.sh has it. Loads them into the one-node cluster and prints their names, for eval. Their tags
 # come from their content, so that deploying them rolls out what has changed and nothing else.
 #
-# With the argument "build", they are only made, in bin/. With "release", the first two are made as a release has them:
-# with lists of what their programs are made of (SBOM) in /usr/share/sbom.
+# With the argument "build", they are only made, in bin/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -30,7 +29,6 @@ image() {
     shift 2
     for program in "$@"; do
         files+=("bin/$program:/$program")
-        [[ $release != release ]] || files+=("bin/sbom/$program.cdx.json:/usr/share/sbom/$program.cdx.json")
     done
     img=$(tag "$name" "${files[@]%%:*}")
     bin/image -o "bin/$name.tar" -t "$img" -user 65532 -entrypoint "/$entrypoint" "${files[@]}"
@@ -57,11 +55,8 @@ haproxy_image() {
     echo "$img"
 }
 
-release=${1:-}
-[[ $release != release ]] || hack/sbom.sh bin/sbom bin/gateway bin/gateway-agent bin/gateway-keys bin/echo >&2
 img=$(image gateway gateway gateway gateway-agent gateway-keys)
 echo_img=$(image gateway-echo echo echo)
-[[ $release != release ]] || exit 0
 haproxy_img=$(haproxy_image)
-[[ $release == build ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
+[[ ${1:-} == build ]] || hack/cluster/cluster.sh load bin/gateway.tar bin/gateway-echo.tar bin/haproxy.tar >&2
 echo "export IMG=$img ECHO_IMG=$echo_img HAPROXY_IMG=$haproxy_img"

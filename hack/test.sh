@@ -109,7 +109,7 @@ test | all | e2e)
 all)
     suite "Unit tests, with the race detector" unit -race
     suite "Fuzzing" hack/fuzz.sh
-    suite "Images, built twice" hack/reproducible.sh
+    suite "Release, made twice" hack/reproducible.sh
     suite "Known vulnerabilities" hack/vuln.sh
     ;;&
 all | soak)

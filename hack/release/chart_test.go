@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// functions are those of Helm's that the templates call. test/apiserver/release renders them with Helm.
+var functions = template.FuncMap{
+	"default": func(otherwise, value string) string {
+		if value == "" {
+			return otherwise
+		}
+		return value
+	},
+	"nindent": func(n int, text string) string {
+		return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
+	},
+	"quote": func(value any) string { return fmt.Sprintf("%q", fmt.Sprint(value)) },
+	"toYaml": func(value any) (string, error) {
+		raw, err := yaml.Marshal(value)
+		return strings.TrimSpace(string(raw)), err
+	},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func makeRelease(t *testing.T) string {
+	t.Helper()
+	r := release{version: "v1.2.3", image: "registry.example.com/gateway", haproxyImage: "haproxy:3.4.7", artifacts: "../../artifacts", output: t.TempDir()}
+	must(t, os.WriteFile(filepath.Join(r.output, "kubectl-gateway-v1.2.3-linux-amd64.tar.gz"), nil, 0o600))
+	must(t, r.make())
+	return r.output
+}
+
+// byName are the objects of a YAML stream by kind and name.
+func byName(t *testing.T, text string) map[string]map[string]any {
+	t.Helper()
+	objects, err := file{"stream", text}.objects()
+	must(t, err)
+	all := map[string]map[string]any{}
+	for _, object := range objects {
+		u := unstructured.Unstructured{Object: object}
+		all[u.GetKind()+" "+u.GetName()] = object
+	}
+	return all
+}
+
+// render makes the objects of the chart, with some of its values changed.
+func render(t *testing.T, dir, changes string) map[string]map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	content, err := os.ReadFile(filepath.Join(dir, "chart/gateway/values.yaml"))
+	must(t, err)
+	must(t, yaml.Unmarshal(content, &values))
+	must(t, yaml.Unmarshal([]byte(changes), &values))
+	paths, err := filepath.Glob(filepath.Join(dir, "chart/gateway/templates/*"))
+	must(t, err)
+	slices.Sort(paths)
+	var rendered bytes.Buffer
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		parsed, err := template.New(path).Funcs(functions).Parse(string(text))
+		must(t, err)
+		must(t, parsed.Execute(&rendered, map[string]any{
+			"Values": values, "Chart": map[string]any{"AppVersion": "v1.2.3"}, "Release": map[string]any{"Namespace": "gateway-system"},
+		}))
+		rendered.WriteString("\n")
+	}
+	objects := byName(t, rendered.String())
+	for name, object := range objects {
+		if strings.HasPrefix(name, "CustomResourceDefinition ") {
+			annotations, _, _ := unstructured.NestedMap(object, "metadata", "annotations")
+			if annotations["helm.sh/resource-policy"] != "keep" {
+				t.Errorf("helm uninstall would delete %s", name)
+			}
+			unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
+		}
+	}
+	return objects
+}
+
+// TestChartIsInstall: by default the chart has the objects of install.yaml, but for the namespace, which Helm makes.
+func TestChartIsInstall(t *testing.T) {
+	dir := makeRelease(t)
+	install, err := os.ReadFile(filepath.Join(dir, "install.yaml"))
+	must(t, err)
+	want := byName(t, string(install))
+	if len(want) < 8 {
+		t.Errorf("install.yaml has only %d objects", len(want))
+	}
+	delete(want, "Namespace gateway-system")
+	got := render(t, dir, "")
+	for name := range want {
+		if !reflect.DeepEqual(got[name], want[name]) {
+			t.Errorf("%s differs: got\n%v\nwant\n%v", name, got[name], want[name])
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("the chart has more: %v", got)
+	}
+}
+
+// TestValues: each value changes what it says.
+func TestValues(t *testing.T) {
+	dir := makeRelease(t)
+	got := render(t, dir, `
+image: {repository: other/gateway, tag: v9}
+haproxyImage: other/haproxy:3.4.8
+replicas: 3
+resources: {limits: {memory: 1Gi}}
+flags: [-v=1, -namespace=shop]
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: infra, operator: Exists}]
+crds: false
+networkPolicy: true
+monitoring: true
+`)
+	for _, name := range []string{"NetworkPolicy gateway-operator", "PodMonitor gateway-proxies", "PrometheusRule gateway"} {
+		if got[name] == nil {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if got["CustomResourceDefinition gateways.app.example.com"] != nil {
+		t.Error("there is a CRD")
+	}
+	rule, err := yaml.Marshal(got["PrometheusRule gateway"])
+	must(t, err)
+	if !strings.Contains(string(rule), "{{ $labels.namespace }}/{{ $labels.pod }}") {
+		t.Errorf("the alerts' own expressions are lost: %s", rule)
+	}
+	deployment, err := yaml.Marshal(got["Deployment gateway-operator"]["spec"])
+	must(t, err)
+	for _, want := range []string{
+		"replicas: 3", "image: other/gateway:v9", "- -agent-image=other/gateway:v9 - -haproxy-image=other/haproxy:3.4.8 - -v=1 - -namespace=shop env:",
+		"resources: limits: memory: 1Gi securityContext:", "nodeSelector: kubernetes.io/os: linux", "tolerations: - key: infra operator: Exists",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(string(deployment)), " "), want) {
+			t.Errorf("the Deployment lacks %q:\n%s", want, deployment)
+		}
+	}
+}
+
+func TestVersionIsChecked(t *testing.T) {
+	for _, version := range []string{"", "0.1.0", "v1", "v1.2.3+dirty", "v01.2.3", "latest"} {
+		r := release{version: version}
+		if err := r.make(); err == nil {
+			t.Errorf("%q is taken for a version", version)
+		}
+	}
+}

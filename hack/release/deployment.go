@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	imageExpression = "<< $image >>"
+	imageVariable   = `{{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}`
+)
+
+// fields are what takes more than an expression: a list that goes on, and fields that are there if a value is.
+var fields = strings.NewReplacer(
+	"- MORE-FLAGS\n", "{{- range .Values.flags }}\n        - {{ . | quote }}\n        {{- end }}\n",
+	"nodeSelector: OPTIONAL\n", "{{- with .Values.nodeSelector }}\n      nodeSelector: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
+	"tolerations: OPTIONAL\n", "{{- with .Values.tolerations }}\n      tolerations: {{- toYaml . | nindent 8 }}\n      {{- end }}\n",
+)
+
+// parametrize puts Helm's expressions into the operator's Deployment, and what was there into the defaults.
+func parametrize(deployment map[string]any, defaults *values) error {
+	replicas, _, err := unstructured.NestedFieldNoCopy(deployment, "spec", "replicas")
+	if err != nil {
+		return err
+	}
+	number, ok := replicas.(float64)
+	if !ok {
+		return fmt.Errorf("spec.replicas is %v", replicas)
+	}
+	defaults.Replicas = int64(number)
+	deployment["spec"].(map[string]any)["replicas"] = "<< .Values.replicas >>"
+	pod, _, err := unstructured.NestedFieldNoCopy(deployment, "spec", "template", "spec")
+	if err != nil {
+		return err
+	}
+	spec, ok := pod.(map[string]any)
+	if !ok {
+		return errors.New("there is no template of pods")
+	}
+	spec["nodeSelector"], spec["tolerations"] = "OPTIONAL", "OPTIONAL"
+	container := spec["containers"].([]any)[0].(map[string]any)
+	resources, err := yaml.Marshal(container["resources"])
+	if err != nil {
+		return err
+	}
+	defaults.Resources = "  " + strings.ReplaceAll(strings.TrimSpace(string(resources)), "\n", "\n  ")
+	container["resources"] = "<<- toYaml .Values.resources | nindent 10 >>"
+	container["image"] = imageExpression
+	arguments := container["args"].([]any)
+	for i, argument := range arguments {
+		arguments[i] = strings.NewReplacer(devImage, imageExpression, devHAProxy, "<< .Values.haproxyImage >>").Replace(argument.(string))
+	}
+	container["args"] = append(arguments, "MORE-FLAGS")
+	return nil
+}
