@@ -203,3 +203,34 @@ func TestTranslation(t *testing.T) {
 		}
 	}
 }
+
+// TestFeaturePages: each page of a feature has the same parts in the same order, and each example is on one of them.
+func TestFeaturePages(t *testing.T) {
+	pages, err := filepath.Glob("docs/features/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile("(?s)^# [^\n]+\n\n[A-Z].*\n```yaml\n.*\n## What is refused\n.*\n## Example\n.*\n## Limits\n")
+	index, all := read(t, "docs/features/README.md"), ""
+	for _, page := range pages {
+		if filepath.Base(page) == "README.md" {
+			continue
+		}
+		all += read(t, page)
+		if !form.MatchString(read(t, page)) {
+			t.Errorf("%s has another form", page)
+		}
+		if !strings.Contains(index, "]("+filepath.Base(page)+")") {
+			t.Errorf("docs/features/README.md does not link to %s", page)
+		}
+	}
+	examples, err := filepath.Glob("artifacts/examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range examples {
+		if name := filepath.Base(example); name != "shop.yaml" && !strings.Contains(all, "artifacts/examples/"+name+")") {
+			t.Errorf("no page of docs/features links to %s", name)
+		}
+	}
+}
