@@ -11,19 +11,22 @@ import (
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). What a backend says on the matter does not count.
 //
-// The parameter "cors" is "*" or the name of a list of the allowed origins. An origin that is not allowed gets no
+// The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets no
 // header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
-// credentials, so those get what they asked for.
+// credentials, so those get what they asked for: "any" is every origin where there may be credentials.
 var cors = feature{
 	encode: func(in Input, p *params) {
 		cors := in.Rule.CORS
 		if cors == nil {
 			return
 		}
-		if slices.Contains(cors.Origins, "*") {
+		switch {
+		case slices.Contains(cors.Origins, "*") && cors.Credentials:
+			p.set("cors", "any")
+		case slices.Contains(cors.Origins, "*"):
 			p.set("cors", "*")
-		} else {
+		default:
 			p.set("cors", in.List(originExpressions(cors.Origins)))
 		}
 		if cors.Credentials {
@@ -50,6 +53,7 @@ var cors = feature{
 		return Rules{
 			Request: []string{
 				"http-request set-var(txn.allowed) str(*) if " + is("cors", "*"),
+				"http-request set-var(txn.allowed) req.fhdr(origin) if " + is("cors", "any") + " " + oneOrigin,
 				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
 				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_reg(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
 				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
@@ -66,8 +70,8 @@ var cors = feature{
 				`http-after-response set-header access-control-allow-methods "%[var(txn.methods)]" if ` + allowed + " { var(txn.methods) -m found }",
 				`http-after-response set-header access-control-allow-headers "%[var(txn.headers)]" if ` + allowed + " { var(txn.headers) -m found }",
 				`http-after-response set-header access-control-max-age "%[` + param("cors.max-age") + `]" if ` + allowed + " " + preflight,
-				`http-after-response set-header access-control-expose-headers "%[` + text("cors.expose") + `]" if ` + allowed + " !" + preflight + " " + has("cors.expose"),
-				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? }",
+				`http-after-response set-header access-control-expose-headers "%[` + text("cors.expose") + `]" if ` + allowed + " " + has("cors.expose"),
+				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? any }",
 			},
 		}
 	},

@@ -343,6 +343,7 @@ spec:
         - matches: [{path: {value: /listed}}]
           filters: [{type: CORS, cors: {allowOrigins: ["https://*.example.com", "http://localhost:3000"], allowCredentials: true, allowMethods: [PUT, DELETE], allowHeaders: [X-A, X-B], exposeHeaders: [X-C, X-D], maxAge: 60}}]
           backendRefs: [{name: one, port: 80}]
+        - {matches: [{path: {value: /whoever}}], filters: [{type: CORS, cors: {allowOrigins: ["*"], allowCredentials: true}}], backendRefs: [{name: one, port: 80}]}
         - {matches: [{path: {value: /any}}], filters: [{type: CORS, cors: {allowOrigins: ["*"], allowMethods: ["*"]}}], backendRefs: [{name: one, port: 80}]}
         - matches: [{path: {value: /all}}]
           filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"], allowCredentials: true, allowMethods: ["*"], allowHeaders: ["*"]}}]
@@ -361,7 +362,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		want                  string
 	}{
 		"a preflight request of a listed origin": {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n" + preflight, 204,
-			"allow-origin=http://localhost:3000 credentials=true methods=PUT, DELETE headers=X-A, X-B max-age=60 expose="},
+			"allow-origin=http://localhost:3000 credentials=true methods=PUT, DELETE headers=X-A, X-B max-age=60 expose=X-C, X-D"},
 		"a request of a listed origin": {"PUT", "/listed", "Origin: http://localhost:3000\r\n", 200,
 			"allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C, X-D"},
 		"a name below a wildcard": {"GET", "/listed", "Origin: https://a.b.example.com\r\n", 200,
@@ -377,6 +378,8 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 		"OPTIONS that is no preflight request":  {"OPTIONS", "/listed", "Origin: http://localhost:3000\r\n", 200, "allow-origin=http://localhost:3000 credentials=true methods= headers= max-age= expose=X-C, X-D"},
 		"any origin":                            {"OPTIONS", "/any", "Origin: null\r\n" + preflight, 204, "allow-origin=* credentials= methods=* headers= max-age=5 expose="},
 		"any origin, and none is named":         {"GET", "/any", "", 200, "allow-origin=* credentials= methods= headers= max-age= expose="},
+		"any origin, with cookies":              {"GET", "/whoever", "Origin: https://a.com\r\n", 200, "allow-origin=https://a.com credentials=true methods= headers= max-age= expose="},
+		"no origin, with cookies":               {"GET", "/whoever", "", 200, none},
 		"all methods and headers, with cookies": {"OPTIONS", "/all", "Origin: https://a.com\r\n" + preflight, 204, "allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose="},
 		"a body that is too long":               {"PUT", "/limited", "Origin: https://a.com\r\nContent-Length: 11\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
 		"a body of unknown length":              {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n", 411, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
