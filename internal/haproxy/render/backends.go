@@ -27,6 +27,9 @@ func (r *renderer) backend(key hitKey, ref routing.Backend) string {
 		return noBackend
 	}
 	state, policy := r.in.Backends[ref], r.in.Table.Policies[ref]
+	if key.passthrough {
+		policy.TLS = nil // TLS is spoken already.
+	}
 	backend := ir.Backend{Mode: "http", Settings: ir.ServerSettings{
 		Options: serverOptions(r.in, state.AppProtocol, policy, key.connections), Check: policy.Check != nil,
 	}}

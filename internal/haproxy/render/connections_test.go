@@ -26,6 +26,7 @@ spec:
     - {name: secure, port: 5435, protocol: TCP}
     - {name: tls, port: 443, protocol: TLS}
     - {name: internal, port: 443, protocol: TLS, hostname: "*.internal.example.com"}
+    - {name: opened, port: 444, protocol: TLS, hostname: "*.opened.example.com", tls: {certificateRefs: [{name: opened}]}}
   tcpRoutes:
     - {name: db, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 80}]}]}
     - {name: proxied, listeners: [proxied], rules: [{backendRefs: [{name: proxied, port: 80}]}]}
@@ -34,6 +35,9 @@ spec:
   tlsRoutes:
     - {name: vault, hostnames: [vault.example.com], rules: [{backendRefs: [{name: vault, port: 80}]}]}
     - {name: internal, hostnames: ["*.internal.example.com"], rules: [{backendRefs: [{name: internal, port: 80}]}]}
+    - {name: opened, listeners: [opened], hostnames: [a.opened.example.com], rules: [{backendRefs: [{name: db, port: 80}]}]}
+    - {name: again, listeners: [opened], hostnames: [b.opened.example.com], rules: [{backendRefs: [{name: secure, port: 80}]}]}
+    - {name: secure, listeners: [tls], hostnames: [secure.internal], rules: [{backendRefs: [{name: secure, port: 80}]}]}
   backends:
     - {name: proxied, port: 80, proxyProtocol: V1}
     - {name: secure, port: 80, tls: {caCertificateRefs: [{name: ca}], hostname: secure.internal}}
@@ -43,6 +47,7 @@ backends:
   - {service: secure, port: 80, servers: ["127.0.0.1:1"]}
   - {service: vault, port: 80, servers: ["127.0.0.1:1"]}
   - {service: internal, port: 80, servers: ["127.0.0.1:1"]}
+certificates: {opened: [{secret: opened, names: ["*.opened.example.com"]}]}
 `
 
 // startEcho starts a server that greets each connection with its name, and then sends back every line it gets. With TLS, it
@@ -79,6 +84,8 @@ func startConnections(t *testing.T) (*gateway, *certtest.Authority) {
 	ca := certtest.NewAuthority(t)
 	g := startGatewayWith(t, parseWorld(t, connectionsWorld), func(in *render.Input) {
 		in.Authorities["ca"] = ca.PEM
+		in.Paths.CertificateDir = t.TempDir()
+		writeSecret(t, in.Paths, "opened", ca.Issue(t, []string{"*.opened.example.com"}))
 		for name, server := range map[string]ir.Server{
 			"db": startEcho(t, "db", nil), "proxied": startEcho(t, "proxied", nil),
 			"secure":   startEcho(t, "secure", &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "secure.internal")}, NextProtos: []string{"postgresql"}}),
@@ -188,6 +195,26 @@ func TestProxyProtocolWithoutTrustedProxies(t *testing.T) {
 	g := startGateway(t, w)
 	if got, err := talkFrom(t, "127.0.0.1", g.ports[81], "PROXY TCP4 192.0.2.1 192.0.2.2 1234 81\r\n"+get("inner", "/"), 1); err == nil {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestTLSTerminated: what is within TLS goes to the backend of the server name, over TLS again where that is asked for. Where
+// TLS is passed through to the same Service, it is TLS once.
+func TestTLSTerminated(t *testing.T) {
+	t.Parallel()
+	g, ca := startConnections(t)
+	for _, test := range []struct {
+		port       int32
+		name, want string
+	}{
+		{444, "a.opened.example.com", "db hello"}, {444, "b.opened.example.com", "secure hello"}, {444, "c.opened.example.com", ""},
+		{444, "elsewhere.example.com", ""}, {443, "secure.internal", "secure hello"},
+	} {
+		conn := tls.Client(dial(t, g.ports[test.port]), &tls.Config{ServerName: test.name, RootCAs: ca.Pool()})
+		got, err := talk(t, conn, "hello", 2)
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("port %d, %q: got %q (%v), want %q", test.port, test.name, got, err, test.want)
+		}
 	}
 }
 

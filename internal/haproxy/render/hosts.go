@@ -219,8 +219,8 @@ func numbered(name string, values []string) []ir.MapEntry {
 // hitKey tells hits apart.
 type hitKey struct {
 	rule *routing.Rule
-	// connections says that the rule is for connections, not for requests.
-	connections bool
+	// connections says that the rule is for connections, not for requests, passthrough that their TLS is not touched.
+	connections, passthrough bool
 	// cut is how many bytes a prefix has that is replaced.
 	cut int
 }
@@ -228,7 +228,7 @@ type hitKey struct {
 // hit returns what a request meets with an entry: FILTERS|ROUTE|RULE|BACKEND, or, where weights choose among several
 // such, %WEIGHTS|TARGETS.
 func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string {
-	key := hitKey{rule: entry.Rule, connections: isConnection(listener)}
+	key := hitKey{rule: entry.Rule, connections: isConnection(listener), passthrough: listener.Protocol == "TLS" && listener.TLS == nil}
 	if entry.PathType == routing.Prefix && feature.CutsPrefix(entry.Rule) {
 		key.cut = len(entry.Path) - len("/")
 	}

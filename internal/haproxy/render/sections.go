@@ -190,24 +190,28 @@ func (r *renderer) addFrontend(port int32) {
 	in := r.in
 	listener := in.Table.Listeners[slices.IndexFunc(in.Table.Listeners, func(l routing.Listener) bool { return l.Port == port })]
 	options, defaults := "", "routing"
-	switch listener.Protocol {
-	case "HTTPS":
+	if isConnection(&listener) {
+		defaults = "tcp"
+	}
+	if listener.TLS != nil {
 		if len(certificateLines(in, port)) == 0 {
 			return
 		}
-		options = fmt.Sprintf(" ssl crt-list %s/%s alpn h2,http/1.1 ciphers %s", in.Paths.ConfigDir, certificateList(port), intermediateCiphers)
+		options = fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(port))
+		if !isConnection(&listener) {
+			options += " alpn h2,http/1.1"
+		}
+		options += " ciphers " + intermediateCiphers
 		if isStrict(in, port) {
 			options += " strict-sni"
 		}
 		if verifiesClients(in, port) {
 			options += " no-tls-tickets"
 		}
-	case "TCP", "TLS":
-		defaults = "tcp"
 	}
 	lines := slices.Concat(listenerComments(in.Table, port), bindLines(in.Bind, port, options), admissionLines(in, &listener))
 	if isConnection(&listener) {
-		lines = append(lines, r.connectionLines(listener.Protocol == "TLS")...)
+		lines = append(lines, r.connectionLines(&listener)...)
 	} else {
 		lines = append(lines, sessionLines(in, listener.TLS != nil)...)
 		lines = append(lines, "use_backend %[var(txn.hit),field(4,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
@@ -239,9 +243,12 @@ func bindLines(bind Bind, port int32, options string) []string {
 }
 
 // connectionLines are the rules by which connections of a port find their backend.
-func (r *renderer) connectionLines(isTLS bool) []string {
+func (r *renderer) connectionLines(listener *routing.Listener) []string {
 	lines := []string{"log global", "option dontlognull", "log-format '" + connectionLog + "'"}
-	if isTLS {
+	switch {
+	case listener.TLS != nil:
+		lines = append(lines, "tcp-request content set-var(txn.host) ssl_fc_sni,lower")
+	case listener.Protocol == "TLS":
 		// They wait for a TLS ClientHello and take the server name from it.
 		lines = append(lines,
 			"tcp-request inspect-delay 5s",
