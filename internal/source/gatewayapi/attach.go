@@ -36,9 +36,12 @@ func (t *translator) attach(r *route) {
 		}
 		t.findListeners(a, r)
 		for _, l := range a.listeners {
-			if !r.isAt(l) {
+			if r.isAt(l) {
+				continue
+			}
+			r.listeners = append(r.listeners, l)
+			if !r.isUnsupported() {
 				l.attached++
-				r.listeners = append(r.listeners, l)
 			}
 		}
 	}

@@ -13,9 +13,6 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	if or(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
 		return
 	}
-	if l.Protocol == gatewayv1.TLSProtocolType {
-		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "tls.mode Terminate is for protocol HTTPS only")
-	}
 	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2"}
 	if len(spec.CertificateRefs) == 0 {
 		l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
@@ -67,7 +64,7 @@ const nobody = "/"
 
 // setClientValidation says what a listener asks clients for.
 func (t *translator) setClientValidation(l *listener, plane *plane) {
-	if plane.gateway.Spec.TLS == nil || plane.gateway.Spec.TLS.Frontend == nil || l.Protocol != gatewayv1.HTTPSProtocolType {
+	if plane.gateway.Spec.TLS == nil || plane.gateway.Spec.TLS.Frontend == nil {
 		return
 	}
 	frontend := plane.gateway.Spec.TLS.Frontend

@@ -27,12 +27,24 @@ func (t *translator) addGateways() {
 		}
 		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway, used: map[model.Backend]bool{}}
 		plane.to.Settings, plane.to.Origins = defaultSettings(), []model.Origin{origin(kindGateway, gateway)}
+		plane.check()
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for _, spec := range gateway.Spec.Listeners {
 			parent.listeners = append(parent.listeners, t.newListener(spec, origin(kindGateway, gateway), plane))
 		}
 		plane.listeners = parent.listeners
 		t.planes, t.parents[plane.parent] = append(t.planes, plane), parent
+	}
+}
+
+// check notes what of the whole Gateway cannot be done.
+func (p *plane) check() {
+	spec := &p.gateway.Spec
+	if spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil {
+		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef is not supported")
+	}
+	if spec.TLS != nil && spec.TLS.Backend != nil && spec.TLS.Backend.ClientCertificateRef != nil {
+		p.resolved.no(gatewayv1.GatewayReasonInvalidClientCertificateRef, "tls.backend is not supported: backends are shown no certificate")
 	}
 }
 

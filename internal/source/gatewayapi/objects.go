@@ -115,7 +115,7 @@ type plane struct {
 	// refused is why it cannot be, resolved what is wrong with its references.
 	refused, resolved verdict
 	to                model.Gateway
-	// used are the Service ports that its routes refer to.
+	// used are the Service ports that its routes refer to. False: only with TLS that is passed through.
 	used map[model.Backend]bool
 }
 

@@ -9,17 +9,13 @@ import (
 	"gateway/internal/model"
 )
 
-// uses notes that a route of a data plane refers to a Service port.
-func (p *plane) uses(backend model.Backend, r *route) {
-	if r.kind != "TLSRoute" {
-		p.used[backend] = true
-	}
-}
-
 // addPolicies says for each data plane how to talk to the Service ports that its routes refer to.
 func (t *translator) addPolicies() {
 	for _, plane := range t.planes {
-		for backend := range plane.used {
+		for backend, speaks := range plane.used {
+			if !speaks {
+				continue
+			}
 			policy := t.policyFor(backend)
 			if _, known := plane.to.Policies[backend]; known || policy == nil {
 				continue

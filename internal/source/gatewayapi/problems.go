@@ -10,6 +10,9 @@ import (
 // addProblems notes in each data plane what of the objects has no effect there.
 func (t *translator) addProblems() {
 	for _, plane := range t.planes {
+		for _, wrong := range []verdict{plane.refused, plane.resolved} {
+			plane.problem(wrong, model.Problem{Origin: plane.to.Origins[0]}, "Gateway "+plane.parent.Namespace+"/"+plane.parent.Name)
+		}
 		for _, l := range plane.listeners {
 			for _, wrong := range []verdict{l.conflict, l.accepted, l.resolved} {
 				plane.problem(wrong, model.Problem{Origin: l.owner, Listener: l.name}, "listener "+l.name)

@@ -105,9 +105,11 @@ func (t *translator) addRoutes() {
 func (t *translator) addRoute(r *route) {
 	for _, plane := range t.planes {
 		var names []string
+		passthrough := true
 		for _, l := range plane.listeners {
 			if r.isAt(l) && l.isServed() {
 				names = append(names, l.name)
+				passthrough = passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 			}
 		}
 		if len(names) == 0 {
@@ -118,7 +120,7 @@ func (t *translator) addRoute(r *route) {
 			Origin: origin(r.kind, r), Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
 		})
 		for _, backend := range r.backends {
-			plane.uses(backend, r)
+			plane.used[backend] = plane.used[backend] || !passthrough
 		}
 	}
 }

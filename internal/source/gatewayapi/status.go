@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func (l *listener) conditions(generation int64) []metav1.Condition {
 	}
 	programmed := accepted
 	if accepted.reason != "" && l.conflict.reason == "" || l.unserved {
-		programmed.reason, programmed.message = string(gatewayv1.ListenerReasonInvalid), accepted.message+l.resolved.message
+		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), cmp.Or(accepted.message, l.resolved.message)}
 	}
 	if programmed.reason != "" {
 		conditions = append(conditions, condition(gatewayv1.ListenerConditionProgrammed, generation, programmed))

@@ -85,8 +85,10 @@ func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyA
 // policy that counts for one of them.
 func (t *translator) usesPolicy(plane *plane, policy *gatewayv1.BackendTLSPolicy) (used, wins bool) {
 	backends := make([]model.Backend, 0, len(plane.used))
-	for backend := range plane.used {
-		backends = append(backends, backend)
+	for backend, speaks := range plane.used {
+		if speaks {
+			backends = append(backends, backend)
+		}
 	}
 	slices.SortFunc(backends, model.CompareBackends)
 	for _, backend := range backends {
