@@ -39,7 +39,7 @@ func (t *translator) attach(r *route) {
 			if r.isAt(l) {
 				continue
 			}
-			r.listeners = append(r.listeners, l)
+			r.listeners, l.routes = append(r.listeners, l), append(l.routes, r)
 			if !r.isUnsupported() {
 				l.attached++
 			}
@@ -69,8 +69,14 @@ func (t *translator) findListeners(a *attachment, r *route) {
 			allowing = append(allowing, l)
 		}
 	}
+	shared := false
 	for _, l := range allowing {
-		if slices.ContainsFunc(r.hostnames, func(hostname string) bool { return model.HostnamesOverlap(hostname, l.hostname()) }) {
+		hostnames := r.hostnamesAt(l)
+		switch {
+		case len(hostnames) == 0:
+		case l.isTaken(r, hostnames):
+			shared = true
+		default:
 			a.listeners = append(a.listeners, l)
 		}
 	}
@@ -79,9 +85,32 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "no listener has this sectionName and port")
 	case len(allowing) == 0:
 		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "no listener takes routes of kind %s of namespace %s", r.kind, r.GetNamespace())
+	case len(a.listeners) == 0 && shared:
+		a.accepted.no(gatewayv1.RouteReasonUnsupportedValue, "an older route of the other kind, HTTPRoute or GRPCRoute, has one of its hostnames")
 	case len(a.listeners) == 0:
 		a.accepted.no(gatewayv1.RouteReasonNoMatchingListenerHostname, "none of the route's hostnames is within that of a listener")
 	}
+}
+
+// hostnamesAt returns the hostnames of a route that overlap with a listener's.
+func (r *route) hostnamesAt(l *listener) []string {
+	var all []string
+	for _, hostname := range r.hostnames {
+		if model.HostnamesOverlap(hostname, l.hostname()) {
+			all = append(all, hostname)
+		}
+	}
+	return all
+}
+
+// isTaken says whether a listener has a route with one of the hostnames that is of the other kind: no two, an HTTPRoute
+// and a GRPCRoute, share one.
+func (l *listener) isTaken(r *route, hostnames []string) bool {
+	return slices.ContainsFunc(l.routes, func(other *route) bool {
+		return other.kind != r.kind && slices.ContainsFunc(other.hostnamesAt(l), func(taken string) bool {
+			return slices.ContainsFunc(hostnames, func(hostname string) bool { return model.HostnamesOverlap(taken, hostname) })
+		})
+	})
 }
 
 // isAllowed says whether the listeners of a parent are part of a data plane.

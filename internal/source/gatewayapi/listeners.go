@@ -24,7 +24,8 @@ type listener struct {
 	unserved bool
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
-	// attached is how many routes belong to it.
+	// routes are those that belong to it, attached is how many of them can be carried out.
+	routes   []*route
 	attached int32
 	tls      *model.ListenerTLS
 }
