@@ -35,7 +35,7 @@ func (t *translator) backendProblem(r *route, ref gatewayv1.BackendObjectReferen
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Service") != "Service":
 		v.no(gatewayv1.RouteReasonInvalidKind, "only Services can be backends, and not objects of kind %s", or(ref.Kind, "Service"))
 	case !t.isGranted(from, corev1.GroupName, "Service", backend.Namespace, backend.Service):
-		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s refer to Service %s",
+		v.no(gatewayv1.RouteReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s refer to Service %s",
 			backend.Namespace, r.kind, r.GetNamespace(), backend.Service)
 	case backend.Port == 0:
 		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to Service %s/%s has no port", backend.Namespace, backend.Service)

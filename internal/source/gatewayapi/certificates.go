@@ -41,7 +41,7 @@ func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, own
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Secret") != "Secret":
 		v.no(gatewayv1.ListenerReasonInvalidCertificateRef, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
 	case !t.isGranted(from, corev1.GroupName, "Secret", namespace, string(ref.Name)):
-		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s use Secret %s",
+		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use Secret %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
 	case t.Certificate != nil:
 		if problem := t.Certificate(namespace, string(ref.Name)); problem != "" {
@@ -104,7 +104,7 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	case ref.Group != corev1.GroupName || ref.Kind != "ConfigMap":
 		v.no(gatewayv1.ListenerReasonInvalidCACertificateKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
 	case !t.isGranted(from, corev1.GroupName, "ConfigMap", namespace, string(ref.Name)):
-		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets a %s of namespace %s use ConfigMap %s",
+		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use ConfigMap %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
 	case t.Authority != nil:
 		if problem := t.Authority(namespace, string(ref.Name)); problem != "" {

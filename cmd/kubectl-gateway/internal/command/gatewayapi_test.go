@@ -56,7 +56,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 		}},
 		{[]string{"shop", "http://shop.example.com/"}, 3, []string{
 			"backend   100% to no Service, answered with 500: the reference of the route cannot be resolved\n",
-			"HTTPRoute team/web: rules[1].backendRefs[0]: no ReferenceGrant of namespace other lets a HTTPRoute of namespace team refer to Service web",
+			"HTTPRoute team/web: rules[1].backendRefs[0]: no ReferenceGrant of namespace other lets HTTPRoutes of namespace team refer to Service web",
 		}},
 		{[]string{"shop", "http://other.example.com/api"}, 3, []string{"404: listener http has no route for the host other.example.com"}},
 		{[]string{"own", "http://x.test/own/a"}, 0, []string{"route     own rules[0]: path prefix /own\n"}},

@@ -1,0 +1,306 @@
+package conformance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/certificates"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+	"gateway/internal/source/gatewayapi"
+)
+
+// proxy is the HAProxy of a Gateway, on an address of its own.
+type proxy struct {
+	address string
+	paths   ir.Paths
+	haproxy *haproxytest.Instance
+	files   map[string][]byte
+}
+
+// sync gives every Gateway a HAProxy that does what the objects want, and writes their status then.
+func (s *cluster) sync(ctx context.Context, state *state) error {
+	result := gatewayapi.Translate(state.Objects)
+	var problems []model.Problem
+	var errs []error
+	for parent, plane := range result.Planes {
+		table, found := routing.Compile(plane)
+		problems = append(problems, found...)
+		errs = append(errs, s.load(ctx, state, parent, table))
+	}
+	for parent, p := range s.proxies {
+		if result.Planes[parent] == nil {
+			p.haproxy.Stop()
+			delete(s.proxies, parent)
+		}
+	}
+	return errors.Join(append(errs, s.writeStatus(ctx, state, result.Status(problems)))...)
+}
+
+// load makes the HAProxy of a Gateway run a table.
+func (s *cluster) load(ctx context.Context, state *state, parent gatewayapi.Parent, table routing.Table) error {
+	p := s.proxies[parent]
+	if p == nil {
+		s.addresses++
+		p = &proxy{address: fmt.Sprintf("127.1.%d.%d", s.addresses/250, s.addresses%250+1), paths: haproxytest.NewPaths(s.t)}
+		p.paths.CertificateDir = filepath.Join(filepath.Dir(p.paths.RunDir), "certificates")
+	}
+	input, err := s.input(ctx, state, parent, table, p)
+	if err != nil {
+		return err
+	}
+	files := render.Render(input).AllFiles()
+	switch {
+	case p.haproxy == nil:
+		p.haproxy = haproxytest.Start(s.t, p.paths, files)
+		s.proxies[parent] = p
+	case maps.EqualFunc(files, p.files, bytes.Equal):
+		return nil
+	default:
+		p.haproxy.WriteFiles(files)
+		if answer := p.haproxy.Master("reload"); !strings.Contains(answer, "Success=1") {
+			return fmt.Errorf("HAProxy refuses the configuration of %v: %s", parent, answer)
+		}
+	}
+	p.files = files
+	return nil
+}
+
+func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Parent, table routing.Table, p *proxy) (render.Input, error) {
+	in := render.Input{
+		Table: table, Backends: map[routing.Backend]render.BackendState{}, Certificates: map[string][]render.Certificate{},
+		Authorities: map[string][]byte{}, Paths: p.paths, Bind: render.Bind{Addresses: []string{p.address}},
+	}
+	in.Table.MaxConnections = 1000
+	for _, backend := range table.Backends() {
+		found, err := s.backend(ctx, state, backend)
+		if err != nil {
+			return in, err
+		}
+		in.Backends[backend] = found
+	}
+	for name, configMap := range state.configMaps {
+		in.Authorities[modelName(parent, name)] = []byte(configMap.Data[certificates.AuthorityFile])
+	}
+	for i := range table.Listeners {
+		listener := &table.Listeners[i]
+		if listener.TLS == nil {
+			continue
+		}
+		for _, name := range listener.TLS.Secrets {
+			namespaced := types.NamespacedName{Namespace: parent.Namespace, Name: name}
+			if namespace, rest, ok := strings.Cut(name, "/"); ok {
+				namespaced = types.NamespacedName{Namespace: namespace, Name: rest}
+			}
+			secret := state.secrets[namespaced]
+			if secret == nil {
+				continue
+			}
+			joined, _ := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+			dir := filepath.Join(p.paths.CertificateDir, name)
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), joined, 0o600)); err != nil {
+				return in, err
+			}
+			certificate := render.Certificate{Secret: name, Names: namesFor(listener.Hostname, joined)}
+			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], certificate)
+		}
+	}
+	return in, nil
+}
+
+// modelName returns what the model of a Gateway calls an object.
+func modelName(parent gatewayapi.Parent, name types.NamespacedName) string {
+	if name.Namespace == parent.Namespace {
+		return name.Name
+	}
+	return name.Namespace + "/" + name.Name
+}
+
+// namesFor returns the names of a certificate that are within a listener's hostname.
+func namesFor(hostname string, joined []byte) []string {
+	block, _ := pem.Decode(joined)
+	if block == nil {
+		return nil
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, name := range certificate.DNSNames {
+		switch {
+		case name == "*":
+		case model.HostnameMatches(hostname, name):
+			names = append(names, name)
+		case model.HostnameMatches(name, hostname):
+			names = append(names, hostname)
+		}
+	}
+	return names
+}
+
+// writeStatus writes what is not so yet.
+func (s *cluster) writeStatus(ctx context.Context, state *state, status gatewayapi.Status) error {
+	var errs []error
+	for _, object := range state.Classes {
+		if wanted, ours := status.Classes[object.Name]; ours {
+			errs = append(errs, write(ctx, s, object, func() { object.Status.Conditions = merge(object.Status.Conditions, wanted.Conditions) }))
+		}
+	}
+	for _, object := range state.Gateways {
+		if wanted, ours := status.Gateways[client.ObjectKeyFromObject(object)]; ours {
+			errs = append(errs, write(ctx, s, object, func() { s.setGateway(object, wanted) }))
+		}
+	}
+	for _, object := range state.ListenerSets {
+		if wanted, ours := status.ListenerSets[client.ObjectKeyFromObject(object)]; ours {
+			errs = append(errs, write(ctx, s, object, func() { setListenerSet(object, wanted) }))
+		}
+	}
+	for _, object := range state.HTTPRoutes {
+		errs = append(errs, write(ctx, s, object, func() { setParents("HTTPRoute", object, &object.Status.RouteStatus, status) }))
+	}
+	for _, object := range state.GRPCRoutes {
+		errs = append(errs, write(ctx, s, object, func() { setParents("GRPCRoute", object, &object.Status.RouteStatus, status) }))
+	}
+	for _, object := range state.TLSRoutes {
+		errs = append(errs, write(ctx, s, object, func() { setParents("TLSRoute", object, &object.Status.RouteStatus, status) }))
+	}
+	for _, object := range state.TCPRoutes {
+		errs = append(errs, write(ctx, s, object, func() { setParents("TCPRoute", object, &object.Status.RouteStatus, status) }))
+	}
+	for _, object := range state.UDPRoutes {
+		errs = append(errs, write(ctx, s, object, func() { setParents("UDPRoute", object, &object.Status.RouteStatus, status) }))
+	}
+	for _, object := range state.Policies {
+		errs = append(errs, write(ctx, s, object, func() {
+			before := object.Status.Ancestors
+			object.Status.Ancestors = status.Policies[client.ObjectKeyFromObject(object)]
+			for i := range object.Status.Ancestors {
+				ancestor, conditions := &object.Status.Ancestors[i], []metav1.Condition{}
+				for _, old := range before {
+					if equality.Semantic.DeepEqual(old.AncestorRef, ancestor.AncestorRef) {
+						conditions = old.Conditions
+					}
+				}
+				ancestor.Conditions = merge(conditions, ancestor.Conditions)
+			}
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// write changes the status of an object, and writes it if that made a difference.
+func write(ctx context.Context, s *cluster, object client.Object, change func()) error {
+	before := object.DeepCopyObject()
+	change()
+	if equality.Semantic.DeepEqual(before, object) {
+		return nil
+	}
+	return client.IgnoreNotFound(s.Status().Update(ctx, object))
+}
+
+func (s *cluster) setGateway(object *gatewayv1.Gateway, wanted gatewayv1.GatewayStatus) {
+	before := object.Status.DeepCopy()
+	ip := gatewayv1.IPAddressType
+	object.Status.Addresses = nil
+	if p := s.proxies[gatewayapi.GatewayParent(object.Namespace, object.Name)]; p != nil {
+		object.Status.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &ip, Value: p.address}}
+	}
+	object.Status.AttachedListenerSets = wanted.AttachedListenerSets
+	object.Status.Conditions = merge(before.Conditions, programmed(wanted.Conditions))
+	object.Status.Listeners = nil
+	for _, listener := range wanted.Listeners {
+		var conditions []metav1.Condition
+		for _, old := range before.Listeners {
+			if old.Name == listener.Name {
+				conditions = old.Conditions
+			}
+		}
+		listener.Conditions = merge(conditions, programmed(listener.Conditions))
+		object.Status.Listeners = append(object.Status.Listeners, listener)
+	}
+}
+
+func setListenerSet(object *gatewayv1.ListenerSet, wanted gatewayv1.ListenerSetStatus) {
+	before := object.Status.DeepCopy()
+	object.Status.Conditions = merge(before.Conditions, programmed(wanted.Conditions))
+	object.Status.Listeners = nil
+	for _, listener := range wanted.Listeners {
+		var conditions []metav1.Condition
+		for _, old := range before.Listeners {
+			if old.Name == listener.Name {
+				conditions = old.Conditions
+			}
+		}
+		listener.Conditions = merge(conditions, programmed(listener.Conditions))
+		object.Status.Listeners = append(object.Status.Listeners, listener)
+	}
+}
+
+// setParents replaces what is said of a route at parents of ours.
+func setParents(kind string, object client.Object, routeStatus *gatewayv1.RouteStatus, status gatewayapi.Status) {
+	before := routeStatus.DeepCopy()
+	parents := []gatewayv1.RouteParentStatus{}
+	for _, old := range before.Parents {
+		if old.ControllerName != gatewayapi.ControllerName {
+			parents = append(parents, old)
+		}
+	}
+	for _, parent := range status.Routes[gatewayapi.Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}] {
+		var conditions []metav1.Condition
+		for _, old := range before.Parents {
+			if equality.Semantic.DeepEqual(old.ParentRef, parent.ParentRef) {
+				conditions = old.Conditions
+			}
+		}
+		parent.Conditions = merge(conditions, parent.Conditions)
+		parents = append(parents, parent)
+	}
+	routeStatus.Parents = parents
+}
+
+// programmed adds that something is, as it is by now, unless it cannot be.
+func programmed(conditions []metav1.Condition) []metav1.Condition {
+	if meta.FindStatusCondition(conditions, "Programmed") != nil {
+		return conditions
+	}
+	return append(conditions, metav1.Condition{
+		Type: "Programmed", Status: metav1.ConditionTrue, Reason: "Programmed", ObservedGeneration: conditions[0].ObservedGeneration,
+	})
+}
+
+// merge returns wanted conditions with the times of those that do not change.
+func merge(before, wanted []metav1.Condition) []metav1.Condition {
+	var merged []metav1.Condition
+	for _, condition := range wanted {
+		condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+		if old := meta.FindStatusCondition(before, condition.Type); old != nil && old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+		condition.Reason = cmp.Or(condition.Reason, condition.Type)
+		merged = append(merged, condition)
+	}
+	return merged
+}

@@ -1,0 +1,127 @@
+// Package conformance runs the Gateway API's own conformance suite: its objects in a real API server, what the source
+// makes of them in a real HAProxy for each Gateway, the suite's own echo program for each pod, and the status that the
+// source wants. What is not part of it yet is the operator and the agents: a loop of a few lines is in their place.
+package conformance
+
+import (
+	"flag"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
+	gatewayv1alpha3 "sigs.k8s.io/gateway-api/apis/v1alpha3"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+	"sigs.k8s.io/gateway-api/conformance"
+	"sigs.k8s.io/gateway-api/conformance/tests"
+	"sigs.k8s.io/gateway-api/conformance/utils/config"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/gateway-api/pkg/features"
+
+	"gateway/internal/testtier"
+	"gateway/test/internal/testenv"
+)
+
+const class = "conformance"
+
+var (
+	server *testenv.Server
+	only   = flag.String("only", "", "names of the tests to run, separated by commas")
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		gatewayv1.Install, gatewayv1beta1.Install, gatewayv1alpha2.Install, gatewayv1alpha3.Install,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// TestConformance runs the tests of what is supported: without the build tag slow, the quick ones.
+func TestConformance(t *testing.T) {
+	installCRDs(t)
+	scheme := newScheme(t)
+	c, err := client.New(server.Admin, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startCluster(t, c, scheme)
+	timeouts := config.TimeoutConfig{
+		NamespacesMustBeReady: time.Minute, MaxTimeToConsistency: 20 * time.Second, GatewayMustHaveAddress: 20 * time.Second,
+		GatewayMustHaveCondition: 20 * time.Second, GatewayStatusMustHaveListeners: 20 * time.Second,
+		GatewayListenersMustHaveConditions: 20 * time.Second, RouteMustHaveParents: 20 * time.Second,
+		HTTPRouteMustHaveCondition: 20 * time.Second, TLSRouteMustHaveCondition: 20 * time.Second, TCPRouteMustHaveCondition: 20 * time.Second,
+		ListenerSetMustHaveCondition: 20 * time.Second, ListenerSetListenersMustHaveConditions: 20 * time.Second,
+		LatestObservedGenerationSet: 20 * time.Second, DefaultTestTimeout: 20 * time.Second,
+		DefaultPollInterval: 100 * time.Millisecond, TestIsolation: time.Millisecond,
+	}
+	supported := []features.FeatureName{}
+	for feature := range features.AllFeatures {
+		if _, ok := unsupported[feature.Name]; !ok && !strings.HasPrefix(string(feature.Name), "Mesh") {
+			supported = append(supported, feature.Name)
+		}
+	}
+	s, err := suite.NewConformanceTestSuite(suite.ConformanceOptions{
+		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: server.Admin,
+		ManifestFS: []fs.FS{&conformance.Manifests},
+		ConfigurableOptions: suite.ConfigurableOptions{
+			GatewayClassName: class, SupportedFeatures: supported, CleanupTestResources: true, TimeoutConfig: timeouts,
+			AllowCRDsMismatch: true,
+			// At the same time, one test's ReferenceGrants would be another's too.
+			DisableParallelTests: true,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := quick
+	if *only != "" {
+		names = strings.Split(*only, ",")
+	}
+	var wanted []suite.ConformanceTest
+	for _, test := range tests.ConformanceTests {
+		if testtier.All && *only == "" || slices.Contains(names, test.ShortName) {
+			wanted = append(wanted, test)
+		}
+	}
+	s.Setup(t, wanted)
+	if err := s.Run(t, wanted); err != nil {
+		t.Error(err)
+	}
+}
+
+// installCRDs installs those of the experimental channel, which has all that there are.
+func installCRDs(t *testing.T) {
+	t.Helper()
+	dir := strings.TrimSpace(testenv.Run(t, ".", nil, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"))
+	files, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", "gateway.networking.k8s.io_*s.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("failed to find the CRDs in %s: %v", dir, err)
+	}
+	var crds []string
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_vap_safeupgrades.yaml") {
+			crds = append(crds, file)
+		}
+	}
+	if _, err := envtest.InstallCRDs(server.Admin, envtest.CRDInstallOptions{Paths: crds}); err != nil {
+		t.Fatal(err)
+	}
+}
