@@ -99,7 +99,10 @@ func (a *Agent) replace(ctx context.Context, next action) (changed bool, err err
 func (a *Agent) change(ctx context.Context, next action) (changed bool, err error) {
 	before := a.state.disk
 	if next.kind == actionTellFirst {
-		a.postpone(next.target, time.Now())
+		a.state.disk.configuration = next.target
+		if a.state.disk.late.IsZero() {
+			a.state.disk.late = time.Now()
+		}
 	} else if err := a.write(next); err != nil {
 		return false, err
 	}
@@ -213,14 +216,6 @@ func (a *Agent) write(next action) error {
 	}
 	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: config.Backends}
 	return nil
-}
-
-// postpone lets the disk wait for the servers of a configuration.
-func (a *Agent) postpone(target configuration, now time.Time) {
-	d := &a.state.disk
-	if d.configuration = target; d.late.IsZero() {
-		d.late = now
-	}
 }
 
 // writePostponed brings the disk up to date.

@@ -177,7 +177,7 @@ func (a *Agent) loop(ctx context.Context) {
 
 // pass brings HAProxy one step closer to what is wanted; when nothing fails, one is enough.
 func (a *Agent) pass(ctx context.Context) {
-	a.delay.observe(a.state.running.worker.PID != 0)
+	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
 	if a.observeInputs(time.Now()) {
 		next := a.decide(ctx, time.Now())
@@ -190,7 +190,7 @@ func (a *Agent) pass(ctx context.Context) {
 			glog.Errorf("Version %s: %v", a.wanted.version, err)
 			a.problem = err.Error()
 		case !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
-			a.delay.end(changed)
+			a.delay.end(waited || changed)
 		}
 	}
 	a.updateDisk(!a.state.running.up || time.Since(a.state.disk.late) > checkInterval)

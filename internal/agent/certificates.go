@@ -58,18 +58,18 @@ func (r *mountReader) look() bool {
 // links tells the state of the volumes that have something in them, "" if it cannot be told.
 func (r *mountReader) links() string {
 	var targets []string
-	for dir, names := range map[string][]string{r.mounts.CertificatesDir: r.mounts.Secrets, r.mounts.AuthoritiesDir: r.mounts.ConfigMaps} {
-		if len(names) == 0 {
+	for _, volume := range []struct {
+		dir   string
+		names []string
+	}{{r.mounts.CertificatesDir, r.mounts.Secrets}, {r.mounts.AuthoritiesDir, r.mounts.ConfigMaps}} {
+		if len(volume.names) == 0 {
 			continue
 		}
-		target, err := os.Readlink(filepath.Join(dir, certificates.DataLink))
+		target, err := os.Readlink(filepath.Join(volume.dir, certificates.DataLink))
 		if err != nil {
 			return ""
 		}
-		targets = append(targets, dir+"="+target)
-	}
-	if len(targets) == 2 && targets[0] > targets[1] {
-		targets[0], targets[1] = targets[1], targets[0]
+		targets = append(targets, target)
 	}
 	return strings.Join(targets, " ")
 }

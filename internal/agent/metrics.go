@@ -49,28 +49,26 @@ var registerMetrics = sync.OnceFunc(func() {
 type delay struct {
 	// seen is when the oldest change that no pass has looked at was seen, in Unix nanoseconds; 0 if there is none.
 	seen atomic.Int64
-	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none. waited says
-	// that it did not in the pass before, either.
+	// pending is when the oldest change was seen that HAProxy does not answer by yet; zero if there is none.
 	pending time.Time
-	waited  bool
 }
 
 // start notes that a change was seen.
 func (d *delay) start(now time.Time) { d.seen.CompareAndSwap(0, now.UnixNano()) }
 
-// observe takes in what was seen, at the beginning of a pass. Until HAProxy has answered for the first time, it is its
-// start that takes time.
-func (d *delay) observe(started bool) {
-	seen := d.seen.Swap(0)
-	d.waited = !d.pending.IsZero()
-	if seen != 0 && !d.waited && started {
+// observe takes in what was seen, at the beginning of a pass. It returns whether some change was pending before. Until
+// HAProxy has answered for the first time, it is its start that takes time.
+func (d *delay) observe(started bool) (waited bool) {
+	seen, waited := d.seen.Swap(0), !d.pending.IsZero()
+	if seen != 0 && !waited && started {
 		d.pending = time.Unix(0, seen)
 	}
+	return waited
 }
 
-// end notes that HAProxy answers by all changes, and whether it was told any.
+// end notes that HAProxy answers by all changes, and whether it was told any since they were seen.
 func (d *delay) end(changed bool) {
-	if d.waited || changed && !d.pending.IsZero() {
+	if changed && !d.pending.IsZero() {
 		propagation.Observe(time.Since(d.pending).Seconds())
 	}
 	d.pending = time.Time{}

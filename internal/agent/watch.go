@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 
@@ -55,7 +54,7 @@ func newWatcher(options Options, report *reporter) (*watcher, error) {
 		}),
 		externalversions.WithTransform(func(obj any) (any, error) { return stripGateway(obj, options.Pod), nil }))
 	w.coreFactory = informers.NewSharedInformerFactoryWithOptions(options.Core, 0,
-		informers.WithNamespace(options.Namespace), informers.WithTransform(strip))
+		informers.WithNamespace(options.Namespace), informers.WithTransform(endpoints.Strip))
 	w.gateways = w.gatewayFactory.App().V1().Gateways().Informer()
 	w.services = w.coreFactory.Core().V1().Services().Informer()
 	w.slices = w.coreFactory.Discovery().V1().EndpointSlices().Informer()
@@ -166,24 +165,12 @@ func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) { changed(added) },
 		UpdateFunc: func(old, new any) {
-			if !sameContent(old, new) {
+			if !endpoints.Equal(old, new) {
 				changed(old, new)
 			}
 		},
 		DeleteFunc: func(deleted any) { changed(deleted) },
 	}
-}
-
-func sameContent(old, new any) bool {
-	switch old := old.(type) {
-	case *corev1.Service:
-		return reflect.DeepEqual(old.Spec, new.(*corev1.Service).Spec)
-	case *discoveryv1.EndpointSlice:
-		new := new.(*discoveryv1.EndpointSlice)
-		return old.AddressType == new.AddressType && reflect.DeepEqual(old.Labels, new.Labels) &&
-			reflect.DeepEqual(old.Ports, new.Ports) && reflect.DeepEqual(old.Endpoints, new.Endpoints)
-	}
-	return false
 }
 
 // onGateway keeps changes of the status, of which each pod makes some, from the loop.
@@ -231,56 +218,11 @@ func stripGateway(obj any, pod string) any {
 	if !ok {
 		return obj
 	}
-	kept := &appv1.Gateway{ObjectMeta: identity(&gateway.ObjectMeta), Spec: gateway.Spec}
+	kept := &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}
 	for _, entry := range gateway.Status.Proxies {
 		if entry.Pod == pod {
 			kept.Status.Proxies = []appv1.ProxyStatus{entry}
 		}
 	}
 	return kept
-}
-
-// strip keeps of Services and EndpointSlices what the agent reads.
-func strip(obj any) (any, error) {
-	switch obj := obj.(type) {
-	case *corev1.Service:
-		return stripService(obj), nil
-	case *discoveryv1.EndpointSlice:
-		return stripSlice(obj), nil
-	}
-	return obj, nil
-}
-
-func stripService(service *corev1.Service) *corev1.Service {
-	kept := &corev1.Service{ObjectMeta: identity(&service.ObjectMeta)}
-	kept.Spec.Type, kept.Spec.IPFamilies = service.Spec.Type, service.Spec.IPFamilies
-	kept.Spec.Selector = service.Spec.Selector
-	for _, port := range service.Spec.Ports {
-		kept.Spec.Ports = append(kept.Spec.Ports, corev1.ServicePort{
-			Name: port.Name, Port: port.Port, Protocol: port.Protocol, AppProtocol: port.AppProtocol,
-		})
-	}
-	return kept
-}
-
-func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	kept := &discoveryv1.EndpointSlice{
-		ObjectMeta:  identity(&slice.ObjectMeta),
-		AddressType: slice.AddressType,
-		Ports:       slice.Ports,
-	}
-	kept.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]}
-	for _, endpoint := range slice.Endpoints {
-		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
-			Addresses: endpoint.Addresses, Conditions: endpoint.Conditions,
-		})
-	}
-	return kept
-}
-
-func identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
-		ResourceVersion: meta.ResourceVersion, Generation: meta.Generation,
-	}
 }

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"reflect"
 	"slices"
 	"testing"
 
@@ -10,34 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 )
-
-func TestTransformsKeepWhatIsRead(t *testing.T) {
-	read := func(s *corev1.Service) {
-		s.Spec.Ports[0].AppProtocol = new("https")
-		s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}
-	}
-	service := newService("api", func(s *corev1.Service) {
-		read(s)
-		s.Annotations = map[string]string{"big": "note"}
-		s.Spec.ClusterIP = "10.96.0.1"
-		s.Spec.Ports[0].NodePort = 30000
-	})
-	kept, err := strip(service)
-	if err != nil || !reflect.DeepEqual(kept, newService("api", read)) {
-		t.Errorf("of a Service stays %+v, %v", kept, err)
-	}
-	zone := "a"
-	slice := newSlice("api", 8080, newReady("10.0.0.1"))
-	slice.Endpoints[0].Zone = &zone
-	slice.Labels["other"] = "label"
-	kept, err = strip(slice)
-	if err != nil || !reflect.DeepEqual(kept, newSlice("api", 8080, newReady("10.0.0.1"))) {
-		t.Errorf("of an EndpointSlice stays %+v, %v", kept, err)
-	}
-	if again, _ := strip(kept); !reflect.DeepEqual(again, kept) {
-		t.Errorf("stripping twice gives %+v", again)
-	}
-}
 
 // TestWhatIsNews: Services are looked at again when something that is read of them changed, and only then.
 func TestWhatIsNews(t *testing.T) {
