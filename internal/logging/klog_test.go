@@ -54,7 +54,7 @@ func TestKlogComesOutOfGlog(t *testing.T) {
 		klog.FromContext(context.Background()).V(2).Info("contextual", "n", 7)
 		klog.FromContext(context.Background()).V(3).Info("contextual, too verbose")
 	})
-	for _, want := range []string{"plain 1", "careful", `failed err="it broke" pod="a b"`, "verbose enough", "contextual n=7"} {
+	for _, want := range []string{"plain 1", "careful", `"failed" err="it broke" pod="a b"`, "verbose enough", `"contextual" n=7`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("glog did not write %q:\n%s", want, out)
 		}
