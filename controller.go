@@ -80,7 +80,7 @@ type Controller struct {
 	gateways cache.MutationCache
 	// gatewayIndexer is that cache without the overlay; it has children.IndexBackends.
 	gatewayIndexer cache.Indexer
-	// services lists all Services, those of others stripped to what children.KeepServices leaves.
+	// services lists all Services, stripped to what children.Set.Keep leaves.
 	services corelisters.ServiceLister
 	// endpointSlices holds the EndpointSlices of the Gateways' own Services, with
 	// children.IndexOwner.
@@ -142,35 +142,37 @@ func NewController(
 
 // watch makes every change that may matter to a Gateway put its name into the queue.
 func (c *Controller) watch(inputs Inputs) error {
-	labelled := inputs.Labelled
-	for _, source := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		// The larger the objects are before they are stripped, the earlier: see Fill.
-		{labelled.Apps().V1().Deployments().Informer(), onChange(c.enqueueOwner)},
-		{inputs.Gateways.Informer(), cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc:    func(obj any, initial bool) { c.enqueueGateway(obj, priorityOf(initial)) },
-			UpdateFunc: c.updateGateway,
-			// A deleted Gateway's children are the garbage collector's.
-		}},
-		{inputs.Services.Core().V1().Services().Informer(), onChange(func(obj any, priority queue.Priority) {
-			c.enqueueOwner(obj, priority)
-			c.enqueueUsers(obj)
-		})},
-		{labelled.Policy().V1().PodDisruptionBudgets().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Rbac().V1().Roles().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Rbac().V1().RoleBindings().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Core().V1().ServiceAccounts().Informer(), onChange(c.enqueueOwner)},
-		{labelled.Discovery().V1().EndpointSlices().Informer(), onChange(c.enqueueOwner)},
-	} {
-		registration, err := source.informer.AddEventHandler(source.handler)
-		if err != nil {
-			return fmt.Errorf("failed to watch for changes: %w", err)
-		}
-		c.informers = append(c.informers, source.informer)
-		c.synced = append(c.synced, registration.HasSynced)
+	informers, err := c.children.Informers()
+	if err != nil {
+		return err
 	}
+	endpointSlices, gateways := inputs.Labelled.Discovery().V1().EndpointSlices().Informer(), inputs.Gateways.Informer()
+	if err := errors.Join(endpointSlices.SetTransform(children.Strip), gateways.SetTransform(children.Strip)); err != nil {
+		return fmt.Errorf("failed to set what is kept of objects: %w", err)
+	}
+	informers = append(informers, endpointSlices)
+	c.informers = append(informers, gateways)
+	for _, informer := range informers {
+		if err := c.handle(informer, onChange(c.enqueueOwner)); err != nil {
+			return err
+		}
+	}
+	if err := c.handle(inputs.Services.Core().V1().Services().Informer(), onChange(c.enqueueUsers)); err != nil {
+		return err
+	}
+	return c.handle(gateways, cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { c.enqueueGateway(obj, priorityOf(initial)) },
+		UpdateFunc: c.updateGateway,
+		// A deleted Gateway's children are the garbage collector's.
+	})
+}
+
+func (c *Controller) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("failed to watch for changes: %w", err)
+	}
+	c.synced = append(c.synced, registration.HasSynced)
 	return nil
 }
 
@@ -476,7 +478,7 @@ func (c *Controller) enqueueOwner(obj any, priority queue.Priority) {
 }
 
 // enqueueUsers puts every Gateway with a route to the Service into the queue, with priority Low: there may be thousands.
-func (c *Controller) enqueueUsers(obj any) {
+func (c *Controller) enqueueUsers(obj any, _ queue.Priority) {
 	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("failed to look up Gateways by Service: %w", err)) // no such index: a bug

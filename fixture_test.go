@@ -139,7 +139,7 @@ func (f *fixture) catchUp() {
 			}
 		}
 	}
-	own := cache.TransformFunc(children.KeepChildren)
+	own := cache.TransformFunc(f.controller.children.Keep)
 	deployments, err := kube.AppsV1().Deployments("").List(ctx, ours)
 	fill(labelled.Apps().V1().Deployments().Informer(), "deployments", own)(deployments, err)
 	accounts, err := kube.CoreV1().ServiceAccounts("").List(ctx, ours)
@@ -151,11 +151,11 @@ func (f *fixture) catchUp() {
 	budgets, err := kube.PolicyV1().PodDisruptionBudgets("").List(ctx, ours)
 	fill(labelled.Policy().V1().PodDisruptionBudgets().Informer(), "poddisruptionbudgets", own)(budgets, err)
 	slices, err := kube.DiscoveryV1().EndpointSlices("").List(ctx, ours)
-	fill(labelled.Discovery().V1().EndpointSlices().Informer(), "endpointslices", own)(slices, err)
+	fill(labelled.Discovery().V1().EndpointSlices().Informer(), "endpointslices", children.Strip)(slices, err)
 	services, err := kube.CoreV1().Services("").List(ctx, all)
-	fill(f.inputs.Services.Core().V1().Services().Informer(), "services", children.KeepServices)(services, err)
+	fill(f.inputs.Services.Core().V1().Services().Informer(), "services", own)(services, err)
 	gateways, err := f.gateways.AppV1().Gateways("").List(ctx, all)
-	fill(f.inputs.Gateways.Informer(), "gateways", children.KeepGateways)(gateways, err)
+	fill(f.inputs.Gateways.Informer(), "gateways", children.Strip)(gateways, err)
 	f.clearActions()
 }
 

@@ -29,7 +29,6 @@ import (
 	"gateway/internal/health"
 	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
-	"gateway/internal/operator/children"
 	"gateway/internal/operator/leader"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/preflight"
@@ -168,17 +167,15 @@ func clients(config *rest.Config, qps float64) (kubernetes.Interface, clientset.
 	return kubeClient, gatewayClient, nil
 }
 
-// caches returns the informers that feed the controller, not started; they hold no more than it reads.
+// caches returns the informers that feed the controller, not started.
 func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, options options.Options) Inputs {
-	gateways := gatewayfactory.NewSharedInformerFactoryWithOptions(gatewayClient, options.Resync,
-		gatewayfactory.WithNamespace(options.Namespace), gatewayfactory.WithTransform(children.KeepGateways))
+	gateways := gatewayfactory.NewSharedInformerFactoryWithOptions(gatewayClient, options.Resync, gatewayfactory.WithNamespace(options.Namespace))
 	return Inputs{
 		Gateways: gateways.App().V1().Gateways(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
-			informers.WithNamespace(options.Namespace), informers.WithTransform(children.KeepChildren),
+			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
-		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
-			informers.WithNamespace(options.Namespace), informers.WithTransform(children.KeepServices)),
+		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0, informers.WithNamespace(options.Namespace)),
 	}
 }
 

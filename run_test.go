@@ -128,25 +128,28 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		kube, gatewayClient := newClients(newGateway(), newService("api", 8080))
-		release := make(chan struct{})
-		gatewayClient.PrependReactor("list", "gateways", func(clienttesting.Action) (bool, runtime.Object, error) {
-			<-release
-			return false, nil, nil
-		})
 		controller, err := NewController(kube, gatewayClient, caches(kube, gatewayClient, options.Options{}), record.NewFakeRecorder(100), testOptions, time.Now)
 		must(t, err)
 		defer controller.queue.ShutDown()
-		go controller.Fill(ctx)
-		synctest.Wait()
-		for _, action := range kube.Actions() {
-			if resource := action.GetResource().Resource; resource != "deployments" { // they come before the Gateways
-				t.Errorf("%s %s before the Gateways are there", action.GetVerb(), resource)
+		var listed []string
+		list := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			for _, informer := range controller.informers[:len(listed)] {
+				if !informer.HasSynced() {
+					t.Errorf("%s are listed before %s are there", action.GetResource().Resource, listed[len(listed)-1])
+				}
 			}
+			listed = append(listed, action.GetResource().Resource)
+			return false, nil, nil
 		}
-		close(release)
+		kube.PrependReactor("list", "*", list)
+		gatewayClient.PrependReactor("list", "*", list)
+		go controller.Fill(ctx)
 		synctest.Wait()
 		if err := controller.Ready(nil); err != nil {
 			t.Error(err)
+		}
+		if len(listed) != len(controller.informers) || listed[0] != "deployments" {
+			t.Errorf("%d kinds were listed as %v, want deployments first: they are the largest", len(controller.informers), listed)
 		}
 	})
 }

@@ -340,7 +340,7 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(newGateway(), appv1.SchemeGroupVersion.WithKind("Gateway"))}
 	elsewhere := newService("api", 8080)
 	elsewhere.Namespace = "elsewhere"
-	users := func(obj any, _ queue.Priority) { f.controller.enqueueUsers(obj) }
+	users := f.controller.enqueueUsers
 	tests := map[string]struct {
 		handle func(obj any, priority queue.Priority)
 		object any

@@ -41,17 +41,27 @@ type client[T object, A any] interface {
 type kind[T object, A configuration[A]] struct {
 	// name is the kind's name in errors and events.
 	name string
+	// informer fills the cache.
+	informer cache.SharedIndexInformer
 	// cache is the informer's, overlaid with what was applied and has not come back through the watch. Without the
 	// overlay, a sync right after an apply would see the old object and apply again. Objects in it are only read.
 	cache cache.MutationCache
 	// client returns the typed client for a namespace.
 	client func(namespace string) client[T, A]
+	// extract returns the fields of an object that a field manager owns.
+	extract func(object T, fieldManager string) (A, error)
+	// strip returns what is kept of spec and status.
+	strip func(object T) T
 }
 
-func newKind[T object, A configuration[A]](
-	name string, indexer cache.Indexer, client func(string) client[T, A],
-) kind[T, A] {
-	return kind[T, A]{name: name, cache: Overlay(indexer), client: client}
+func newKind[T object, A configuration[A], C client[T, A]](
+	name string, informer cache.SharedIndexInformer, clients func(namespace string) C, extract func(T, string) (A, error), strip func(T) T,
+) *kind[T, A] {
+	return &kind[T, A]{
+		name: name, informer: informer, cache: Overlay(informer.GetIndexer()),
+		client:  func(namespace string) client[T, A] { return clients(namespace) },
+		extract: extract, strip: strip,
+	}
 }
 
 // Overlay returns a view of an informer's cache that shows objects handed to its Mutation method until the informer has
@@ -91,7 +101,7 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	case err != nil:
 		return none, false, fmt.Errorf("failed to get %s %s/%s: %w", k.name, namespace, name, err)
 	}
-	return k.update(ctx, gateway, kept(current), wanted, desired)
+	return k.update(ctx, gateway, k.kept(current), wanted, desired)
 }
 
 // seen returns the child of a Gateway as it was last seen, nil if there is none.
@@ -142,7 +152,7 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	if err != nil {
 		return none, fmt.Errorf("failed to apply %s %s/%s: %w", k.name, namespace, name, err)
 	}
-	applied = kept(applied)
+	applied = k.kept(applied)
 	k.cache.Mutation(applied)
 	return applied, nil
 }
@@ -155,12 +165,6 @@ func isGoneNamespace(err error) bool {
 	}
 	details := answer.Status().Details
 	return details != nil && details.Group == "" && details.Kind == "namespaces"
-}
-
-// kept is an object as the caches have it.
-func kept[T object](child T) T {
-	object, _ := KeepChildren(child) // never an error
-	return object.(T)
 }
 
 // checkOwner returns nil if the Gateway controls the object.

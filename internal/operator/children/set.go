@@ -15,6 +15,7 @@ import (
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/operator/resources"
@@ -22,12 +23,12 @@ import (
 
 // Set keeps the children of all kinds. It may be used by several goroutines, for different Gateways.
 type Set struct {
-	serviceAccounts kind[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration]
-	roles           kind[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration]
-	roleBindings    kind[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration]
-	services        kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
-	budgets         kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
-	deployments     kind[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
+	serviceAccounts *kind[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration]
+	roles           *kind[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration]
+	roleBindings    *kind[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration]
+	services        *kind[*corev1.Service, *corev1ac.ServiceApplyConfiguration]
+	budgets         *kind[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration]
+	deployments     *kind[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration]
 	// options are the operator's settings that the children depend on.
 	options resources.Options
 }
@@ -39,31 +40,42 @@ func NewSet(
 ) *Set {
 	return &Set{
 		options: options,
-		serviceAccounts: newKind("ServiceAccount", labelled.Core().V1().ServiceAccounts().Informer().GetIndexer(),
-			func(namespace string) client[*corev1.ServiceAccount, *corev1ac.ServiceAccountApplyConfiguration] {
-				return kube.CoreV1().ServiceAccounts(namespace)
-			}),
-		roles: newKind("Role", labelled.Rbac().V1().Roles().Informer().GetIndexer(),
-			func(namespace string) client[*rbacv1.Role, *rbacv1ac.RoleApplyConfiguration] {
-				return kube.RbacV1().Roles(namespace)
-			}),
-		roleBindings: newKind("RoleBinding", labelled.Rbac().V1().RoleBindings().Informer().GetIndexer(),
-			func(namespace string) client[*rbacv1.RoleBinding, *rbacv1ac.RoleBindingApplyConfiguration] {
-				return kube.RbacV1().RoleBindings(namespace)
-			}),
-		services: newKind("Service", services.Core().V1().Services().Informer().GetIndexer(),
-			func(namespace string) client[*corev1.Service, *corev1ac.ServiceApplyConfiguration] {
-				return kube.CoreV1().Services(namespace)
-			}),
-		budgets: newKind("PodDisruptionBudget", labelled.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer(),
-			func(namespace string) client[*policyv1.PodDisruptionBudget, *policyv1ac.PodDisruptionBudgetApplyConfiguration] {
-				return kube.PolicyV1().PodDisruptionBudgets(namespace)
-			}),
-		deployments: newKind("Deployment", labelled.Apps().V1().Deployments().Informer().GetIndexer(),
-			func(namespace string) client[*k8sappsv1.Deployment, *appsv1ac.DeploymentApplyConfiguration] {
-				return kube.AppsV1().Deployments(namespace)
-			}),
+		serviceAccounts: newKind("ServiceAccount", labelled.Core().V1().ServiceAccounts().Informer(),
+			kube.CoreV1().ServiceAccounts, corev1ac.ExtractServiceAccount, stripAll),
+		roles: newKind("Role", labelled.Rbac().V1().Roles().Informer(),
+			kube.RbacV1().Roles, rbacv1ac.ExtractRole, stripAll),
+		roleBindings: newKind("RoleBinding", labelled.Rbac().V1().RoleBindings().Informer(),
+			kube.RbacV1().RoleBindings, rbacv1ac.ExtractRoleBinding, stripAll),
+		services: newKind("Service", services.Core().V1().Services().Informer(),
+			kube.CoreV1().Services, corev1ac.ExtractService, stripService),
+		budgets: newKind("PodDisruptionBudget", labelled.Policy().V1().PodDisruptionBudgets().Informer(),
+			kube.PolicyV1().PodDisruptionBudgets, policyv1ac.ExtractPodDisruptionBudget, stripAll),
+		deployments: newKind("Deployment", labelled.Apps().V1().Deployments().Informer(),
+			kube.AppsV1().Deployments, appsv1ac.ExtractDeployment, stripDeployment),
 	}
+}
+
+// keeper is a kind, whichever it is.
+type keeper interface {
+	source() cache.SharedIndexInformer
+	keep(obj any) (any, bool)
+}
+
+// kinds are all of them, those first whose objects are the largest before Keep has seen them.
+func (s *Set) kinds() []keeper {
+	return []keeper{s.deployments, s.services, s.budgets, s.roles, s.roleBindings, s.serviceAccounts}
+}
+
+// Informers returns the informers of all kinds, whose transform is Keep.
+func (s *Set) Informers() ([]cache.SharedIndexInformer, error) {
+	var informers []cache.SharedIndexInformer
+	for _, kind := range s.kinds() {
+		if err := kind.source().SetTransform(s.Keep); err != nil {
+			return nil, fmt.Errorf("failed to set what is kept of objects: %w", err)
+		}
+		informers = append(informers, kind.source())
+	}
+	return informers, nil
 }
 
 // Result is what Ensure found or made.

@@ -7,16 +7,10 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"gateway/internal/proxypod"
 )
@@ -25,63 +19,88 @@ import (
 // the operator owns, with their values. The API server knows no such type, so that nobody else can make such an entry.
 const digestType = "digest"
 
-// KeepChildren is the transform of the caches of what carries our label. Of a child it keeps whose it is, what the status is
-// computed from, and what tells whether it is as desired. It does nothing to what it has returned: client-go may call it twice.
-func KeepChildren(obj any) (any, error) {
-	switch child := obj.(type) {
-	case *corev1.ServiceAccount:
-		return keep(child, &corev1.ServiceAccount{}, corev1ac.ExtractServiceAccount), nil
-	case *rbacv1.Role:
-		return keep(child, &rbacv1.Role{}, rbacv1ac.ExtractRole), nil
-	case *rbacv1.RoleBinding:
-		return keep(child, &rbacv1.RoleBinding{}, rbacv1ac.ExtractRoleBinding), nil
-	case *policyv1.PodDisruptionBudget:
-		return keep(child, &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget), nil
-	case *k8sappsv1.Deployment:
-		return keep(child, &k8sappsv1.Deployment{
-			Status: k8sappsv1.DeploymentStatus{Replicas: child.Status.Replicas, Conditions: replicaFailures(child.Status.Conditions)},
-		}, appsv1ac.ExtractDeployment), nil
-	case *corev1.Service:
-		return keep(child, &corev1.Service{
-			Spec:   corev1.ServiceSpec{Type: child.Spec.Type, Ports: child.Spec.Ports, ClusterIPs: child.Spec.ClusterIPs, Selector: child.Spec.Selector},
-			Status: corev1.ServiceStatus{LoadBalancer: child.Status.LoadBalancer},
-		}, corev1ac.ExtractService), nil
-	case *discoveryv1.EndpointSlice:
-		child.ManagedFields = nil
+// Keep is the transform of the caches of children, and of all Services. Of a child it keeps whose it is, what the status is computed from, and
+// whether it is as desired; of another Service, which routes may name, only whether it can be used, and whose it is. It does nothing to what
+// it has returned: client-go may call it twice.
+func (s *Set) Keep(obj any) (any, error) {
+	if service, ok := obj.(*corev1.Service); ok && service.Labels[proxypod.LabelGateway] == "" {
+		return stripOther(service), nil
 	}
-	return obj, nil // anything else is a tombstone
-}
-
-// replicaFailures are the conditions that say why pods cannot be made.
-func replicaFailures(conditions []k8sappsv1.DeploymentCondition) []k8sappsv1.DeploymentCondition {
-	var failures []k8sappsv1.DeploymentCondition
-	for _, c := range conditions {
-		if c.Type == k8sappsv1.DeploymentReplicaFailure {
-			failures = append(failures, c)
+	for _, kind := range s.kinds() {
+		if kept, ok := kind.keep(obj); ok {
+			return kept, nil
 		}
 	}
-	return failures
+	return obj, nil // a tombstone
 }
 
-// keep adds to kept what is kept of every child.
-func keep[T object, A any](child, kept T, extract func(T, string) (A, error)) T {
+func (k *kind[T, A]) source() cache.SharedIndexInformer { return k.informer }
+
+// keep returns what is kept of an object, and whether it is of this kind.
+func (k *kind[T, A]) keep(obj any) (any, bool) {
+	child, ok := obj.(T)
+	if !ok {
+		return nil, false
+	}
+	return k.kept(child), true
+}
+
+// kept is a child as the cache has it.
+func (k *kind[T, A]) kept(child T) T {
 	if keptDigest(child) != "" {
 		return child
 	}
-	kept.SetNamespace(child.GetNamespace())
-	kept.SetName(child.GetName())
-	kept.SetUID(child.GetUID())
-	kept.SetResourceVersion(child.GetResourceVersion())
-	kept.SetDeletionTimestamp(child.GetDeletionTimestamp())
-	kept.SetOwnerReferences(child.GetOwnerReferences())
+	kept := k.strip(child)
+	keepMetadata(kept, child)
 	if gateway, ours := child.GetLabels()[proxypod.LabelGateway]; ours {
 		kept.SetLabels(map[string]string{proxypod.LabelGateway: gateway})
 	}
-	owned, err := extract(child, proxypod.FieldManager)
+	owned, err := k.extract(child, proxypod.FieldManager)
 	if err != nil { // it is as if the operator owned nothing, and the child is applied
 		utilruntime.HandleError(fmt.Errorf("failed to read the managed fields of %s/%s: %w", child.GetNamespace(), child.GetName(), err))
 	}
 	kept.SetManagedFields([]metav1.ManagedFieldsEntry{{FieldsType: digestType, Manager: digest(owned)}})
+	return kept
+}
+
+// keepMetadata sets in kept what is kept of the metadata of every object.
+func keepMetadata(kept, object metav1.Object) {
+	kept.SetNamespace(object.GetNamespace())
+	kept.SetName(object.GetName())
+	kept.SetUID(object.GetUID())
+	kept.SetResourceVersion(object.GetResourceVersion())
+	kept.SetDeletionTimestamp(object.GetDeletionTimestamp())
+	kept.SetOwnerReferences(object.GetOwnerReferences())
+}
+
+func stripAll[O any](*O) *O { return new(O) }
+
+// stripDeployment keeps the conditions that say why pods cannot be made.
+func stripDeployment(deployment *k8sappsv1.Deployment) *k8sappsv1.Deployment {
+	kept := &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: deployment.Status.Replicas}}
+	for _, c := range deployment.Status.Conditions {
+		if c.Type == k8sappsv1.DeploymentReplicaFailure {
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
+		}
+	}
+	return kept
+}
+
+func stripService(service *corev1.Service) *corev1.Service {
+	spec := service.Spec
+	return &corev1.Service{
+		Spec:   corev1.ServiceSpec{Type: spec.Type, Ports: spec.Ports, ClusterIPs: spec.ClusterIPs, Selector: spec.Selector},
+		Status: corev1.ServiceStatus{LoadBalancer: service.Status.LoadBalancer},
+	}
+}
+
+// stripOther is for a Service that is no child.
+func stripOther(service *corev1.Service) *corev1.Service {
+	kept := &corev1.Service{Spec: corev1.ServiceSpec{Type: service.Spec.Type, Ports: service.Spec.Ports}}
+	if proxypod.SelectsProxies(service) {
+		kept.Spec.Selector = service.Spec.Selector
+	}
+	keepMetadata(kept, service)
 	return kept
 }
 
@@ -101,36 +120,9 @@ func digest(configuration any) string {
 	return string(sum[:])
 }
 
-// KeepServices is the transform of the cache of Services: the Gateways' own are kept as children are, and of all others,
-// which routes may name, only what tells whether they can be used, and whose they are.
-func KeepServices(obj any) (any, error) {
-	service, ok := obj.(*corev1.Service)
-	if !ok {
-		return obj, nil // a tombstone
-	}
-	if _, own := service.Labels[proxypod.LabelGateway]; own {
-		return KeepChildren(obj)
-	}
-	kept := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:         service.Namespace,
-			Name:              service.Name,
-			UID:               service.UID,
-			ResourceVersion:   service.ResourceVersion,
-			DeletionTimestamp: service.DeletionTimestamp,
-			OwnerReferences:   service.OwnerReferences,
-		},
-		Spec: corev1.ServiceSpec{Type: service.Spec.Type, Ports: service.Spec.Ports},
-	}
-	if proxypod.SelectsProxies(service) {
-		kept.Spec.Selector = service.Spec.Selector
-	}
-	return kept, nil
-}
-
-// KeepGateways is the transform of the cache of Gateways: who manages which field is not read, and kubectl's copy of the
-// object is as big as the object.
-func KeepGateways(obj any) (any, error) {
+// Strip is the transform of the caches of Gateways and EndpointSlices: who manages which field is not read, and kubectl's copy of an object is as
+// big as the object.
+func Strip(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {
 		return obj, nil // a tombstone

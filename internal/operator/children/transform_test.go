@@ -10,9 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/resources"
 )
 
 func managedBy(manager string) []metav1.ManagedFieldsEntry {
@@ -29,6 +32,13 @@ var (
 	owners = []metav1.OwnerReference{{UID: "owner"}}
 )
 
+// newSet returns a Set with nothing in its caches.
+func newSet() *Set {
+	kube := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(kube, 0)
+	return NewSet(kube, factory, factory, resources.Options{})
+}
+
 type transformTest struct {
 	transform cache.TransformFunc
 	in, want  any
@@ -37,7 +47,7 @@ type transformTest struct {
 func TestTransformsOfChildren(t *testing.T) {
 	testTransforms(t, map[string]transformTest{
 		"of a child, it is kept whose it is, its status, and the digest of what is ours": {
-			KeepChildren,
+			newSet().Keep,
 			&k8sappsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "web", Name: "shop-gateway", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
@@ -59,12 +69,12 @@ func TestTransformsOfChildren(t *testing.T) {
 			},
 		},
 		"what was kept is kept": {
-			KeepChildren,
+			newSet().Keep,
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{ManagedFields: digested("anything")}},
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{ManagedFields: digested("anything")}},
 		},
 		"our own Service is a child": {
-			KeepServices,
+			newSet().Keep,
 			&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: "shop-gateway", Labels: own, ManagedFields: managedBy("cloud")},
 				Spec:       corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.1"}, Selector: own},
@@ -81,7 +91,7 @@ func TestTransformsOfOthers(t *testing.T) {
 	ports := []corev1.ServicePort{{Port: 80}}
 	testTransforms(t, map[string]transformTest{
 		"of any other Service, little is kept": {
-			KeepServices,
+			newSet().Keep,
 			&corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "web", Name: "api", UID: "uid", ResourceVersion: "7", OwnerReferences: owners,
@@ -97,19 +107,19 @@ func TestTransformsOfOthers(t *testing.T) {
 			},
 		},
 		"of one that selects proxies, the selector is kept": {
-			KeepServices,
+			newSet().Keep,
 			&corev1.Service{Spec: corev1.ServiceSpec{Ports: ports, Selector: own}},
 			&corev1.Service{Spec: corev1.ServiceSpec{Ports: ports, Selector: own}},
 		},
 		"of a Gateway, what kubectl keeps in it is dropped": {
-			KeepGateways,
+			Strip,
 			&appv1.Gateway{ObjectMeta: metav1.ObjectMeta{
 				Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "note": "kept"}, ManagedFields: managedBy("kubectl"),
 			}},
 			&appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"note": "kept"}}},
 		},
 		"a tombstone stays as it is": {
-			KeepServices, cache.DeletedFinalStateUnknown{Key: "web/api"}, cache.DeletedFinalStateUnknown{Key: "web/api"},
+			newSet().Keep, cache.DeletedFinalStateUnknown{Key: "web/api"}, cache.DeletedFinalStateUnknown{Key: "web/api"},
 		},
 	})
 }
