@@ -65,7 +65,7 @@ const (
 	lastRetry  = 3 * time.Second
 
 	// syncTimeout is how long one sync may wait for the API server, and childrenTimeout for the children alone: what keeps them from
-	// being made, as a webhook that hangs, leaves time to tell it in the status.
+	// being made, as a webhook that hangs, leaves time to write that into the status.
 	syncTimeout     = 30 * time.Second
 	childrenTimeout = syncTimeout * 2 / 3
 )

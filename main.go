@@ -102,9 +102,9 @@ func operate(
 	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor, started *atomic.Pointer[Controller],
 ) error {
 	// The lease and events are for a client of its own, whose requests fail soon: a renewal has to be tried again within its deadline.
-	impatient := rest.CopyConfig(config)
-	impatient.Timeout = leader.RenewDeadline / 2
-	leaseClient, gatewayClient, err := clients(impatient, options.KubeAPIQPS)
+	leaseConfig := rest.CopyConfig(config)
+	leaseConfig.Timeout = leader.RenewDeadline / 2
+	leaseClient, gatewayClient, err := clients(leaseConfig, options.KubeAPIQPS)
 	if err != nil {
 		return err
 	}
@@ -191,8 +191,8 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: proxypod.FieldManager}), broadcaster.Shutdown, nil
 }
 
-// spamKey is the same for events that count together when too many are told of: by default those of a Gateway with the same type, so
-// that a failure told at each try would drop the warnings that are told once.
+// spamKey is the same for events that count together when client-go drops some of too many. By default those are all of a Gateway with the same
+// type, so that a failure recorded at each try would drop warnings that are recorded once.
 func spamKey(event *corev1.Event) string {
 	return strings.Join([]string{string(event.InvolvedObject.UID), event.Type, event.Reason}, " ")
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -72,14 +73,14 @@ func TestUnderway(t *testing.T) {
 		"the route is refused":     {withRoute("shop", to("api", 80)), both, false},
 		"the same generation":      {func(gateway *appv1.Gateway) { gateway.Generation = 6; gateway.Status.Proxies[0].ObservedGeneration = 5 }, both, false},
 		"one was underway before": {func(gateway *appv1.Gateway) {
-			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonPending
+			meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonPending
 		}, both, true},
 		"one was refused before": {func(gateway *appv1.Gateway) {
-			c := find(gateway.Status.Conditions, appv1.ConditionProgrammed)
+			c := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 			c.Status, c.Reason = metav1.ConditionFalse, ReasonLoadFailed
 		}, both, false},
 		"there was no address before": {func(gateway *appv1.Gateway) {
-			find(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonAddressNotAssigned
+			meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonAddressNotAssigned
 		}, both, true},
 		"it is new":                   {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
 		"somebody removed the others": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = gateway.Status.Conditions[2:] }, both, false},

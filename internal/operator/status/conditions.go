@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -76,7 +77,7 @@ var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 // remarkable are the reasons for which someone should look at a condition though it is true.
 var remarkable = map[string]bool{ReasonUnusedBackend: true}
 
-// condition is what is to be said; setCondition adds since when.
+// condition is what setCondition sets.
 type condition struct {
 	kind    string
 	status  metav1.ConditionStatus
@@ -137,34 +138,14 @@ func childFailed(failure ChildFailure) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, failure.Reason, failure.Message}
 }
 
-// setCondition returns what to write for c, given the conditions there are:
-//   - a condition of that type is missing: the transition is now;
-//   - its status differs: the transition is now;
-//   - its status is the same: the time of the last transition stays, whatever else changes.
-//
-// The observed generation is always that of the Gateway.
-func setCondition(gateway *appv1.Gateway, c condition, now metav1.Time) metav1.Condition {
-	written := metav1.Condition{
-		Type:               c.kind,
-		Status:             c.status,
-		ObservedGeneration: gateway.Generation,
-		LastTransitionTime: now,
-		Reason:             c.reason,
-		Message:            truncate(c.message),
+// setCondition sets c, of the Gateway's generation, in conditions. now is the time of its transition, if its status changes.
+func setCondition(conditions *[]metav1.Condition, gateway *appv1.Gateway, c condition, now metav1.Time) {
+	if old := meta.FindStatusCondition(gateway.Status.Conditions, c.kind); old != nil {
+		*conditions = append(*conditions, *old)
 	}
-	if old := find(gateway.Status.Conditions, c.kind); old != nil && old.Status == c.status {
-		written.LastTransitionTime = old.LastTransitionTime
-	}
-	return written
-}
-
-func find(conditions []metav1.Condition, kind string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == kind {
-			return &conditions[i]
-		}
-	}
-	return nil
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: c.kind, Status: c.status, ObservedGeneration: gateway.Generation, LastTransitionTime: now, Reason: c.reason, Message: truncate(c.message),
+	})
 }
 
 // maxMessage is well below what the CRD takes (32,768): a message is read by people, in a terminal and in an event, which

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
@@ -130,7 +131,7 @@ func TestManyUnusedBackends(t *testing.T) {
 	for i := range int32(256) {
 		withTLSBackend(strings.Repeat("x", 63), 65535-i)(gateway)
 	}
-	message := find(Compute(gateway, Observed{}, now).Conditions, appv1.ConditionAccepted).Message
+	message := meta.FindStatusCondition(Compute(gateway, Observed{}, now).Conditions, appv1.ConditionAccepted).Message
 	if !strings.HasSuffix(message, "or remove it; and 251 more") || strings.Count(message, "spec.backends[") != maxListed {
 		t.Errorf("got %d bytes: %s", len(message), message)
 	}
@@ -141,7 +142,7 @@ func TestAnUnusedBackendIsToldOnce(t *testing.T) {
 	gateway := newGateway(withTLSBackend("api", 8443), reporting("a", 7, ""))
 	proxies := gateway.Status.Proxies
 	computed := Compute(gateway, slicesOf(ready("a")), before)
-	if c := find(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
+	if c := meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
 		t.Errorf("Programmed is %+v", c)
 	}
 	warnings := Warnings(gateway, computed)
@@ -222,7 +223,7 @@ func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
 	gateway := newGateway(withListener("https", []string{"bad"}, nil),
 		leavingOut("a", problem("https", "Secret", "bad", "the certificate of Secret web/bad expired on 2026-01-02")))
 	computed := Compute(gateway, slicesOf(ready("a")), now)
-	if c := find(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
+	if c := meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
 		t.Errorf("Programmed is %+v", c)
 	}
 	warnings := Warnings(gateway, computed)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
@@ -68,7 +69,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		checkRefs(gateway, refs, observed.Backends, proxies),
 		checkProgrammed(gateway, proxies, observed),
 	} {
-		status.Conditions = append(status.Conditions, setCondition(gateway, c, transition))
+		setCondition(&status.Conditions, gateway, c, transition)
 	}
 	return status
 }
@@ -80,7 +81,7 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	live.Proxies = nil
 	live.Conditions = nil
 	for _, c := range computed.Conditions {
-		if old := find(gateway.Status.Conditions, c.Type); old != nil {
+		if old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type); old != nil {
 			live.Conditions = append(live.Conditions, *old)
 		}
 	}
@@ -90,17 +91,17 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 // Underway says whether computed differs from the Gateway's status in nothing but that a generation came after the one told of, and some
 // proxies have yet to load it. Until it is written, the status is true: it tells of the generation before.
 func Underway(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
-	told := find(gateway.Status.Conditions, appv1.ConditionProgrammed)
+	told := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 	if told == nil || told.ObservedGeneration >= gateway.Generation ||
 		told.Status != metav1.ConditionTrue && told.Reason != ReasonPending ||
-		find(computed.Conditions, appv1.ConditionProgrammed).Reason != ReasonPending {
+		meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed).Reason != ReasonPending {
 		return false
 	}
 	computed.ObservedGeneration = gateway.Status.ObservedGeneration
 	computed.Conditions = slices.Clone(computed.Conditions)
 	for i := range computed.Conditions {
 		c := &computed.Conditions[i]
-		switch old := find(gateway.Status.Conditions, c.Type); {
+		switch old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type); {
 		case c.Type == told.Type:
 			*c = *told
 		case old != nil:
@@ -118,7 +119,7 @@ func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Con
 		if c.Status == metav1.ConditionTrue && !remarkable[c.Reason] || awaited[c.Reason] {
 			continue
 		}
-		old := find(gateway.Status.Conditions, c.Type)
+		old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type)
 		if old == nil || old.Status != c.Status || old.Reason != c.Reason || old.Message != c.Message {
 			warnings = append(warnings, c)
 		}

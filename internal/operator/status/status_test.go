@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -381,7 +382,7 @@ func expectCondition(t *testing.T, tests map[string]conditionTest) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			kind, _, _ := strings.Cut(test.want, "=")
-			c := find(Compute(test.gateway, test.observed, now).Conditions, kind)
+			c := meta.FindStatusCondition(Compute(test.gateway, test.observed, now).Conditions, kind)
 			if got := c.Type + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message; got != test.want {
 				t.Errorf("\ngot  %s\nwant %s", got, test.want)
 			}
@@ -406,7 +407,7 @@ func TestTransitionTimes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := find(Compute(test.gateway, Observed{}, now).Conditions, "Accepted")
+			c := meta.FindStatusCondition(Compute(test.gateway, Observed{}, now).Conditions, "Accepted")
 			if !c.LastTransitionTime.Time.Equal(test.want) {
 				t.Errorf("last transition at %v, want %v", c.LastTransitionTime, test.want)
 			}
