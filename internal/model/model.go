@@ -67,7 +67,7 @@ type Listener struct {
 	Hostname string
 	// ProxyProtocol says that connections begin with a PROXY protocol header.
 	ProxyProtocol bool
-	// TLS is how the listener terminates TLS; nil if it does not.
+	// TLS is how the listener terminates TLS; nil if it does not: with protocol TLS, it passes TLS through.
 	TLS *ListenerTLS
 }
 

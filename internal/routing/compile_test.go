@@ -163,7 +163,7 @@ http :80 ""
 		},
 		"routes of connections, and a listener that redirects": {
 			`
-listeners: [{name: tcp, port: 1, protocol: TCP}, {name: tls, port: 2, protocol: TLS}, {name: http, port: 80, httpsRedirect: true}, {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]
+listeners: [{name: tcp, port: 1, protocol: TCP}, {name: tls, port: 2, protocol: TLS, tls: {mode: Passthrough}}, {name: http, port: 80, httpsRedirect: {}}, {name: https, port: 8443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]
 routes: [{name: r, rules: [{}]}]
 tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: a, port: 1}]}]}, {name: hidden, listeners: [tcp], rules: [{backendRefs: [{name: b, port: 1}]}]}]
 tlsRoutes: [{name: s, hostnames: [a.io], rules: [{backendRefs: [{name: a, port: 1, weight: 2}, {name: b, port: 1, weight: 0}]}]}]
@@ -233,7 +233,7 @@ func TestCompileProblems(t *testing.T) {
 		},
 		"a listener of another protocol": {
 			`tcpRoutes: [{name: t, listeners: [exact], rules: [{backendRefs: [{name: a, port: 1}]}]}]`,
-			[]routing.Problem{{Route: "t", Listener: "exact", Reason: model.ReasonNoMatchingListenerHostname, Message: `route "t" gets no requests from listener "exact", which is not of protocol TCP`}},
+			[]routing.Problem{{Route: "t", Listener: "exact", Reason: model.ReasonNoMatchingListenerHostname, Message: `route "t" gets no requests from listener "exact", which is not of protocol TCP, or TLS with tls.mode Terminate`}},
 		},
 		"matches that cannot be carried out": {
 			`routes: [{name: r, listeners: [exact], rules: [{matches: [{path: {type: RegularExpression, value: "("}}, {headers: [{name: A, value: b}, {name: a, value: b}]}, {queryParams: [{name: q, type: RegularExpression, value: "a**"}]}, {path: {value: /a%}}]}]}]`,

@@ -7,7 +7,7 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=gateways,scope=Namespaced,singular=gateway
+// +kubebuilder:resource:path=gateways,scope=Namespaced,singular=gateway,shortName=appgw,categories=app-gateway
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether every ready proxy runs the latest generation, or, for up to a second after an edit, the one before"
@@ -53,7 +53,7 @@ type GatewayList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners), size(r.listeners)).sum() > 8192 || [self.listeners.map(l, l.name)].all(names, self.routes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".routes",message="every name in routes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpRoutes) || [self.listeners.map(l, l.name)].all(names, self.tcpRoutes.all(r, r.listeners.all(n, n in names)))",fieldPath=".tcpRoutes",message="every name in tcpRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsRoutes) || [self.listeners.map(l, l.name)].all(names, self.tlsRoutes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".tlsRoutes",message="every name in tlsRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
-// +kubebuilder:validation:XValidation:rule="!self.listeners.exists(l, has(l.proxyProtocol) && l.proxyProtocol) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="a listener has proxyProtocol: name the addresses of the load balancers that send the PROXY header"
+// +kubebuilder:validation:XValidation:rule="!self.listeners.exists(l, has(l.proxyProtocol)) || (has(self.trustedProxies) && size(self.trustedProxies) > 0)",fieldPath=".trustedProxies",message="a listener has proxyProtocol: name the addresses of the load balancers that send the PROXY header"
 // +kubebuilder:validation:XValidation:rule="!has(self.service.ports) || self.service.ports.all(p, self.listeners.exists(l, l.port == p.port))",fieldPath=".service.ports",message="every port in service.ports must be the port of a listener in spec.listeners: correct the port or add the listener"
 
 // GatewaySpec is the desired state of a Gateway.
@@ -74,8 +74,9 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || a.protocol == b.protocol))",message="two listeners of one port have different protocols: change the port of one of them"
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || (has(a.proxyProtocol) && a.proxyProtocol) == (has(b.proxyProtocol) && b.proxyProtocol)))",message="two listeners of one port differ in proxyProtocol: set it in both or in none"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(l, has(l.httpsRedirect) && l.httpsRedirect) || self.exists(l, l.protocol == 'HTTPS')",message="a listener redirects to HTTPS and there is no HTTPS listener: add one or remove httpsRedirect"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || has(a.proxyProtocol) == has(b.proxyProtocol)))",message="two listeners of one port differ in proxyProtocol: set it in both or in none"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || !has(a.tls) || !has(b.tls) || a.tls.mode == b.tls.mode))",message="two listeners of one port differ in tls.mode: change the port of one of them"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(l, has(l.httpsRedirect)) || self.exists(l, l.protocol == 'HTTPS')",message="a listener redirects to HTTPS and there is no HTTPS listener: add one or remove httpsRedirect"
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.port == b.port && (has(a.hostname) ? a.hostname : '') == (has(b.hostname) ? b.hostname : '')))",message="two listeners have the same port and hostname: change the port or the hostname of one of them"
 	Listeners []Listener `json:"listeners"`
 
@@ -94,15 +95,15 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=4096
 	Routes []Route `json:"routes,omitempty"`
 
-	// Which connections of TCP listeners go to which Services. Names are unique.
+	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	TCPRoutes []TCPRoute `json:"tcpRoutes,omitempty"`
 
-	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
-	// client asks for. Names are unique.
+	// Which connections of TLS listeners go to which Services, by the server name the client asks for. Names are
+	// unique.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

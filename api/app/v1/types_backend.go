@@ -1,7 +1,9 @@
 package v1
 
-// Backend says how to talk to a port of a Service.
+// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused, since an API server
+// that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 //
+// +kubebuilder:validation:MinProperties=3
 // +kubebuilder:validation:XValidation:rule="!has(self.outlierDetection) || has(self.healthCheck)",fieldPath=".outlierDetection",message="outlierDetection needs healthCheck: an endpoint that was taken out comes back when its health check passes"
 type Backend struct {
 	// The name of the Service, in the Gateway's namespace.
@@ -59,7 +61,7 @@ type BackendTLS struct {
 	Hostname PreciseHostname `json:"hostname"`
 }
 
-// ProxyProtocolVersion is a version of the PROXY protocol.
+// ProxyProtocolVersion is a version of the PROXY protocol. Headers are sent in version V1 or V2, and taken in Any.
 type ProxyProtocolVersion string
 
 const (
@@ -67,6 +69,8 @@ const (
 	ProxyProtocolV1 ProxyProtocolVersion = "V1"
 	// ProxyProtocolV2 is the binary version.
 	ProxyProtocolV2 ProxyProtocolVersion = "V2"
+	// ProxyProtocolAny is version 1 or 2, as the sender likes.
+	ProxyProtocolAny ProxyProtocolVersion = "Any"
 )
 
 // LoadBalancing is how requests are spread over endpoints.

@@ -1,8 +1,14 @@
 package v1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // Listener is a port on which the proxies accept traffic.
 //
-// +kubebuilder:validation:XValidation:rule="(self.protocol == 'HTTPS') == has(self.tls)",fieldPath=".tls",message="tls is required for protocol HTTPS, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.protocol in ['HTTPS', 'TLS']) == has(self.tls)",fieldPath=".tls",message="tls is required for protocols HTTPS and TLS, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="self.protocol != 'HTTPS' || !has(self.tls) || self.tls.mode == 'Terminate'",fieldPath=".tls.mode",message="TLS is passed through for protocol TLS only"
+// +kubebuilder:validation:XValidation:rule="self.protocol == 'HTTPS' || !has(self.tls) || !has(self.tls.hsts)",fieldPath=".tls.hsts",message="hsts is only for protocol HTTPS"
 // +kubebuilder:validation:XValidation:rule="!has(self.httpsRedirect) || self.protocol == 'HTTP'",fieldPath=".httpsRedirect",message="httpsRedirect is only for protocol HTTP"
 // +kubebuilder:validation:XValidation:rule="!has(self.hostname) || self.protocol != 'TCP'",fieldPath=".hostname",message="a connection of a TCP listener has no hostname: remove it"
 type Listener struct {
@@ -18,7 +24,8 @@ type Listener struct {
 	Port int32 `json:"port"`
 
 	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
-	// HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.
+	// HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to the Service that the server name
+	// stands for: see tls.mode.
 	// +required
 	Protocol Protocol `json:"protocol"`
 
@@ -29,20 +36,90 @@ type Listener struct {
 	// +optional
 	Hostname Hostname `json:"hostname,omitempty"`
 
-	// How to speak TLS. Required for protocol HTTPS.
+	// How to speak TLS. Required for protocols HTTPS and TLS.
 	// +optional
 	TLS *ListenerTLS `json:"tls,omitempty"`
 
-	// Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
+	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
 	// if there is one. The listener then has no routes.
 	// +optional
-	HTTPSRedirect bool `json:"httpsRedirect,omitempty"`
+	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
 
-	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in
+	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in
 	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
 	// such clients a listener of their own, on another port.
 	// +optional
-	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
+	// +kubebuilder:validation:Enum=Any
+	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
+
+	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet
+	// that do. The routes in this object belong to it in any case.
+	// +optional
+	AllowedRoutes *AllowedRoutes `json:"allowedRoutes,omitempty"`
+}
+
+// HTTPSRedirect is a redirect to HTTPS.
+type HTTPSRedirect struct {
+	// The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may become a GET.
+	// +optional
+	// +kubebuilder:default=301
+	// +kubebuilder:validation:Enum=301;302;303;307;308
+	StatusCode *int32 `json:"statusCode,omitempty"`
+}
+
+// AllowedRoutes says which route objects may attach to a listener.
+type AllowedRoutes struct {
+	// The namespaces that they may be in.
+	// +optional
+	// +kubebuilder:default={from: Same}
+	Namespaces RouteNamespaces `json:"namespaces,omitempty"`
+
+	// The kinds that they may be of. Empty: all that the listener's protocol can serve.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Kinds []RouteKind `json:"kinds,omitempty"`
+}
+
+// RouteNamespaces are namespaces of route objects.
+//
+// +kubebuilder:validation:XValidation:rule="(self.from == 'Selector') == has(self.selector)",fieldPath=".selector",message="selector is required for Selector, and not allowed for any other"
+type RouteNamespaces struct {
+	// Same: the Gateway's namespace. All: every namespace. Selector: those whose labels the selector selects.
+	// +optional
+	// +kubebuilder:default=Same
+	// +kubebuilder:validation:Enum=Same;All;Selector
+	From FromNamespaces `json:"from,omitempty"`
+
+	// The labels that a namespace must have.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// FromNamespaces says which namespaces are meant.
+type FromNamespaces string
+
+const (
+	// NamespacesFromSame is the Gateway's namespace.
+	NamespacesFromSame FromNamespaces = "Same"
+	// NamespacesFromAll is every namespace.
+	NamespacesFromAll FromNamespaces = "All"
+	// NamespacesFromSelector is those that a selector selects.
+	NamespacesFromSelector FromNamespaces = "Selector"
+)
+
+// RouteKind is a kind of route objects.
+type RouteKind struct {
+	// The API group of the kind.
+	// +optional
+	// +kubebuilder:default=gateway.networking.k8s.io
+	// +kubebuilder:validation:Enum=gateway.networking.k8s.io
+	Group string `json:"group,omitempty"`
+
+	// The kind.
+	// +required
+	// +kubebuilder:validation:Enum=HTTPRoute;GRPCRoute;TCPRoute;TLSRoute
+	Kind string `json:"kind"`
 }
 
 // Protocol is what a listener speaks.
@@ -57,23 +134,33 @@ const (
 	ProtocolHTTPS Protocol = "HTTPS"
 	// ProtocolTCP is any protocol over TCP.
 	ProtocolTCP Protocol = "TCP"
-	// ProtocolTLS is TLS that is passed through.
+	// ProtocolTLS is any protocol over TLS, which the proxies terminate or pass through.
 	ProtocolTLS Protocol = "TLS"
 )
 
 // ListenerTLS is how a listener speaks TLS.
+//
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Terminate') == has(self.certificateRefs)",fieldPath=".certificateRefs",message="certificateRefs is required for mode Terminate, and not allowed for Passthrough"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Terminate' || self.minVersion == 'TLSv1.2' && self.cipherProfile == 'Intermediate' && !has(self.clientValidation)",message="with mode Passthrough, the Service decides on minVersion, cipherProfile and clientValidation: remove them"
 type ListenerTLS struct {
+	// Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes unopened to the Service
+	// that the server name stands for; only for protocol TLS, with spec.tlsRoutes.
+	// +optional
+	// +kubebuilder:default=Terminate
+	// +kubebuilder:validation:Enum=Terminate;Passthrough
+	Mode TLSMode `json:"mode,omitempty"`
+
 	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one
 	// that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid,
 	// expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
 	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not
-	// match, pods keep using what it held before; it is named, too.
-	// +required
+	// match, pods keep using what it held before; it is named, too. Required for mode Terminate.
+	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
-	CertificateRefs []ObjectReference `json:"certificateRefs"`
+	CertificateRefs []ObjectReference `json:"certificateRefs,omitempty"`
 
 	// The lowest version of TLS that clients may use.
 	// +optional
@@ -94,6 +181,16 @@ type ListenerTLS struct {
 	// +optional
 	HSTS *HSTS `json:"hsts,omitempty"`
 }
+
+// TLSMode says who opens TLS.
+type TLSMode string
+
+const (
+	// TLSModeTerminate has the proxies open TLS.
+	TLSModeTerminate TLSMode = "Terminate"
+	// TLSModePassthrough has Services open TLS.
+	TLSModePassthrough TLSMode = "Passthrough"
+)
 
 // ObjectReference names an object in the Gateway's namespace.
 type ObjectReference struct {

@@ -319,13 +319,14 @@ type SessionPersistence struct {
 	AbsoluteTimeout Duration `json:"absoluteTimeout,omitempty"`
 }
 
-// TCPRoute sends the connections of TCP listeners to Services.
+// TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to Services.
 type TCPRoute struct {
 	// The route's name; it is in the access log. A DNS label.
 	// +required
 	Name Name `json:"name"`
 
-	// The names of the TCP listeners the route belongs to. A listener takes one route: the first.
+	// The names of the listeners the route belongs to: of protocol TCP, or TLS with tls.mode Terminate. A listener takes one route: the
+	// first.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -346,7 +347,7 @@ type TLSRoute struct {
 	// +required
 	Name Name `json:"name"`
 
-	// The names of the TLS listeners the route belongs to. Empty: every TLS listener.
+	// The names of the listeners the route belongs to: of protocol TLS. Empty: every one of them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

@@ -22,7 +22,7 @@ const limitsWorld = `
 spec:
   listeners:
     - {name: http, port: 80, protocol: HTTP}
-    - {name: proxied, port: 81, protocol: HTTP, proxyProtocol: true}
+    - {name: proxied, port: 81, protocol: HTTP, proxyProtocol: Any}
   trustedProxies: [127.0.0.1/32]
   routes:
     - {name: r, rules: [{backendRefs: [{name: one, port: 80}]}]}

@@ -21,11 +21,11 @@ spec:
   trustedProxies: [127.0.0.1/32]
   listeners:
     - {name: tcp, port: 5432, protocol: TCP}
-    - {name: proxied, port: 5433, protocol: TCP, proxyProtocol: true}
+    - {name: proxied, port: 5433, protocol: TCP, proxyProtocol: Any}
     - {name: nowhere, port: 5434, protocol: TCP}
     - {name: secure, port: 5435, protocol: TCP}
-    - {name: tls, port: 443, protocol: TLS}
-    - {name: internal, port: 443, protocol: TLS, hostname: "*.internal.example.com"}
+    - {name: tls, port: 443, protocol: TLS, tls: {mode: Passthrough}}
+    - {name: internal, port: 443, protocol: TLS, hostname: "*.internal.example.com", tls: {mode: Passthrough}}
     - {name: opened, port: 444, protocol: TLS, hostname: "*.opened.example.com", tls: {certificateRefs: [{name: opened}]}}
   tcpRoutes:
     - {name: db, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 80}]}]}
@@ -191,7 +191,7 @@ func TestProxyProtocolOfStrangers(t *testing.T) {
 func TestProxyProtocolWithoutTrustedProxies(t *testing.T) {
 	t.Parallel()
 	w := parseWorld(t, shopWorld)
-	w.Spec.Listeners[1].ProxyProtocol = true
+	w.Spec.Listeners[1].ProxyProtocol = "Any"
 	g := startGateway(t, w)
 	if got, err := talkFrom(t, "127.0.0.1", g.ports[81], "PROXY TCP4 192.0.2.1 192.0.2.2 1234 81\r\n"+get("inner", "/"), 1); err == nil {
 		t.Errorf("got %q", got)

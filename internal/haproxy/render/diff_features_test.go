@@ -18,7 +18,7 @@ spec:
   listeners:
     - {name: http, port: 80, protocol: HTTP}
     - {name: https, port: 443, protocol: HTTPS, hostname: a.io, tls: {certificateRefs: [{name: cert}]}}
-    - {name: tls, port: 444, protocol: TLS}
+    - {name: tls, port: 444, protocol: TLS, tls: {mode: Passthrough}}
   trustedProxies: [10.0.0.0/8]
   routes:
     - name: r
@@ -75,8 +75,8 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"another certificate":                         {"{secret: cert, names: [a.io]}", "{secret: cert, names: [a.io]}, {secret: other, names: [a.io]}", ""},
 		"a minimum version of TLS":                    {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], minVersion: TLSv1.3", plan.ReloadCertificates},
 		"HSTS":                                        {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}], hsts: {}", ""},
-		"a redirect to HTTPS":                         {"protocol: HTTP}", "protocol: HTTP, httpsRedirect: true}", ""},
-		"the PROXY protocol":                          {"protocol: HTTP}", "protocol: HTTP, proxyProtocol: true}", plan.ReloadPorts},
+		"a redirect to HTTPS":                         {"protocol: HTTP}", "protocol: HTTP, httpsRedirect: {}}", ""},
+		"the PROXY protocol":                          {"protocol: HTTP}", "protocol: HTTP, proxyProtocol: Any}", plan.ReloadPorts},
 		"a server name of a TLS route":                {"hostnames: [b.io]", "hostnames: [c.io]", ""},
 		"the first wildcard server name":              {"hostnames: [b.io]", "hostnames: [\"*.b.io\"]", ""},
 	}

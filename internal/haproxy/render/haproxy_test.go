@@ -273,7 +273,7 @@ func TestForwardedOfIPv6(t *testing.T) {
 			t.Parallel()
 			w := parseWorld(t, shopWorld)
 			w.Spec.TrustedProxies = trusted
-			w.Spec.Listeners[1].ProxyProtocol = true
+			w.Spec.Listeners[1].ProxyProtocol = "Any"
 			g := startGateway(t, w)
 			got := newClient(t, g.ports[81]).send("PROXY TCP6 2001:db8::1 ::1 1234 81\r\n" + get("inner", "/"))
 			want := "Forwarded: for=\"[2001:db8::1]\";proto=http;host=\"inner\"\r\nX-Forwarded-For: 2001:db8::1\r\n"

@@ -81,6 +81,11 @@ func isConnection(listener *routing.Listener) bool {
 	return listener.Protocol == "TCP" || listener.Protocol == "TLS"
 }
 
+// requiresClient says whether a client of a listener must have a certificate.
+func requiresClient(listener *routing.Listener) bool {
+	return listener.TLS != nil && len(listener.TLS.ClientCAs) > 0 && listener.TLS.ClientRequired
+}
+
 func isWildcard(hostname string) bool { return strings.HasPrefix(hostname, "*.") }
 
 func hasTLS(table routing.Table) bool {

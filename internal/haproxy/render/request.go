@@ -118,7 +118,7 @@ func tlsLines(in Input) []string {
 		misdirected + "!{ var(sess.listener),strcmp(txn.listener) eq 0 }",
 	}
 	for i := range in.Table.Listeners {
-		if listener := &in.Table.Listeners[i]; listener.TLS != nil && len(listener.TLS.ClientCAs) > 0 && listener.TLS.ClientRequired {
+		if listener := &in.Table.Listeners[i]; requiresClient(listener) && !isConnection(listener) {
 			lines = append(lines, misdirected+"{ var(txn.listener) -m str "+listenerName(listener)+" } !{ ssl_c_used }")
 		}
 	}
@@ -148,8 +148,6 @@ func requestIDLines(isTrusting bool) []string {
 // address anew for each use of it. The converter of texts, which changes nothing here, makes it one. sess.forwarded is
 // what Forwarded begins with, which ends in the host (RFC 7239).
 //
-// sess.listener is the listener whose certificate HAProxy has shown: by the server name, its wildcard, any name.
-//
 // sess.trusted says that the client is a trusted proxy. What it says about where a request comes from is kept. Nobody
 // else is believed.
 func sessionLines(in Input, isTLS bool) []string {
@@ -164,19 +162,24 @@ func sessionLines(in Input, isTLS bool) []string {
 		`tcp-request session set-var-fmt(sess.forwarded) "for=\"[%[var(sess.client)]]\";proto=` + scheme + `;host=\"" if { var(sess.client) -m sub : }`,
 	}
 	if isTLS {
-		names := in.Paths.Map(ir.NamesFile)
-		lines = append(lines,
-			"tcp-request session set-var(sess.name) ssl_fc_sni,lower",
-			`tcp-request session set-var(sess.wildcard) 'ssl_fc_sni,lower,regsub("^[^.]*","*")'`,
-			"tcp-request session set-var(sess.listener) fe_name,concat(/*),map_str("+names+")",
-			"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.wildcard),map_str("+names+")",
-			"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.name),map_str("+names+")",
-		)
+		lines = append(lines, connectedLines(in)...)
 	}
 	if len(in.Table.TrustedProxies) > 0 {
 		lines = append(lines, "tcp-request session set-var(sess.trusted) bool(true) if trusted")
 	}
 	return lines
+}
+
+// connectedLines keep, in sess.listener, the listener whose certificate HAProxy has shown: by the server name, its wildcard, any name.
+func connectedLines(in Input) []string {
+	names := in.Paths.Map(ir.NamesFile)
+	return []string{
+		"tcp-request session set-var(sess.name) ssl_fc_sni,lower",
+		`tcp-request session set-var(sess.wildcard) 'ssl_fc_sni,lower,regsub("^[^.]*","*")'`,
+		"tcp-request session set-var(sess.listener) fe_name,concat(/*),map_str(" + names + ")",
+		"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.wildcard),map_str(" + names + ")",
+		"tcp-request session set-var(sess.listener) fe_name,concat(/,sess.name),map_str(" + names + ")",
+	}
 }
 
 // An access log line is one JSON object, which HAProxy never cuts: normalizingLines see to it that txn.host and

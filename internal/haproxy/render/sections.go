@@ -197,17 +197,7 @@ func (r *renderer) addFrontend(port int32) {
 		if len(certificateLines(in, port)) == 0 {
 			return
 		}
-		options = fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(port))
-		if !isConnection(&listener) {
-			options += " alpn h2,http/1.1"
-		}
-		options += " ciphers " + intermediateCiphers
-		if isStrict(in, port) {
-			options += " strict-sni"
-		}
-		if verifiesClients(in, port) {
-			options += " no-tls-tickets"
-		}
+		options = tlsOptions(in, &listener)
 	}
 	lines := slices.Concat(listenerComments(in.Table, port), bindLines(in.Bind, port, options), admissionLines(in, &listener))
 	if isConnection(&listener) {
@@ -217,6 +207,22 @@ func (r *renderer) addFrontend(port int32) {
 		lines = append(lines, "use_backend %[var(txn.hit),field(4,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
 	}
 	r.section("frontend "+itoa(port)+" from "+defaults, lines...)
+}
+
+// tlsOptions are those of a port that terminates TLS.
+func tlsOptions(in Input, listener *routing.Listener) string {
+	options := fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(listener.Port))
+	if !isConnection(listener) {
+		options += " alpn h2,http/1.1"
+	}
+	options += " ciphers " + intermediateCiphers
+	if isStrict(in, listener.Port) {
+		options += " strict-sni"
+	}
+	if verifiesClients(in, listener.Port) {
+		options += " no-tls-tickets"
+	}
+	return options
 }
 
 // listenerComments name the listeners with TLS of a port, so that another listener with TLS takes a reload: connections
@@ -244,20 +250,24 @@ func bindLines(bind Bind, port int32, options string) []string {
 
 // connectionLines are the rules by which connections of a port find their backend.
 func (r *renderer) connectionLines(listener *routing.Listener) []string {
+	const onlyNames = `tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`
 	lines := []string{"log global", "option dontlognull", "log-format '" + connectionLog + "'"}
 	switch {
 	case listener.TLS != nil:
-		lines = append(lines, "tcp-request content set-var(txn.host) ssl_fc_sni,lower")
+		lines = append(lines, connectedLines(r.in)...)
+		lines = append(lines, "tcp-request content set-var(txn.host) ssl_fc_sni,lower", onlyNames)
 	case listener.Protocol == "TLS":
 		// They wait for a TLS ClientHello and take the server name from it.
 		lines = append(lines,
 			"tcp-request inspect-delay 5s",
 			"tcp-request content reject unless { req.ssl_hello_type 1 }",
-			"tcp-request content set-var(txn.host) req.ssl_sni,lower",
-			`tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`,
+			"tcp-request content set-var(txn.host) req.ssl_sni,lower", onlyNames,
 		)
 	}
 	lines = append(lines, r.hostLines("tcp-request content")...)
+	if listener.TLS != nil {
+		lines = append(lines, foreignLines(r.in, listener.Port)...)
+	}
 	for i := range r.chainLength() {
 		lines = append(lines, fmt.Sprintf("tcp-request content set-var(txn.hit) var(txn.hosts),field(%d,|),concat(/),map_str(%s) unless { var(txn.hit) -m found }",
 			i+2, r.in.Paths.Map(ir.PathsFile)))
@@ -268,6 +278,21 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 		"tcp-request content reject if { var(txn.hit),field(4,|) -m str "+noBackend+" }",
 		"use_backend %[var(txn.hit),field(4,|)]",
 	)
+}
+
+// foreignLines reject connections whose certificate, and what was asked of the client, is not what their listener wants: that has none for
+// the name, as one that is missing.
+func foreignLines(in Input, port int32) []string {
+	lines := []string{
+		"tcp-request content set-var(txn.listener) var(txn.hosts),field(1,|)",
+		"tcp-request content reject unless { var(sess.listener),strcmp(txn.listener) eq 0 }",
+	}
+	for i := range in.Table.Listeners {
+		if listener := &in.Table.Listeners[i]; listener.Port == port && requiresClient(listener) {
+			lines = append(lines, "tcp-request content reject if { var(txn.listener) -m str "+listenerName(listener)+" } !{ ssl_c_used }")
+		}
+	}
+	return lines
 }
 
 // chainLength returns how many contents of hosts a request may be looked up in: usually those of its host, of a

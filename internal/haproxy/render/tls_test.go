@@ -24,7 +24,7 @@ import (
 const tlsWorld = `
 spec:
   listeners:
-    - {name: http, port: 80, protocol: HTTP, httpsRedirect: true}
+    - {name: http, port: 80, protocol: HTTP, httpsRedirect: {}}
     - {name: shop, port: 443, protocol: HTTPS, hostname: "*.example.com", tls: {certificateRefs: [{name: rsa}, {name: ecdsa}], hsts: {includeSubDomains: true, preload: true}}}
     - {name: modern, port: 443, protocol: HTTPS, hostname: modern.example.com, tls: {certificateRefs: [{name: modern}], minVersion: TLSv1.3}}
     - {name: partners, port: 443, protocol: HTTPS, hostname: partners.example.com, tls: {certificateRefs: [{name: partners}], clientValidation: {caCertificateRefs: [{name: ca}]}}}

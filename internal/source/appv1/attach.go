@@ -18,7 +18,7 @@ type kind struct {
 
 func (t *translator) translateRoutes() {
 	requests := kind{wanted: "HTTP or HTTPS, without httpsRedirect", fits: func(l *model.Listener) bool {
-		return (l.Protocol == model.ProtocolHTTP || l.Protocol == model.ProtocolHTTPS) && !slices.Contains(t.redirects, l.Name)
+		return (l.Protocol == model.ProtocolHTTP || l.Protocol == model.ProtocolHTTPS) && !slices.ContainsFunc(t.redirects, func(r redirecting) bool { return r.listener == l.Name })
 	}}
 	for i := range t.spec.Routes {
 		spec := &t.spec.Routes[i]
@@ -32,19 +32,23 @@ func (t *translator) translateRoutes() {
 
 func (t *translator) translateTCPRoutes() {
 	for _, spec := range t.spec.TCPRoutes {
-		t.addRoute(ofProtocol(model.ProtocolTCP), spec.Name, spec.Listeners, nil, t.connectionRules(spec.Rules))
+		t.addRoute(plain, spec.Name, spec.Listeners, nil, t.connectionRules(spec.Rules))
 	}
 }
 
 func (t *translator) translateTLSRoutes() {
 	for _, spec := range t.spec.TLSRoutes {
-		t.addRoute(ofProtocol(model.ProtocolTLS), spec.Name, spec.Listeners, spec.Hostnames, t.connectionRules(spec.Rules))
+		t.addRoute(secure, spec.Name, spec.Listeners, spec.Hostnames, t.connectionRules(spec.Rules))
 	}
 }
 
-func ofProtocol(protocol string) kind {
-	return kind{wanted: protocol, fits: func(l *model.Listener) bool { return l.Protocol == protocol }}
-}
+// The kinds of routes for connections: of bytes that the proxies see, and of TLS, by the server name, whoever opens it.
+var (
+	plain = kind{wanted: "TCP, or TLS with tls.mode Terminate", fits: func(l *model.Listener) bool {
+		return l.Protocol == model.ProtocolTCP || l.Protocol == model.ProtocolTLS && l.TLS != nil
+	}}
+	secure = kind{wanted: model.ProtocolTLS, fits: func(l *model.Listener) bool { return l.Protocol == model.ProtocolTLS }}
+)
 
 // addRoute adds a route with the listeners it belongs to, and tells why it does not belong to others that it names.
 func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name, hostnames []appv1.Hostname, rules []model.Rule) {
@@ -118,11 +122,13 @@ func (t *translator) redirectToHTTPS() {
 		hostnames = anyHost
 	}
 	for _, hostname := range hostnames {
-		action := model.Action{MaxBody: -1, Redirect: &model.Redirect{Status: 301, Scheme: "https", Port: t.httpsPort(hostname)}}
-		t.to.Routes = append(t.to.Routes, model.Route{
-			Origin: t.origin, Listeners: t.redirects, Hostnames: []string{hostname},
-			Rules: []model.Rule{{Matches: anyRequest, Action: action}},
-		})
+		for _, from := range t.redirects {
+			action := model.Action{MaxBody: -1, Redirect: &model.Redirect{Status: from.status, Scheme: "https", Port: t.httpsPort(hostname)}}
+			t.to.Routes = append(t.to.Routes, model.Route{
+				Origin: t.origin, Listeners: []string{from.listener}, Hostnames: []string{hostname},
+				Rules: []model.Rule{{Matches: anyRequest, Action: action}},
+			})
+		}
 	}
 }
 

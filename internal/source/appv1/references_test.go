@@ -31,7 +31,7 @@ func TestRefusedBackends(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := translate(t, `
-listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS}]
+listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS, tls: {mode: Passthrough}}]
 routes: [{name: r, rules: [{backendRefs: [{name: shop, port: 80, weight: 0}, {name: shop, port: 8443}, {name: shop, port: 8443}]}]}]
 tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
 tlsRoutes: [{name: s, listeners: [tls], rules: [{backendRefs: [{name: vault, port: 8200}]}]}]

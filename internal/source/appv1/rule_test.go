@@ -141,7 +141,7 @@ func TestPortsOfRedirectsToHTTPS(t *testing.T) {
 		"{name: a, port: 8443, hostname: a.io" + secure + ", {name: b, port: 443" + secure: {"a.io": 443, "x.io": 443},
 		"{name: a, port: 443, hostname: a.io" + secure + ", {name: b, port: 8443" + secure: {"a.io": 443, "x.io": 8443},
 	} {
-		spec := parseSpec(t, "listeners: [{name: http, port: 80, protocol: HTTP, httpsRedirect: true}, "+listeners+"]")
+		spec := parseSpec(t, "listeners: [{name: http, port: 80, protocol: HTTP, httpsRedirect: {}}, "+listeners+"]")
 		table, _ := routingtest.Compile(&spec)
 		for host, want := range wants {
 			match, ok := table.Match(routing.Request{Port: 80, Host: host, Path: "/", Method: "GET"})

@@ -40,8 +40,14 @@ type translator struct {
 	origin model.Origin
 	spec   *appv1.GatewaySpec
 	to     model.Gateway
-	// redirects are the names of the listeners that redirect everything.
-	redirects []string
+	// redirects are the listeners that redirect everything.
+	redirects []redirecting
+}
+
+// redirecting is the name of a listener that redirects everything, and the status it does it with.
+type redirecting struct {
+	listener string
+	status   int32
 }
 
 func newTranslator(gateway *appv1.Gateway) *translator {
@@ -75,19 +81,19 @@ func (t *translator) backend(service string, port int32) model.Backend {
 func (t *translator) translateListeners() {
 	for i := range t.spec.Listeners {
 		listener := &t.spec.Listeners[i]
-		if listener.HTTPSRedirect {
-			t.redirects = append(t.redirects, string(listener.Name))
+		if redirect := listener.HTTPSRedirect; redirect != nil {
+			t.redirects = append(t.redirects, redirecting{string(listener.Name), or(redirect.StatusCode, 301)})
 		}
 		t.to.Listeners = append(t.to.Listeners, model.Listener{
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
 			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
-			ProxyProtocol: listener.ProxyProtocol, TLS: listenerTLS(listener.TLS),
+			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
 		})
 	}
 }
 
 func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {
-	if spec == nil {
+	if spec == nil || spec.Mode == appv1.TLSModePassthrough {
 		return nil
 	}
 	tls := &model.ListenerTLS{

@@ -15,6 +15,9 @@ import (
 
 // noExample are the fields without an example, by the beginning of their path, with the reason.
 var noExample = map[string]string{
+	"listeners[].allowedRoutes.namespaces.from":                              "no route attaches yet",
+	"listeners[].allowedRoutes.kinds[].group":                                "no route attaches yet",
+	"listeners[].allowedRoutes.kinds[].kind":                                 "no route attaches yet",
 	"routes[].rules[].backendRefs[].filters[].requestHeaderModifier.add":     "as in filters of a rule: request-headers.yaml",
 	"routes[].rules[].backendRefs[].filters[].requestHeaderModifier.remove":  "as in filters of a rule: request-headers.yaml",
 	"routes[].rules[].backendRefs[].filters[].responseHeaderModifier.add":    "as in filters of a rule: response-headers.yaml",
@@ -23,7 +26,7 @@ var noExample = map[string]string{
 }
 
 // kubernetes are the fields whose types are those of core/v1.
-var kubernetes = map[string]bool{"pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
+var kubernetes = map[string]bool{"listeners[].allowedRoutes.namespaces.selector": true, "pods.affinity": true, "pods.tolerations[]": true, "pods.topologySpreadConstraints[]": true}
 
 // TestEveryField: there is an example for every field of the spec.
 func TestEveryField(t *testing.T) {
@@ -84,6 +87,10 @@ var noValue = map[string]string{
 	"service.ipFamilyPolicy":                                 "Kubernetes documents them",
 	"backends[].proxyProtocol=V1":                            "like V2, to the user",
 	"backends[].loadBalancing.algorithm":                     "kubectl explain has them",
+	"listeners[].httpsRedirect.statusCode":                   "one is like another",
+	"listeners[].allowedRoutes.namespaces.from":              "no route attaches yet",
+	"listeners[].allowedRoutes.kinds[].group":                "no route attaches yet",
+	"listeners[].allowedRoutes.kinds[].kind":                 "no route attaches yet",
 	"listeners[].tls.minVersion=TLSv1.2":                     "the default",
 	"listeners[].tls.cipherProfile=Intermediate":             "the default",
 	"listeners[].tls.clientValidation.mode=Optional":         "kubectl explain says it",

@@ -60,7 +60,7 @@ func (g *generator) object(name string, schema object) object {
 			value[field] = g.value(name+"."+field, properties[field].(object))
 		}
 	}
-	if least, ok := schema["minProperties"].(float64); ok && len(value) < int(least) {
+	for least, _ := schema["minProperties"].(float64); len(value) < int(least); {
 		field := pick(g, slices.Sorted(maps.Keys(properties))...)
 		value[field] = g.value(name+"."+field, properties[field].(object))
 	}

@@ -15,7 +15,7 @@ func (g *generator) repair(spec object) {
 		}
 	}
 	for _, route := range elements(spec["tcpRoutes"]) {
-		g.refer(spec, route, "TCP")
+		g.refer(spec, route, "TCP", "TLS")
 	}
 	for _, route := range elements(spec["tlsRoutes"]) {
 		g.refer(spec, route, "TLS")
@@ -51,7 +51,11 @@ func (g *generator) repairListeners(spec object) {
 			continue
 		}
 		if other, ok := byPort[port]; ok {
-			listener["protocol"], listener["proxyProtocol"] = other["protocol"], other["proxyProtocol"] == true
+			listener["protocol"] = other["protocol"]
+			delete(listener, "proxyProtocol")
+			if other["proxyProtocol"] != nil {
+				listener["proxyProtocol"] = other["proxyProtocol"]
+			}
 		}
 		if trusted, _ := spec["trustedProxies"].([]any); len(trusted) == 0 {
 			delete(listener, "proxyProtocol")
@@ -85,10 +89,22 @@ func (g *generator) repairProtocol(listener object) {
 	if listener["protocol"] == "TCP" {
 		delete(listener, "hostname")
 	}
-	if listener["protocol"] != "HTTPS" {
+	tls, _ := listener["tls"].(object)
+	if tls == nil {
+		tls = object{}
+	}
+	delete(tls, "mode")
+	if tls["certificateRefs"] == nil {
+		tls["certificateRefs"] = []any{object{"name": "shop-tls"}}
+	}
+	switch protocol, port := listener["protocol"], listener["port"].(int64); {
+	case protocol == "TLS" && port%2 == 0: // all listeners of a port have one mode
+		tls = object{"mode": "Passthrough"}
+	case protocol == "TLS":
+		delete(tls, "hsts")
+	}
+	if listener["tls"] = tls; listener["protocol"] == "HTTP" || listener["protocol"] == "TCP" {
 		delete(listener, "tls")
-	} else if listener["tls"] == nil {
-		listener["tls"] = object{"certificateRefs": []any{object{"name": "shop-tls"}}}
 	}
 }
 

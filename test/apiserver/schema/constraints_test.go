@@ -55,6 +55,7 @@ type violation struct {
 
 // kubernetes are the fields whose types are those of core/v1: what is in them is checked where the Deployment is made.
 var kubernetes = map[string]bool{
+	"spec.listeners[].allowedRoutes.namespaces.selector": true,
 	"spec.pods.affinity": true, "spec.pods.tolerations[]": true, "spec.pods.topologySpreadConstraints[]": true,
 }
 
@@ -184,7 +185,11 @@ func (b *breaker) properties(at place, schema map[string]any) {
 		b.add(at.then(field), "required", nil, "Required value")
 	}
 	if _, ok := schema["minProperties"]; ok {
-		b.add(at, "minProperties", map[string]any{}, "should have at least 1 properties")
+		few := map[string]any{}
+		for _, field := range required {
+			few[field.(string)] = object[field.(string)]
+		}
+		b.add(at, "minProperties", few, fmt.Sprintf("should have at least %v properties", schema["minProperties"]))
 	}
 	if n, ok := schema["maxProperties"].(float64); ok {
 		many := map[string]any{}

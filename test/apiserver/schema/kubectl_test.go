@@ -3,7 +3,9 @@ package schema
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	const spec = `spec:
   listeners:
-    - {name: http, port: 80, protocol: HTTP}
+    - {name: http, port: 80, protocol: HTTP, httpsRedirect: {}, allowedRoutes: {kinds: [{kind: TCPRoute}]}}
     - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}], clientValidation: {caCertificateRefs: [{name: b}]}, hsts: {}}}
   routes:
     - name: shop
@@ -43,9 +45,9 @@ func TestDefaults(t *testing.T) {
 		`"healthCheck":{"healthyThreshold":2,"interval":"5s","timeout":"2s","unhealthyThreshold":3},` +
 		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80}],` +
 		`"clientLimits":{"maxConnections":10000,"maxPerAddress":2500},` +
-		`"drainTimeout":"1m","listeners":[{"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
+		`"drainTimeout":"1m","listeners":[{"allowedRoutes":{"kinds":[{"group":"gateway.networking.k8s.io","kind":"TCPRoute"}],"namespaces":{"from":"Same"}},"httpsRedirect":{"statusCode":301},"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
 		`"tls":{"certificateRefs":[{"name":"a"}],"cipherProfile":"Intermediate",` +
-		`"clientValidation":{"caCertificateRefs":[{"name":"b"}],"mode":"Required"},"hsts":{"maxAgeSeconds":31536000},"minVersion":"TLSv1.2"}}],` +
+		`"clientValidation":{"caCertificateRefs":[{"name":"b"}],"mode":"Required"},"hsts":{"maxAgeSeconds":31536000},"minVersion":"TLSv1.2","mode":"Terminate"}}],` +
 		`"replicas":2,"routes":[{"name":"shop","rules":[{"backendRefs":[{"name":"a","port":80,"weight":1}],` + everyPath +
 		`,"retry":{"attempts":3},"sessionPersistence":{"sessionName":"gateway-session","type":"Cookie"}},` +
 		`{"filters":[{"cors":{"allowOrigins":["*"],"maxAge":5},"type":"CORS"},{"requestRedirect":{"statusCode":302},"type":"RequestRedirect"}],` +
@@ -154,7 +156,7 @@ func TestExplain(t *testing.T) {
 			property := p.(map[string]any)
 			field := path + "." + name
 			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasPrefix(field, ".status.conditions.") ||
-				kubernetes[strings.TrimPrefix(path, ".")] || kubernetes[strings.TrimPrefix(path, ".")+"[]"] {
+				slices.ContainsFunc(slices.Collect(maps.Keys(kubernetes)), func(name string) bool { return "."+strings.ReplaceAll(name, "[]", "") == path }) {
 				continue
 			}
 			description, _ := property["description"].(string)

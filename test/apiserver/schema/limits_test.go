@@ -88,7 +88,7 @@ var valid = []struct{ why, name, spec string }{
 			repeat(16, "{name: "+strings.Repeat("s", 251)+"%02d}", 10)+"], clientValidation: {caCertificateRefs: ["+
 			repeat(8, "{name: c%d}", 1)+"]}}}", 1) + "]}"},
 	{"64 TCP routes and 256 TLS routes", "", "spec: {listeners: [" + repeat(32, "{name: t%d, port: %[1]d, protocol: TCP}", 1) + ", " +
-		repeat(32, "{name: s%d, port: %[1]d, protocol: TLS}", 101) + "], tcpRoutes: [" +
+		repeat(32, "{name: s%d, port: %[1]d, protocol: TLS, tls: {mode: Passthrough}}", 101) + "], tcpRoutes: [" +
 		repeat(64, "{name: r%d, listeners: ["+repeat(16, "t%d", 1)+"], rules: [{backendRefs: ["+repeat(16, "{name: b%d, port: 80}", 1)+"]}]}", 1) +
 		"], tlsRoutes: [" + repeat(256, "{name: r%d, listeners: [s101], hostnames: ["+repeat(64, "h%d.example.com", 1)+
 		"], rules: [{backendRefs: [{name: b, port: 80}]}]}", 1) + "]}"},

@@ -19,7 +19,7 @@ spec:
     - {name: a, port: 443, protocol: HTTPS, hostname: a.test, tls: {certificateRefs: [{name: s}], clientValidation: {caCertificateRefs: [{name: ca}]}}}
     - {name: b, port: 443, protocol: HTTPS, hostname: b.test, tls: {certificateRefs: [{name: s}]}}
     - {name: db, port: 5432, protocol: TCP}
-    - {name: pass, port: 8443, protocol: TLS}
+    - {name: pass, port: 8443, protocol: TLS, tls: {mode: Passthrough}}
   routes:
     - name: web
       rules:

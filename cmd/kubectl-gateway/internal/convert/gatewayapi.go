@@ -143,7 +143,10 @@ func (c *gatewayConverter) addListeners() {
 			continue
 		}
 		listener.Name = used.unique(string(source.Name))
-		if listener.Protocol == appv1.ProtocolHTTPS {
+		switch {
+		case passesThrough(source):
+			listener.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModePassthrough}
+		case listener.Protocol == appv1.ProtocolHTTPS, listener.Protocol == appv1.ProtocolTLS:
 			listener.TLS = c.listenerTLS(at, source)
 		}
 		c.gateway.Spec.Listeners = append(c.gateway.Spec.Listeners, listener)
@@ -151,15 +154,16 @@ func (c *gatewayConverter) addListeners() {
 	}
 }
 
+// passesThrough says whether a listener passes TLS through.
+func passesThrough(source *gatewayv1.Listener) bool {
+	return source.Protocol == gatewayv1.TLSProtocolType && source.TLS != nil &&
+		or(source.TLS.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough
+}
+
 // listenerProblem says why a listener cannot be, beside those that there are already; "" if it can.
 func (c *gatewayConverter) listenerProblem(source *gatewayv1.Listener) string {
-	passthrough := source.TLS != nil && or(source.TLS.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough
 	switch source.Protocol {
-	case gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType, gatewayv1.TCPProtocolType:
-	case gatewayv1.TLSProtocolType:
-		if !passthrough {
-			return "TLS is opened for HTTPS only: let the Service do it, with tls.mode Passthrough"
-		}
+	case gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType, gatewayv1.TCPProtocolType, gatewayv1.TLSProtocolType:
 	default:
 		return fmt.Sprintf("protocol %s is not spoken", source.Protocol)
 	}
@@ -170,6 +174,9 @@ func (c *gatewayConverter) listenerProblem(source *gatewayv1.Listener) string {
 	for _, other := range c.gateway.Spec.Listeners {
 		if other.Port == source.Port && other.Protocol != appv1.Protocol(source.Protocol) {
 			return fmt.Sprintf("listener %s speaks %s on its port: choose another port", other.Name, other.Protocol)
+		}
+		if other.Port == source.Port && passesThrough(source) != (other.TLS != nil && other.TLS.Mode == appv1.TLSModePassthrough) {
+			return fmt.Sprintf("listener %s has another tls.mode on its port: choose another port", other.Name)
 		}
 		if other.Port == source.Port && string(other.Hostname) == hostname {
 			return fmt.Sprintf("listener %s has the same port and hostname", other.Name)

@@ -95,12 +95,15 @@ func noteParents(o *objects, route *apiRoute) {
 	}
 }
 
-// fitting are the protocols of the listeners for a kind of route.
-var fitting = map[string][]gatewayv1.ProtocolType{
-	"HTTPRoute": {gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType},
-	"GRPCRoute": {gatewayv1.HTTPProtocolType, gatewayv1.HTTPSProtocolType},
-	"TLSRoute":  {gatewayv1.TLSProtocolType},
-	"TCPRoute":  {gatewayv1.TCPProtocolType},
+// fits says whether a listener is for a kind of route.
+func fits(kind string, listener *gatewayv1.Listener) bool {
+	switch kind {
+	case "TLSRoute":
+		return passesThrough(listener)
+	case "TCPRoute":
+		return listener.Protocol == gatewayv1.TCPProtocolType || listener.Protocol == gatewayv1.TLSProtocolType && !passesThrough(listener)
+	}
+	return listener.Protocol == gatewayv1.HTTPProtocolType || listener.Protocol == gatewayv1.HTTPSProtocolType
 }
 
 // addRoute carries a route over if it belongs to the Gateway.
@@ -158,7 +161,7 @@ func (c *gatewayConverter) addTo(listeners []appv1.Name, all bool, route *apiRou
 func (c *gatewayConverter) listenersOf(route *apiRoute) (taken, closed []appv1.Name, all bool) {
 	all = true
 	for i, listener := range c.sources {
-		if !slices.Contains(fitting[route.kind], listener.Protocol) {
+		if !fits(route.kind, listener) {
 			continue
 		}
 		wants := func(parent gatewayv1.ParentReference) bool {

@@ -215,7 +215,7 @@ func common(spec appv1.GatewaySpec) appv1.GatewaySpec {
 	for i, listener := range spec.Listeners {
 		spec.Listeners[i] = appv1.Listener{Name: listener.Name, Port: listener.Port, Protocol: listener.Protocol, Hostname: listener.Hostname}
 		if listener.TLS != nil {
-			spec.Listeners[i].TLS = &appv1.ListenerTLS{CertificateRefs: listener.TLS.CertificateRefs}
+			spec.Listeners[i].TLS = &appv1.ListenerTLS{Mode: listener.TLS.Mode, CertificateRefs: listener.TLS.CertificateRefs}
 		}
 	}
 	for _, route := range spec.Routes {
@@ -244,7 +244,7 @@ func asGatewayAPI(t *testing.T, spec *appv1.GatewaySpec) []cli.Document {
 	gateway.SetName("random")
 	for _, listener := range spec.Listeners {
 		ours := recode[gatewayv1.Listener](t, listener)
-		if listener.Protocol == appv1.ProtocolTLS {
+		if listener.TLS != nil && listener.TLS.Mode == appv1.TLSModePassthrough {
 			ours.TLS = &gatewayv1.ListenerTLSConfig{Mode: ptr(gatewayv1.TLSModePassthrough)}
 		}
 		gateway.Spec.Listeners = append(gateway.Spec.Listeners, ours)
