@@ -19,6 +19,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=app.example.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("AllowedRoutes"):
+		return &appv1.AllowedRoutesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Backend"):
 		return &appv1.BackendApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendRef"):
@@ -59,6 +61,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HealthCheckApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HSTS"):
 		return &appv1.HSTSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HTTPSRedirect"):
+		return &appv1.HTTPSRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &appv1.ListenerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ListenerTLS"):
@@ -89,8 +93,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteFilter"):
 		return &appv1.RouteFilterApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteKind"):
+		return &appv1.RouteKindApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteMatch"):
 		return &appv1.RouteMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteNamespaces"):
+		return &appv1.RouteNamespacesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteRetry"):
 		return &appv1.RouteRetryApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteRule"):

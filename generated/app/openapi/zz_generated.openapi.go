@@ -18,6 +18,7 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		"gateway/api/app/v1.AllowedRoutes":                schema_gateway_api_app_v1_AllowedRoutes(ref),
 		"gateway/api/app/v1.Backend":                      schema_gateway_api_app_v1_Backend(ref),
 		"gateway/api/app/v1.BackendRef":                   schema_gateway_api_app_v1_BackendRef(ref),
 		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
@@ -35,6 +36,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.GatewaySpec":                  schema_gateway_api_app_v1_GatewaySpec(ref),
 		"gateway/api/app/v1.GatewayStatus":                schema_gateway_api_app_v1_GatewayStatus(ref),
 		"gateway/api/app/v1.HSTS":                         schema_gateway_api_app_v1_HSTS(ref),
+		"gateway/api/app/v1.HTTPSRedirect":                schema_gateway_api_app_v1_HTTPSRedirect(ref),
 		"gateway/api/app/v1.Header":                       schema_gateway_api_app_v1_Header(ref),
 		"gateway/api/app/v1.HeaderFilter":                 schema_gateway_api_app_v1_HeaderFilter(ref),
 		"gateway/api/app/v1.HeaderMatch":                  schema_gateway_api_app_v1_HeaderMatch(ref),
@@ -54,7 +56,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
 		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
+		"gateway/api/app/v1.RouteKind":                    schema_gateway_api_app_v1_RouteKind(ref),
 		"gateway/api/app/v1.RouteMatch":                   schema_gateway_api_app_v1_RouteMatch(ref),
+		"gateway/api/app/v1.RouteNamespaces":              schema_gateway_api_app_v1_RouteNamespaces(ref),
 		"gateway/api/app/v1.RouteRetry":                   schema_gateway_api_app_v1_RouteRetry(ref),
 		"gateway/api/app/v1.RouteRule":                    schema_gateway_api_app_v1_RouteRule(ref),
 		"gateway/api/app/v1.RouteTimeouts":                schema_gateway_api_app_v1_RouteTimeouts(ref),
@@ -122,11 +126,51 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	}
 }
 
+func schema_gateway_api_app_v1_AllowedRoutes(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AllowedRoutes says which route objects may attach to a listener.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespaces": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespaces that they may be in.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.RouteNamespaces"),
+						},
+					},
+					"kinds": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The kinds that they may be of. Empty: all that the listener's protocol can serve.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RouteKind"),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RouteKind", "gateway/api/app/v1.RouteNamespaces"},
+	}
+}
+
 func schema_gateway_api_app_v1_Backend(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Backend says how to talk to a port of a Service.",
+				Description: "Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused, since an API server that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -845,7 +889,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Which connections of TCP listeners go to which Services. Names are unique.",
+							Description: "Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -866,7 +910,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the client asks for. Names are unique.",
+							Description: "Which connections of TLS listeners that pass TLS through go to which Services, by the server name the client asks for. Names are unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1084,6 +1128,26 @@ func schema_gateway_api_app_v1_HSTS(ref common.ReferenceCallback) common.OpenAPI
 							Description: "Whether browsers may ship with it.",
 							Type:        []string{"boolean"},
 							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_HTTPSRedirect(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HTTPSRedirect is a redirect to HTTPS.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"statusCode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may become a GET.",
+							Type:        []string{"integer"},
+							Format:      "int32",
 						},
 					},
 				},
@@ -1315,7 +1379,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"protocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.",
+							Description: "The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to the Service that the server name stands for: see tls.mode.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1330,22 +1394,27 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"tls": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How to speak TLS. Required for protocol HTTPS.",
+							Description: "How to speak TLS. Required for protocols HTTPS and TLS.",
 							Ref:         ref("gateway/api/app/v1.ListenerTLS"),
 						},
 					},
 					"httpsRedirect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443, if there is one. The listener then has no routes.",
-							Type:        []string{"boolean"},
-							Format:      "",
+							Description: "Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443, if there is one. The listener then has no routes.",
+							Ref:         ref("gateway/api/app/v1.HTTPSRedirect"),
 						},
 					},
 					"proxyProtocol": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give such clients a listener of their own, on another port.",
-							Type:        []string{"boolean"},
+							Description: "Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give such clients a listener of their own, on another port.",
+							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"allowedRoutes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet that do. The routes in this object belong to it in any case.",
+							Ref:         ref("gateway/api/app/v1.AllowedRoutes"),
 						},
 					},
 				},
@@ -1353,7 +1422,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ListenerTLS"},
+			"gateway/api/app/v1.AllowedRoutes", "gateway/api/app/v1.HTTPSRedirect", "gateway/api/app/v1.ListenerTLS"},
 	}
 }
 
@@ -1364,6 +1433,13 @@ func schema_gateway_api_app_v1_ListenerTLS(ref common.ReferenceCallback) common.
 				Description: "ListenerTLS is how a listener speaks TLS.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes unopened to the Service that the server name stands for; only for protocol TLS, with spec.tlsRoutes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"certificateRefs": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1374,7 +1450,7 @@ func schema_gateway_api_app_v1_ListenerTLS(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not match, pods keep using what it held before; it is named, too.",
+							Description: "The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not match, pods keep using what it held before; it is named, too. Required for mode Terminate.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1412,7 +1488,6 @@ func schema_gateway_api_app_v1_ListenerTLS(ref common.ReferenceCallback) common.
 						},
 					},
 				},
-				Required: []string{"certificateRefs"},
 			},
 		},
 		Dependencies: []string{
@@ -1604,7 +1679,7 @@ func schema_gateway_api_app_v1_PodsSpec(ref common.ReferenceCallback) common.Ope
 				Properties: map[string]spec.Schema{
 					"labels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by.",
+							Description: "Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by. A Service that selects its pods by such a label alone gets these, too.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -2063,6 +2138,35 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 	}
 }
 
+func schema_gateway_api_app_v1_RouteKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteKind is a kind of route objects.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The API group of the kind.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_RouteMatch(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2131,6 +2235,34 @@ func schema_gateway_api_app_v1_RouteMatch(ref common.ReferenceCallback) common.O
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.HeaderMatch", "gateway/api/app/v1.PathMatch", "gateway/api/app/v1.QueryParamMatch"},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteNamespaces(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteNamespaces are namespaces of route objects.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"from": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Same: the Gateway's namespace. All: every namespace. Selector: those whose labels the selector selects.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"selector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The labels that a namespace must have.",
+							Ref:         ref(v1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.LabelSelector{}.OpenAPIModelName()},
 	}
 }
 
@@ -2463,7 +2595,7 @@ func schema_gateway_api_app_v1_TCPRoute(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TCPRoute sends the connections of TCP listeners to Services.",
+				Description: "TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to Services.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -2481,7 +2613,7 @@ func schema_gateway_api_app_v1_TCPRoute(ref common.ReferenceCallback) common.Ope
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The names of the TCP listeners the route belongs to. A listener takes one route: the first.",
+							Description: "The names of the listeners the route belongs to: of protocol TCP, or TLS with tls.mode Terminate. A listener takes one route: the first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2524,7 +2656,7 @@ func schema_gateway_api_app_v1_TLSRoute(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TLSRoute sends the connections of TLS listeners to Services, by the server name that the client asks for.",
+				Description: "TLSRoute sends the connections of TLS listeners that pass TLS through to Services, by the server name that the client asks for.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -2542,7 +2674,7 @@ func schema_gateway_api_app_v1_TLSRoute(ref common.ReferenceCallback) common.Ope
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The names of the TLS listeners the route belongs to. Empty: every TLS listener.",
+							Description: "The names of the listeners the route belongs to: of protocol TLS with tls.mode Passthrough. Empty: every one of them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

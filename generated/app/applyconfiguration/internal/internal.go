@@ -25,6 +25,19 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: gateway.api.app.v1.AllowedRoutes
+  map:
+    fields:
+    - name: kinds
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RouteKind
+          elementRelationship: atomic
+    - name: namespaces
+      type:
+        namedType: gateway.api.app.v1.RouteNamespaces
+      default: {}
 - name: gateway.api.app.v1.Backend
   map:
     fields:
@@ -357,6 +370,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: preload
       type:
         scalar: boolean
+- name: gateway.api.app.v1.HTTPSRedirect
+  map:
+    fields:
+    - name: statusCode
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.Header
   map:
     fields:
@@ -431,12 +450,15 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.Listener
   map:
     fields:
+    - name: allowedRoutes
+      type:
+        namedType: gateway.api.app.v1.AllowedRoutes
     - name: hostname
       type:
         scalar: string
     - name: httpsRedirect
       type:
-        scalar: boolean
+        namedType: gateway.api.app.v1.HTTPSRedirect
     - name: name
       type:
         scalar: string
@@ -451,7 +473,7 @@ var schemaYAML = typed.YAMLObject(`types:
       default: ""
     - name: proxyProtocol
       type:
-        scalar: boolean
+        scalar: string
     - name: tls
       type:
         namedType: gateway.api.app.v1.ListenerTLS
@@ -476,6 +498,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.HSTS
     - name: minVersion
+      type:
+        scalar: string
+    - name: mode
       type:
         scalar: string
 - name: gateway.api.app.v1.LoadBalancing
@@ -705,6 +730,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: urlRewrite
       type:
         namedType: gateway.api.app.v1.URLRewrite
+- name: gateway.api.app.v1.RouteKind
+  map:
+    fields:
+    - name: group
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.RouteMatch
   map:
     fields:
@@ -731,6 +766,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+- name: gateway.api.app.v1.RouteNamespaces
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+    - name: selector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
 - name: gateway.api.app.v1.RouteRetry
   map:
     fields:
@@ -972,6 +1016,38 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+  map:
+    fields:
+    - name: matchExpressions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
+          elementRelationship: atomic
+    - name: matchLabels
+      type:
+        map:
+          elementType:
+            scalar: string
+    elementRelationship: atomic
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+      default: ""
+    - name: operator
+      type:
+        scalar: string
+      default: ""
+    - name: values
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry
   map:
     fields:

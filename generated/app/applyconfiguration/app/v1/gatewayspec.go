@@ -31,10 +31,10 @@ type GatewaySpecApplyConfiguration struct {
 	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400,
 	// 431; over HTTP/2, the stream is reset), answers with more become 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
-	// Which connections of TCP listeners go to which Services. Names are unique.
+	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
-	// Which connections of TLS listeners, which pass TLS through unopened, go to which Services, by the server name the
-	// client asks for. Names are unique.
+	// Which connections of TLS listeners that pass TLS through go to which Services, by the server name the client asks for. Names are
+	// unique.
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
 	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route
 	// refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port

@@ -18,22 +18,26 @@ type ListenerApplyConfiguration struct {
 	// The port to accept connections on. Ports 8404 and 8405 belong to the proxy pod itself.
 	Port *int32 `json:"port,omitempty"`
 	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
-	// HTTP/2 over TLS. TCP: bytes. TLS: TLS that is passed through unopened, to the Service that the server name stands for.
+	// HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to the Service that the server name
+	// stands for: see tls.mode.
 	Protocol *appv1.Protocol `json:"protocol,omitempty"`
 	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
 	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
 	// hostname, and the routes of that listener only. With TLS it also says which server names the listener's certificates
 	// are for; a request over a connection made for another listener is answered with 421.
 	Hostname *appv1.Hostname `json:"hostname,omitempty"`
-	// How to speak TLS. Required for protocol HTTPS.
+	// How to speak TLS. Required for protocols HTTPS and TLS.
 	TLS *ListenerTLSApplyConfiguration `json:"tls,omitempty"`
-	// Answer every request with a redirect (301) to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
+	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
 	// if there is one. The listener then has no routes.
-	HTTPSRedirect *bool `json:"httpsRedirect,omitempty"`
-	// Every connection begins with a PROXY protocol header, version 1 or 2, that says where it comes from. Only the addresses in
+	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
+	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in
 	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
 	// such clients a listener of their own, on another port.
-	ProxyProtocol *bool `json:"proxyProtocol,omitempty"`
+	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
+	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet
+	// that do. The routes in this object belong to it in any case.
+	AllowedRoutes *AllowedRoutesApplyConfiguration `json:"allowedRoutes,omitempty"`
 }
 
 // ListenerApplyConfiguration constructs a declarative configuration of the Listener type for use with
@@ -85,15 +89,23 @@ func (b *ListenerApplyConfiguration) WithTLS(value *ListenerTLSApplyConfiguratio
 // WithHTTPSRedirect sets the HTTPSRedirect field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the HTTPSRedirect field is set to the value of the last call.
-func (b *ListenerApplyConfiguration) WithHTTPSRedirect(value bool) *ListenerApplyConfiguration {
-	b.HTTPSRedirect = &value
+func (b *ListenerApplyConfiguration) WithHTTPSRedirect(value *HTTPSRedirectApplyConfiguration) *ListenerApplyConfiguration {
+	b.HTTPSRedirect = value
 	return b
 }
 
 // WithProxyProtocol sets the ProxyProtocol field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ProxyProtocol field is set to the value of the last call.
-func (b *ListenerApplyConfiguration) WithProxyProtocol(value bool) *ListenerApplyConfiguration {
+func (b *ListenerApplyConfiguration) WithProxyProtocol(value appv1.ProxyProtocolVersion) *ListenerApplyConfiguration {
 	b.ProxyProtocol = &value
+	return b
+}
+
+// WithAllowedRoutes sets the AllowedRoutes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AllowedRoutes field is set to the value of the last call.
+func (b *ListenerApplyConfiguration) WithAllowedRoutes(value *AllowedRoutesApplyConfiguration) *ListenerApplyConfiguration {
+	b.AllowedRoutes = value
 	return b
 }

@@ -16,7 +16,8 @@ import (
 // the pods stay as they are.
 type PodsSpecApplyConfiguration struct {
 	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value
-	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by.
+	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by. A Service that selects its pods by such a label alone
+	// gets these, too.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations for the proxy pods.
 	Annotations map[string]string `json:"annotations,omitempty"`
