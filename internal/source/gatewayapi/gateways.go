@@ -61,7 +61,7 @@ func (t *translator) addOwn() {
 		plane := &plane{parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), used: map[model.Backend]bool{}}
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
-			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect, Listener: gatewayv1.Listener{
+			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{
 				Name: gatewayv1.SectionName(from.Name), Port: from.Port, Protocol: gatewayv1.ProtocolType(from.Protocol),
 			}}
 			if from.Hostname != "" {
