@@ -910,7 +910,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Which connections of TLS listeners that pass TLS through go to which Services, by the server name the client asks for. Names are unique.",
+							Description: "Which connections of TLS listeners go to which Services, by the server name the client asks for. Names are unique.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2656,7 +2656,7 @@ func schema_gateway_api_app_v1_TLSRoute(ref common.ReferenceCallback) common.Ope
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TLSRoute sends the connections of TLS listeners that pass TLS through to Services, by the server name that the client asks for.",
+				Description: "TLSRoute sends the connections of TLS listeners to Services, by the server name that the client asks for.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -2674,7 +2674,7 @@ func schema_gateway_api_app_v1_TLSRoute(ref common.ReferenceCallback) common.Ope
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The names of the listeners the route belongs to: of protocol TLS with tls.mode Passthrough. Empty: every one of them.",
+							Description: "The names of the listeners the route belongs to: of protocol TLS. Empty: every one of them.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -33,7 +33,7 @@ type GatewaySpecApplyConfiguration struct {
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
-	// Which connections of TLS listeners that pass TLS through go to which Services, by the server name the client asks for. Names are
+	// Which connections of TLS listeners go to which Services, by the server name the client asks for. Names are
 	// unique.
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
 	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route

@@ -11,11 +11,11 @@ import (
 // TLSRouteApplyConfiguration represents a declarative configuration of the TLSRoute type for use
 // with apply.
 //
-// TLSRoute sends the connections of TLS listeners that pass TLS through to Services, by the server name that the client asks for.
+// TLSRoute sends the connections of TLS listeners to Services, by the server name that the client asks for.
 type TLSRouteApplyConfiguration struct {
 	// The route's name; it is in the access log. A DNS label.
 	Name *appv1.Name `json:"name,omitempty"`
-	// The names of the listeners the route belongs to: of protocol TLS with tls.mode Passthrough. Empty: every one of them.
+	// The names of the listeners the route belongs to: of protocol TLS. Empty: every one of them.
 	Listeners []appv1.Name `json:"listeners,omitempty"`
 	// The server names the route is for. Empty: every server name of the listener.
 	Hostnames []appv1.Hostname `json:"hostnames,omitempty"`
