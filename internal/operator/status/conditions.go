@@ -57,7 +57,8 @@ const (
 	ReasonProgrammed = "Programmed"
 	// ReasonAddressNotAssigned: the same, and status.addresses is empty, as the Service's load balancer has no address yet.
 	ReasonAddressNotAssigned = "AddressNotAssigned"
-	// ReasonPending: a proxy that receives traffic does not run this generation yet.
+	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of the same name is still
+	// there.
 	ReasonPending = "Pending"
 	// ReasonNoReadyProxies: no proxy receives traffic.
 	ReasonNoReadyProxies = "NoReadyProxies"
@@ -66,8 +67,8 @@ const (
 	// ReasonChildNotOwned: an object has the name of one of the Gateway's children and belongs to someone else. It is left
 	// alone, and what it stands in the way of is missing.
 	ReasonChildNotOwned = "ChildNotOwned"
-	// ReasonApplyFailed: the API server refused one of the Gateway's children, or has failed at it for some seconds, as when no node port
-	// is left or a webhook does not answer; or that of a deleted Gateway of the same name has been in its place for as long.
+	// ReasonApplyFailed: the API server refused one of the Gateway's children, or failed at it, as when no node port is left or a webhook does not
+	// answer.
 	ReasonApplyFailed = "ApplyFailed"
 )
 
