@@ -54,19 +54,19 @@ func TestTerminate(t *testing.T) {
 	})
 	client := []tls.Certificate{pair(t, ca, "client")}
 	for name, test := range map[string]struct {
-		config tls.Config
+		config *tls.Config
 		want   string // the Service; "" if the connection comes to nothing
 	}{
-		"a listener's name":                       {tls.Config{ServerName: "db.example.com"}, "db"},
-		"TLS 1.2":                                 {tls.Config{ServerName: "db.example.com", MaxVersion: tls.VersionTLS12}, "db"},
-		"another protocol inside":                 {tls.Config{ServerName: "db.example.com", NextProtos: []string{"postgresql"}}, "db"},
-		"a name of no other listener":             {tls.Config{ServerName: "any.example.com"}, "any"},
-		"no name":                                 {tls.Config{InsecureSkipVerify: true}, "any"},
-		"TLS 1.2 where 1.3 is wanted":             {tls.Config{ServerName: "any.example.com", MaxVersion: tls.VersionTLS12}, ""},
-		"a client certificate that is asked for":  {tls.Config{ServerName: "partners.example.com", Certificates: client}, "partners"},
-		"no client certificate":                   {tls.Config{ServerName: "partners.example.com"}, ""},
-		"a listener without a certificate":        {tls.Config{ServerName: "lost.example.com", Certificates: client}, ""},
-		"the same, and nothing asked of a client": {tls.Config{ServerName: "lost.example.com"}, ""},
+		"a listener's name":                       {&tls.Config{ServerName: "db.example.com"}, "db"},
+		"TLS 1.2":                                 {&tls.Config{ServerName: "db.example.com", MaxVersion: tls.VersionTLS12}, "db"},
+		"another protocol inside":                 {&tls.Config{ServerName: "db.example.com", NextProtos: []string{"postgresql"}}, "db"},
+		"a name of no other listener":             {&tls.Config{ServerName: "any.example.com"}, "any"},
+		"no name":                                 {&tls.Config{InsecureSkipVerify: true}, "any"},
+		"TLS 1.2 where 1.3 is wanted":             {&tls.Config{ServerName: "any.example.com", MaxVersion: tls.VersionTLS12}, ""},
+		"a client certificate that is asked for":  {&tls.Config{ServerName: "partners.example.com", Certificates: client}, "partners"},
+		"no client certificate":                   {&tls.Config{ServerName: "partners.example.com"}, ""},
+		"a listener without a certificate":        {&tls.Config{ServerName: "lost.example.com", Certificates: client}, ""},
+		"the same, and nothing asked of a client": {&tls.Config{ServerName: "lost.example.com"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := test.config.Clone()
