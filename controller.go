@@ -14,7 +14,6 @@ import (
 	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -26,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	appv1 "gateway/api/app/v1"
-	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/operator/children"
@@ -40,10 +38,11 @@ import (
 )
 
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
-// Gateways, Services and EndpointSlices, and patching gateways/status. It can read no Secret, no ConfigMap and no pod.
+// Gateways, Services and EndpointSlices, and writing GatewayProxies. It can read no Secret, no ConfigMap and no pod.
 //
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
+// +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
@@ -72,7 +71,8 @@ const (
 
 // Controller keeps the children and the status of every Gateway as they should be.
 type Controller struct {
-	// gatewayClient writes the status of Gateways.
+	// kubeClient and gatewayClient read what a cache may not have yet. gatewayClient writes the status of Gateways.
+	kubeClient    kubernetes.Interface
 	gatewayClient clientset.Interface
 	// children creates and updates what belongs to a Gateway.
 	children *children.Set
@@ -82,9 +82,9 @@ type Controller struct {
 	gatewayIndexer cache.Indexer
 	// services lists all Services, stripped to what children.Set.Keep leaves.
 	services corelisters.ServiceLister
-	// endpointSlices holds the EndpointSlices of the Gateways' own Services, with
+	// endpointSlices holds the EndpointSlices of the Gateways' own Services, and reports the GatewayProxies, with
 	// children.IndexOwner.
-	endpointSlices cache.Indexer
+	endpointSlices, reports cache.Indexer
 	// informers fill the caches.
 	informers []cache.SharedIndexInformer
 	// synced say that the caches above, and those of the children, have been filled.
@@ -94,8 +94,6 @@ type Controller struct {
 	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue *queue.Queue
-	// underway is since when Gateways have been edited, and the status waits for reports.
-	underway since
 	// recorder writes events.
 	recorder record.EventRecorder
 	// now is the clock that condition transitions are dated by.
@@ -104,8 +102,9 @@ type Controller struct {
 
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to them.
 type Inputs struct {
-	// Gateways is the informer of Gateways.
+	// Gateways is the informer of Gateways, and Proxies the one of GatewayProxies.
 	Gateways gatewayinformers.GatewayInformer
+	Proxies  gatewayinformers.GatewayProxyInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.
@@ -126,13 +125,19 @@ func NewController(
 	if err := endpointSlices.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
 		return nil, fmt.Errorf("failed to index EndpointSlices by Gateway: %w", err)
 	}
+	reports := inputs.Proxies.Informer()
+	if err := reports.AddIndexers(cache.Indexers{children.IndexOwner: children.OwnerKeys}); err != nil {
+		return nil, fmt.Errorf("failed to index GatewayProxies by Gateway: %w", err)
+	}
 	c := &Controller{
+		kubeClient:     kubeClient,
 		gatewayClient:  gatewayClient,
 		children:       children.NewSet(kubeClient, inputs.Labelled, inputs.Services, options),
 		gateways:       children.Overlay(gateways.GetIndexer()),
 		gatewayIndexer: gateways.GetIndexer(),
 		services:       inputs.Services.Core().V1().Services().Lister(),
 		endpointSlices: endpointSlices.GetIndexer(),
+		reports:        reports.GetIndexer(),
 		queue:          queue.New("Gateways", firstRetry, lastRetry),
 		recorder:       recorder,
 		now:            now,
@@ -147,10 +152,13 @@ func (c *Controller) watch(inputs Inputs) error {
 		return err
 	}
 	endpointSlices, gateways := inputs.Labelled.Discovery().V1().EndpointSlices().Informer(), inputs.Gateways.Informer()
-	if err := errors.Join(endpointSlices.SetTransform(children.Strip), gateways.SetTransform(children.Strip)); err != nil {
-		return fmt.Errorf("failed to set what is kept of objects: %w", err)
+	reports := inputs.Proxies.Informer()
+	for _, informer := range []cache.SharedIndexInformer{endpointSlices, gateways, reports} {
+		if err := informer.SetTransform(children.Strip); err != nil {
+			return fmt.Errorf("failed to set what is kept of objects: %w", err)
+		}
 	}
-	informers = append(informers, endpointSlices)
+	informers = append(informers, endpointSlices, reports)
 	c.informers = append(informers, gateways)
 	for _, informer := range informers {
 		if err := c.handle(informer, onChange(c.enqueueOwner)); err != nil {
@@ -281,7 +289,6 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 		return err
 	}
 	if gateway == nil || gateway.DeletionTimestamp != nil {
-		c.underway.forget(name)
 		return nil // gone or going, and its children with it
 	}
 	making, cancel := context.WithTimeout(ctx, childrenTimeout)
@@ -297,15 +304,14 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	observed.Failure = children.Failure(childErr)
 
 	computed := status.Compute(gateway, observed, c.now())
-	if childErr == nil && len(made.Written) == 0 && c.awaitReports(name, gateway, computed) {
-		return nil
+	if status.BecomesProgrammed(gateway, computed) {
+		if err := c.confirmReports(ctx, gateway, &observed); err != nil {
+			return errors.Join(childErr, err)
+		}
+		computed = status.Compute(gateway, observed, c.now())
 	}
-	updated, statusErr := c.updateStatus(ctx, gateway, computed)
+	statusErr := c.updateStatus(ctx, gateway, computed)
 	c.recordEvents(gateway, computed, made, observed.Failure, childErr, statusErr)
-	if statusErr == nil {
-		c.underway.forget(name)
-		statusErr = c.pruneProxies(ctx, updated, observed)
-	}
 	return errors.Join(childErr, statusErr)
 }
 
@@ -346,47 +352,59 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 	for _, slice := range found {
 		observed.Slices = append(observed.Slices, slice.(*discoveryv1.EndpointSlice))
 	}
+	if found, err = c.reports.ByIndex(children.IndexOwner, cache.MetaObjectToName(gateway).String()); err != nil {
+		return observed, fmt.Errorf("failed to look up GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	for _, report := range found {
+		observed.Reports = append(observed.Reports, report.(*appv1.GatewayProxy))
+	}
 	return observed, nil
 }
 
-// updateStatus writes the operator's part of the status if it is not what it should be, and returns the Gateway as it is then.
-func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) (*appv1.Gateway, error) {
-	if !status.Changed(gateway, computed) {
-		return gateway, nil
+// confirmReports reads the endpoints and reports anew, as of now: the caches may lack what was written before the Gateway's generation. A
+// pod becomes ready for the first time only after it is an endpoint, has reported, and has then read a generation that it runs. So each
+// pod that is to become ready with an older one is in what is read here.
+func (c *Controller) confirmReports(ctx context.Context, gateway *appv1.Gateway, observed *status.Observed) error {
+	labelled := metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway.Name).String()}
+	endpointSlices, err := c.kubeClient.DiscoveryV1().EndpointSlices(gateway.Namespace).List(ctx, labelled)
+	if err != nil {
+		return fmt.Errorf("failed to list EndpointSlices of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
 	}
-	return c.applyStatus(ctx, gateway, status.ApplyConfiguration(gateway, computed), proxypod.FieldManager)
-}
-
-// pruneProxies removes the reports of pods that do not exist any more. Each was applied under the name of its pod, and
-// goes when that name applies nothing. An empty status would be something: managedFields would keep the name for ever.
-func (c *Controller) pruneProxies(ctx context.Context, gateway *appv1.Gateway, observed status.Observed) error {
-	for _, pod := range status.GoneProxies(gateway, observed) {
-		var err error
-		nothing := applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID)
-		if gateway, err = c.applyStatus(ctx, gateway, nothing, pod); err != nil {
-			return err
+	reports, err := c.gatewayClient.AppV1().GatewayProxies(gateway.Namespace).List(ctx, labelled)
+	if err != nil {
+		return fmt.Errorf("failed to list GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	observed.Slices, observed.Reports = nil, nil
+	for i := range endpointSlices.Items {
+		if slice := &endpointSlices.Items[i]; children.IsOwn(slice) {
+			observed.Slices = append(observed.Slices, slice)
 		}
+	}
+	for i := range reports.Items {
+		observed.Reports = append(observed.Reports, &reports.Items[i])
 	}
 	return nil
 }
 
-// applyStatus applies a part of the status and returns the Gateway as it is then. The API server refuses it if the Gateway,
-// reports included, is not any more what the part was computed from.
-func (c *Controller) applyStatus(
-	ctx context.Context, gateway *appv1.Gateway, applied *applyappv1.GatewayApplyConfiguration, fieldManager string,
-) (*appv1.Gateway, error) {
+// updateStatus writes the operator's part of the status if it is not what it should be. The API server refuses it if the Gateway is not any
+// more what the status was computed from.
+func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) error {
+	if !status.Changed(gateway, computed) {
+		return nil
+	}
 	updated, err := c.gatewayClient.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx,
-		applied.WithResourceVersion(gateway.ResourceVersion), metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		status.ApplyConfiguration(gateway, computed).WithResourceVersion(gateway.ResourceVersion),
+		metav1.ApplyOptions{FieldManager: proxypod.FieldManager, Force: true})
 	switch {
 	case apierrors.IsNotFound(err):
-		return gateway, nil // deleted meanwhile: it has no status any more
+		return nil // deleted meanwhile: it has no status any more
 	case apierrors.IsConflict(err):
-		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, children.ErrOutdated)
+		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, children.ErrOutdated)
 	case err != nil:
-		return nil, fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+		return fmt.Errorf("failed to apply the status of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
 	}
 	c.gateways.Mutation(updated)
-	return updated, nil
+	return nil
 }
 
 // recordEvents records what a sync did, and what is wrong and was not in the status before. A sync that found nothing to do records nothing.
@@ -423,8 +441,7 @@ func (c *Controller) updateGateway(old, updated any) {
 	switch {
 	case before.ResourceVersion == after.ResourceVersion:
 		c.enqueueGateway(after, queue.Low)
-	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil,
-		!equality.Semantic.DeepEqual(before.Status.Proxies, after.Status.Proxies):
+	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil:
 		c.enqueueGateway(after, queue.High)
 	}
 }

@@ -156,6 +156,8 @@ func (f *fixture) catchUp() {
 	fill(f.inputs.Services.Core().V1().Services().Informer(), "services", own)(services, err)
 	gateways, err := f.gateways.AppV1().Gateways("").List(ctx, all)
 	fill(f.inputs.Gateways.Informer(), "gateways", children.Strip)(gateways, err)
+	reports, err := f.gateways.AppV1().GatewayProxies("").List(ctx, all)
+	fill(f.inputs.Proxies.Informer(), "gatewayproxies", children.Strip)(reports, err)
 	f.clearActions()
 }
 

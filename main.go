@@ -172,6 +172,7 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 	gateways := gatewayfactory.NewSharedInformerFactoryWithOptions(gatewayClient, options.Resync, gatewayfactory.WithNamespace(options.Namespace))
 	return Inputs{
 		Gateways: gateways.App().V1().Gateways(),
+		Proxies:  gateways.App().V1().GatewayProxies(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),

@@ -137,7 +137,9 @@ report() {
         -o 'custom-columns=TYPE:.type,REASON:.reason,MESSAGE:.message'
     echo
     kubectl -n shop get gateways.app.example.com shop \
-        -o 'go-template={{range .status.conditions}}{{printf "%-14s %-6s %s\n" .type .status .message}}{{end}}{{range .status.proxies}}{{printf "proxy %s runs generation %v\n" .pod .observedGeneration}}{{end}}'
+        -o 'go-template={{range .status.conditions}}{{printf "%-14s %-6s %s\n" .type .status .message}}{{end}}'
+    echo
+    kubectl -n shop get gatewayproxies
     echo
     kubectl -n shop get pods -o wide
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/golang/glog"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -42,6 +43,7 @@ type options struct {
 	healthAddress      string
 	pod, namespace     string
 	version            bool
+	podUID             types.UID
 }
 
 func main() {
@@ -50,7 +52,7 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE")}
+	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID"))}
 	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -96,7 +98,7 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
 		usage.WriteString("gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
-			"$POD_NAME and $POD_NAMESPACE say which pod this is.\n\n")
+			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {
@@ -130,6 +132,8 @@ func (o *options) check(rest []string) error {
 		return errors.New("$POD_NAME is not set: the name of the pod this runs in")
 	case o.namespace == "":
 		return errors.New("$POD_NAMESPACE is not set: the namespace of the pod this runs in")
+	case o.podUID == "":
+		return errors.New("$POD_UID is not set: the UID of the pod this runs in")
 	case !hapathPattern.MatchString(o.configDir):
 		return fmt.Errorf("-config-dir=%s is not an absolute path of letters, digits, and /._-", o.configDir)
 	case !hapathPattern.MatchString(o.runDir):
@@ -159,7 +163,7 @@ func run(ctx context.Context, o options) error {
 		paths.KeysSocket = o.keysSocket
 	}
 	a, err := agent.New(agent.Options{
-		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod,
+		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID,
 		Gateways: gateways, Core: core,
 		Paths:         paths,
 		Bind:          bind(),

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := options{pod: test.pod, namespace: test.namespace}
+			o := options{pod: test.pod, namespace: test.namespace, podUID: "uid"}
 			err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), test.arguments)
 			if test.want == "" && err != nil {
 				t.Errorf("got error %v", err)
@@ -40,8 +40,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestSecretsAndConfigMapsAddUp(t *testing.T) {
+func TestAPodHasAUID(t *testing.T) {
 	o := options{pod: "pod", namespace: "shop"}
+	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), []string{"-gateway=web"}); err == nil || !strings.Contains(err.Error(), "$POD_UID") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestSecretsAndConfigMapsAddUp(t *testing.T) {
+	o := options{pod: "pod", namespace: "shop", podUID: "uid"}
 	arguments := []string{"-gateway=web", "-secret=a", "-secret=b.tls", "-configmap=ca"}
 	if err := o.parse(flag.NewFlagSet("gateway-agent", flag.ContinueOnError), arguments); err != nil {
 		t.Fatal(err)

@@ -2,22 +2,23 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/golang/glog"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
 	"gateway/internal/proxyconfig"
-	"gateway/internal/proxypod"
 )
 
 const (
@@ -30,13 +31,14 @@ const (
 
 // Options are what an agent works with.
 type Options struct {
-	// Namespace and Gateway name the Gateway, Pod the pod the agent runs in, which is also its field manager.
+	// Namespace and Gateway name the Gateway, Pod and PodUID the pod the agent runs in.
 	Namespace, Gateway, Pod string
+	PodUID                  types.UID
 	// Gateways and Core reach the API server.
 	Gateways versioned.Interface
 	Core     kubernetes.Interface
 	// Source is where the objects come from in place of an API server; nil: there is one. Without an API server nothing is
-	// reported, and Pod, Gateways and Core are not used.
+	// reported, and Pod, PodUID, Gateways and Core are not used.
 	Source *Source
 	// Paths and Bind are HAProxy's.
 	Paths ir.Paths
@@ -103,19 +105,18 @@ func New(options Options) (*Agent, error) {
 
 // useAPIServer takes the objects from the API server, and reports to it.
 func (a *Agent) useAPIServer() (err error) {
-	a.report = newReporter(a.options, func(generation int64) {
-		a.probes.confirm(generation)
+	a.report = newReporter(a.options, clock.RealClock{}, func(uid types.UID, generation int64) {
+		a.probes.confirm(uid, generation)
 		a.wakeUp()
 	})
-	a.watch, err = newWatcher(a.options, a.report)
+	a.watch, err = newWatcher(a.options)
 	if err == nil {
 		a.source = a.watch.source()
 	}
 	return err
 }
 
-// Run works until ctx ends, then removes the pod's entry from the Gateway's status, unless HAProxy goes on, and
-// returns. An error says why it cannot work at all.
+// Run works until ctx ends. An error says why it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	server, err := health.Start(health.Options{
@@ -132,11 +133,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
-	// At the pod's end, HAProxy has ended before. If it goes on, the next agent makes the pod ready at once: what it
-	// runs is to count until then.
-	if _, err := a.worker.Process(context.Background()); err != nil && a.report != nil {
-		a.report.goodbye()
-	}
 	return server.Stop()
 }
 
@@ -222,41 +218,48 @@ func (a *Agent) updateDisk(all bool) {
 
 // reportState passes on what runs to whoever asks: the API server, kubelet, Prometheus.
 func (a *Agent) reportState() {
-	r, sure, message := &a.state.running, a.state.sure(), a.message()
-	a.probes.observe(r.up, sure.generation())
+	r, sure, problems := &a.state.running, a.state.sure(), a.problems()
+	a.probes.observe(r.up, sure.uid, sure.generation())
 	liveGeneration.Set(float64(sure.generation()))
-	a.proxyConfig.observe(&a.state, a.wanted.version, message)
+	a.proxyConfig.observe(&a.state, a.wanted.version, problems)
 	live, complete := r.live, r.complete
 	if live.uid != a.inputs.uid { // what runs is another Gateway's of this name
 		live, complete = version{}, version{}
 	}
-	if len(a.inputs.origins) == 0 || live.isNone() && message == "" {
+	if len(a.inputs.origins) == 0 || live.isNone() && len(problems) == 0 {
 		return
 	}
 	if a.report == nil {
-		a.probes.confirm(live.generation())
+		a.probes.confirm(live.uid, live.generation())
 		return
 	}
 	// Who waits for a generation waits for all of it.
-	if r.unmounted != "" && message == "" {
-		message = proxypod.AboutGeneration(live.generation(), fmt.Sprintf("%s is not mounted: %s", r.unmounted, proxypod.AwaitingReplacement))
+	if r.unmounted != "" && len(problems) == 0 {
+		problems = append(problems, a.newGatewayProblem(live, appv1.ProblemAwaitingReplacement,
+			r.unmounted+" is not mounted: this pod waits to be replaced by one that mounts it"))
 	}
 	a.report.set(report{
-		uid: a.inputs.uid, generation: complete.generation(), live: live.generation(), message: message, problems: a.inputs.material.problems,
-	})
+		uid: a.inputs.uid, generation: complete.generation(), problems: append(problems, a.inputs.material.problems...),
+	}, a.watch.isEndpoint(a.options.Pod))
 }
 
-// message says in one line what keeps what is wanted from being live, "" if nothing does.
-func (a *Agent) message() string {
-	problem := a.problem
+// problems says what keeps what is wanted from being live.
+func (a *Agent) problems() []appv1.ProxyProblem {
+	reason, message := appv1.ProblemWriteFailed, a.problem
 	if refused, ok := a.state.refused.of(&a.wanted); ok {
-		problem = refused.message
+		reason, message = appv1.ProblemLoadFailed, refused.message
 	}
-	switch {
-	case a.state.running.failing:
-		return "HAProxy does not answer; its log says why"
-	case problem != "":
-		return proxypod.AboutGeneration(a.wanted.version.generation(), problem)
+	if a.state.running.failing {
+		reason, message = appv1.ProblemHAProxyNotAnswering, "HAProxy does not answer; its log says why"
 	}
-	return ""
+	if message == "" {
+		return nil
+	}
+	return []appv1.ProxyProblem{a.newGatewayProblem(a.wanted.version, reason, message)}
+}
+
+// newGatewayProblem is a problem of a version of the Gateway as a whole.
+func (a *Agent) newGatewayProblem(of version, reason appv1.ProxyProblemReason, message string) appv1.ProxyProblem {
+	origin := appv1.ProblemOrigin{Kind: "Gateway", Namespace: a.options.Namespace, Name: a.options.Gateway, Generation: of.generation()}
+	return appv1.ProxyProblem{Origin: origin, Reason: reason, Message: message}
 }

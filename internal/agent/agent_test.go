@@ -317,15 +317,7 @@ func TestANewGatewayOfTheNameIsNotLive(t *testing.T) {
 	bad := r.spec("api")
 	bad.Listeners = append(bad.Listeners, appv1.Listener{Name: "taken", Port: int32(taken.Addr().(*net.TCPAddr).Port), Protocol: appv1.ProtocolHTTP})
 	r.createGateway(bad, "uid-2")
-	r.eventually("a report", func() error {
-		if proxies := r.gateway().Status.Proxies; len(proxies) != 1 || proxies[0].Message == "" {
-			return fmt.Errorf("%+v", proxies)
-		}
-		return nil
-	})
-	if proxy := r.gateway().Status.Proxies[0]; proxy.ObservedGeneration != 0 {
-		t.Errorf("the report is %+v", proxy)
-	}
+	r.expectReport(0, "LoadFailed generation 1: ")
 }
 
 func TestANewGatewayOfTheNameThatIsAsTheOldOneIsLive(t *testing.T) {

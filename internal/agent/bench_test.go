@@ -121,7 +121,7 @@ func (r *passRig) measure(b *testing.B, change func()) {
 	}
 	b.ReportMetric((cpuTime(b)-before).Seconds()*1000/float64(b.N), "cpu-ms/op")
 	if live := r.agent.state.sure().generation(); live != r.gatewaySeen.Generation {
-		b.Fatalf("generation %d is live, want %d: %s", live, r.gatewaySeen.Generation, r.agent.message())
+		b.Fatalf("generation %d is live, want %d: %v", live, r.gatewaySeen.Generation, r.agent.problems())
 	}
 }
 

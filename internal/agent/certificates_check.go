@@ -164,7 +164,8 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 }
 
 func compareProblems(a, b appv1.ProxyProblem) int {
-	return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+	return cmp.Or(-cmp.Compare(a.Origin.Kind, b.Origin.Kind), cmp.Compare(a.Listener, b.Listener),
+		cmp.Compare(a.Origin.Name, b.Origin.Name), cmp.Compare(a.Message, b.Message))
 }
 
 type collector struct {
@@ -251,8 +252,16 @@ func (c *collector) problem(listener, kind, name, format string) {
 
 // newProblem makes a problem; format has a %s for the object.
 func newProblem(listener, kind, namespace, name, format string) appv1.ProxyProblem {
-	message := cut(fmt.Sprintf(format, kind+" "+namespace+"/"+name), maxProblem)
-	return appv1.ProxyProblem{Listener: listener, Kind: kind, Name: name, Message: message}
+	problem := appv1.ProxyProblem{
+		Origin:   appv1.ProblemOrigin{Kind: kind, Namespace: namespace, Name: name},
+		Listener: listener,
+		Reason:   appv1.ProblemInvalidCertificateRef,
+		Message:  fmt.Sprintf(format, kind+" "+namespace+"/"+name),
+	}
+	if kind == kindConfigMap {
+		problem.Reason = appv1.ProblemInvalidCACertificateRef
+	}
+	return problem
 }
 
 func listNames(names []string) string {

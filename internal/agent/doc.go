@@ -2,8 +2,8 @@
 // endpoints of its Services, and reports which version of that is live.
 //
 // In: objects and endpoints from a Source (source.go; watch.go has that of an API server), certificates without their
-// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's entry in the
-// Gateway's status.proxies, and health and metrics over HTTP.
+// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's GatewayProxy,
+// and health and metrics over HTTP.
 //
 // One goroutine, the loop, owns everything about HAProxy. A pass of it
 //

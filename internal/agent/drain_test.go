@@ -120,8 +120,8 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 		}
 		return nil
 	})
-	// pass returns what is told some time later.
-	pass := func(later time.Duration) string {
+	// pass returns the problems that there are some time later.
+	pass := func(later time.Duration) []appv1.ProxyProblem {
 		now = now.Add(later)
 		r.agent.observeHAProxy(t.Context(), now)
 		if !r.agent.observeInputs(now) {
@@ -129,12 +129,12 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 		}
 		_, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now()))
 		r.must(err)
-		return r.agent.message()
+		return r.agent.problems()
 	}
 	dirs := loadDirs(t, r.options.Paths)
 	for range 3 {
-		if message := pass(downGrace + 1); message != "" {
-			t.Errorf("it is told: %s", message)
+		if problems := pass(downGrace + 1); len(problems) > 0 {
+			t.Errorf("it reports %v", problems)
 		}
 	}
 	if got := loadDirs(t, r.options.Paths); !slices.Equal(got, dirs) {
@@ -142,11 +142,11 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	}
 	// Another one has all the time to start.
 	r.haproxy.Stop()
-	if message := pass(downGrace - 1); message != "" {
-		t.Errorf("right after its end it is told: %q", message)
+	if problems := pass(downGrace - 1); len(problems) > 0 {
+		t.Errorf("right after its end it reports %v", problems)
 	}
-	if pass(1) == "" {
-		t.Error("another one that does not start is not told of")
+	if problems := pass(1); len(problems) != 1 || problems[0].Reason != appv1.ProblemHAProxyNotAnswering {
+		t.Errorf("of another one that does not start it reports %v", problems)
 	}
 }
 

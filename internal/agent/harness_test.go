@@ -28,6 +28,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/proxypod"
 )
 
 const (
@@ -55,12 +56,20 @@ func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, gateways: clienttest.NewGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
 	r.options = Options{
-		Namespace: namespace, Gateway: gatewayN, Pod: podName,
+		Namespace: namespace, Gateway: gatewayN, Pod: podName, PodUID: "pod-uid",
 		Gateways: r.gateways, Core: r.core,
 		Paths:         haproxytest.NewPaths(t),
 		Bind:          render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},
 		HealthAddress: "127.0.0.1:0",
 	}
+	// The pod is an endpoint, and not ready.
+	own := newSlice(proxypod.ChildName(gatewayN), r.port, discoveryv1.Endpoint{
+		Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: podName},
+		Conditions: discoveryv1.EndpointConditions{Ready: new(false)},
+	})
+	own.Labels[proxypod.LabelGateway] = gatewayN
+	_, err := r.core.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), own, metav1.CreateOptions{})
+	r.must(err)
 	return r
 }
 
@@ -71,6 +80,7 @@ func (r *rig) startAgent(mods ...func(*Agent)) {
 	if r.agent, err = New(r.options); err != nil {
 		r.t.Fatal(err)
 	}
+	r.agent.report.interval = 0
 	for _, mod := range mods {
 		mod(r.agent)
 	}
@@ -281,17 +291,32 @@ func (r *rig) expectStatus(path string, want int) {
 	})
 }
 
-// expectReport waits for the pod's entry in the Gateway's status; message is a part of it.
+// expectReport waits for what the pod reports; message is a part of what keeps it from a generation, "" if nothing does.
 func (r *rig) expectReport(generation int64, message string) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("generation %d is reported", generation), func() error {
-		proxies := r.gateway().Status.Proxies
-		if len(proxies) != 1 || proxies[0].Pod != podName || proxies[0].ObservedGeneration != generation ||
-			!strings.Contains(proxies[0].Message, message) || message == "" && proxies[0].Message != "" {
-			return fmt.Errorf("status.proxies is %+v", proxies)
+		report, err := r.reported()
+		told := ""
+		for _, problem := range report.Problems {
+			if problem.Origin.Kind == "Gateway" {
+				told += fmt.Sprintf("%s generation %d: %s", problem.Reason, problem.Origin.Generation, problem.Message)
+			}
+		}
+		if err != nil || report.ObservedGeneration != generation || !strings.Contains(told, message) || message == "" && told != "" {
+			return fmt.Errorf("the report is %+v (%w)", report, err)
 		}
 		return nil
 	})
+}
+
+// reported is what the pod reports.
+func (r *rig) reported() (appv1.GatewayProxyStatus, error) {
+	r.t.Helper()
+	proxy, err := r.gateways.AppV1().GatewayProxies(namespace).Get(r.t.Context(), podName, metav1.GetOptions{})
+	if err != nil {
+		return appv1.GatewayProxyStatus{}, err
+	}
+	return proxy.Status, nil
 }
 
 func (r *rig) process() runtime.Process {

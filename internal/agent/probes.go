@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gateway/internal/health"
 )
 
@@ -27,10 +29,15 @@ type probes struct {
 	served bool
 	// up says whether HAProxy answers.
 	up bool
-	// live is the generation that HAProxy runs, 0 if that is not known, and confirmed the one that ran when the API server last
-	// took in a report, before it said that all proxies run a newer one. What runs by now may be newer: the report counts until
-	// the next one.
-	live, confirmed int64
+	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API server had taken in
+	// a report; its generation is 0 before that.
+	live, confirmed gatewayVersion
+}
+
+// gatewayVersion is a Gateway as of a generation.
+type gatewayVersion struct {
+	uid        types.UID
+	generation int64
 }
 
 // newProbes returns the probes of an agent that found a configuration that HAProxy had run, or not.
@@ -46,24 +53,25 @@ func (p *probes) beat(now time.Time) {
 }
 
 // observe notes whether HAProxy answers, and of which generation it is known to run the configuration; 0: of none.
-func (p *probes) observe(up bool, live int64) {
+func (p *probes) observe(up bool, uid types.UID, live int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.up, p.live = up, live
+	p.up, p.live = up, gatewayVersion{uid, live}
 	p.serve()
 }
 
-// confirm notes that the API server took in the report of a generation when no newer one was said to be live everywhere. From
-// then on that is not said without asking this pod (see status.checkProgrammed), so that it may become ready.
-func (p *probes) confirm(generation int64) {
+// confirm notes which generation the Gateway had after the API server had taken in a report of this pod. No newer one is said to be
+// live everywhere without asking this pod (see confirmReports of the operator), so that it may become ready with this one.
+func (p *probes) confirm(uid types.UID, generation int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.confirmed = generation
+	p.confirmed = gatewayVersion{uid, generation}
 	p.serve()
 }
 
 func (p *probes) serve() {
-	p.served = p.served || p.up && p.confirmed != 0 && p.live >= p.confirmed
+	isCurrent := p.confirmed.generation != 0 && p.live.uid == p.confirmed.uid && p.live.generation >= p.confirmed.generation
+	p.served = p.served || p.up && isCurrent
 }
 
 // wasServed says whether the pod was up to date once.

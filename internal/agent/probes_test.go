@@ -12,7 +12,7 @@ import (
 )
 
 func TestReadiness(t *testing.T) {
-	// confirmed is the generation whose report was confirmed before the step, if any.
+	// confirmed is the generation that the Gateway had after a report, if that was found out before the step.
 	type step struct {
 		confirmed int64
 		up        bool
@@ -23,27 +23,41 @@ func TestReadiness(t *testing.T) {
 		served bool
 		steps  []step
 	}{
-		"ready once the report of what is live was confirmed, and then on": {false, []step{
+		"ready once what the Gateway was after a report is live, and then on": {false, []step{
 			{0, false, 0, false}, {0, true, 0, false}, {0, true, 4, false}, {6, true, 5, false}, {5, true, 5, true}, {0, true, 6, true}, {0, true, 0, true},
 		}},
-		"a confirmation of something newer does not count": {false, []step{{6, true, 5, false}, {0, true, 0, false}, {0, true, 6, true}}},
-		"of something older it does, until the next":       {false, []step{{4, true, 5, true}}},
-		"not while HAProxy does not answer":                {false, []step{{5, true, 5, true}, {0, false, 5, false}, {0, true, 5, true}}},
-		"an earlier agent served already":                  {true, []step{{0, false, 0, false}, {0, true, 0, true}}},
+		"not with an older one":             {false, []step{{6, true, 5, false}, {0, true, 0, false}, {0, true, 6, true}}},
+		"but with a newer one":              {false, []step{{4, true, 5, true}}},
+		"not while HAProxy does not answer": {false, []step{{5, true, 5, true}, {0, false, 5, false}, {0, true, 5, true}}},
+		"an earlier agent served already":   {true, []step{{0, false, 0, false}, {0, true, 0, true}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := newProbes("", test.served)
 			for i, step := range test.steps {
 				if step.confirmed != 0 {
-					h.confirm(step.confirmed)
+					h.confirm("uid", step.confirmed)
 				}
-				h.observe(step.up, step.live)
+				h.observe(step.up, "uid", step.live)
 				if got := h.ready() == nil; got != step.ready {
 					t.Errorf("step %d: ready is %t (%v), want %t", i, got, h.ready(), step.ready)
 				}
 			}
 		})
+	}
+}
+
+// TestReadinessIsOfOneGateway: what runs of a deleted Gateway does not make a pod ready for the next one of the name.
+func TestReadinessIsOfOneGateway(t *testing.T) {
+	h := newProbes("", false)
+	h.observe(true, "uid-1", 5)
+	h.confirm("uid-2", 1)
+	if h.ready() == nil {
+		t.Error("the pod is ready with another Gateway")
+	}
+	h.observe(true, "uid-2", 1)
+	if err := h.ready(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/golang/glog"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/proxyconfig"
 )
@@ -30,10 +31,13 @@ type configHandler struct {
 }
 
 // observe notes what the loop knows at the end of a pass.
-func (h *configHandler) observe(s *state, wanted version, problem string) {
+func (h *configHandler) observe(s *state, wanted version, problems []appv1.ProxyProblem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known.Wanted, h.known.Problem = wanted.shown(), problem
+	h.known.Wanted, h.known.Problem = wanted.shown(), ""
+	if len(problems) > 0 {
+		h.known.Problem = problems[0].Message
+	}
 	h.known.Live, h.known.Configuration = nil, ""
 	if s.isKnown() {
 		h.known.Live, h.known.Configuration = s.running.live.shown(), s.disk.id

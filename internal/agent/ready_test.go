@@ -23,7 +23,7 @@ func starting(t *testing.T, react clienttesting.ReactionFunc) *rig {
 	r.createService("api")
 	r.createSlice("api", "one", newEndpoint(t, "one"))
 	r.createGateway(r.spec("api"))
-	r.gateways.PrependReactor("patch", "gateways", react)
+	r.gateways.PrependReactor("patch", "gatewayproxies", react)
 	r.startAgent()
 	r.startHAProxy()
 	r.expectBody("/", "one")
@@ -44,11 +44,11 @@ func TestAPodOfAnOlderTemplateBecomesReady(t *testing.T) {
 	r.eventually("the pod is ready", r.agent.probes.ready)
 }
 
-func TestAReportIsWrittenAgainThoughTheGatewayWasNotFound(t *testing.T) {
+func TestAReportIsWrittenAgainThoughItsKindWasNotFound(t *testing.T) {
 	t.Parallel()
 	var writes atomic.Int64
 	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) {
-		return writes.Add(1) == 1, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "gateways"}, gatewayN)
+		return writes.Add(1) == 1, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "gatewayproxies"}, podName)
 	})
 	r.eventually("the pod is ready", r.agent.probes.ready)
 	r.expectReport(1, "")

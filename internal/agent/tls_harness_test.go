@@ -188,13 +188,18 @@ func (r *tlsRig) getTLS(client *http.Client, host string) error {
 func (r *tlsRig) expectProblems(want ...string) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("the problems %q are reported", want), func() error {
-		proxies := r.gateway().Status.Proxies
-		if len(proxies) != 1 {
-			return fmt.Errorf("status.proxies is %+v", proxies)
+		report, err := r.reported()
+		if err != nil {
+			return err
 		}
-		problems := proxies[0].Problems
+		var problems []appv1.ProxyProblem
+		for _, problem := range report.Problems {
+			if problem.Origin.Kind != "Gateway" {
+				problems = append(problems, problem)
+			}
+		}
 		for i, problem := range problems {
-			words := problem.Listener + " " + problem.Kind + "/" + problem.Name + " "
+			words := problem.Listener + " " + problem.Origin.Kind + "/" + problem.Origin.Name + " "
 			if i >= len(want) || !strings.HasPrefix(want[i], words) || !strings.Contains(problem.Message, strings.TrimPrefix(want[i], words)) {
 				return fmt.Errorf("problems are %+v", problems)
 			}

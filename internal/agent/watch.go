@@ -18,6 +18,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -44,15 +45,14 @@ type watcher struct {
 	touched map[types.NamespacedName]bool
 }
 
-// newWatcher returns a watcher that tells the reporter which Gateway there is and what its status has of this pod.
-func newWatcher(options Options, report *reporter) (*watcher, error) {
+func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: func() {}, touched: map[types.NamespacedName]bool{}}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
 		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.FieldSelector = fields.OneTermEqualSelector("metadata.name", options.Gateway).String()
 		}),
-		externalversions.WithTransform(func(obj any) (any, error) { return stripGateway(obj, options.Pod), nil }))
+		externalversions.WithTransform(stripGateway))
 	w.coreFactory = informers.NewSharedInformerFactoryWithOptions(options.Core, 0,
 		informers.WithNamespace(options.Namespace), informers.WithTransform(endpoints.Strip))
 	w.gateways = w.gatewayFactory.App().V1().Gateways().Informer()
@@ -66,7 +66,7 @@ func newWatcher(options Options, report *reporter) (*watcher, error) {
 			return nil, fmt.Errorf("failed to watch: %w", err)
 		}
 	}
-	if _, err := w.gateways.AddEventHandler(w.onGateway(report)); err != nil {
+	if _, err := w.gateways.AddEventHandler(w.onGateway()); err != nil {
 		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
 	}
 	return w, nil
@@ -136,6 +136,16 @@ func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSli
 	return endpointSlices
 }
 
+// isEndpoint says whether a pod is an endpoint of the Gateway's own Service, ready or not.
+func (w *watcher) isEndpoint(pod string) bool {
+	isPod := func(endpoint discoveryv1.Endpoint) bool {
+		return endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" && endpoint.TargetRef.Name == pod
+	}
+	return slices.ContainsFunc(w.slicesOf(w.namespace, proxypod.ChildName(w.name)), func(slice *discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(slice.Endpoints, isPod)
+	})
+}
+
 func get(informer cache.SharedIndexInformer, namespace, name string) (any, bool) {
 	// Reading the cache never fails.
 	obj, ok, _ := informer.GetStore().GetByKey(namespace + "/" + name)
@@ -173,35 +183,17 @@ func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// onGateway keeps changes of the status, of which each pod makes some, from the loop.
-func (w *watcher) onGateway(report *reporter) cache.ResourceEventHandlerFuncs {
+// onGateway keeps changes of the status from the loop.
+func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(added any) {
-			report.follow(added.(*appv1.Gateway).UID)
-			w.changed()
-		},
+		AddFunc: func(any) { w.changed() },
 		UpdateFunc: func(old, new any) {
 			before, after := old.(*appv1.Gateway), new.(*appv1.Gateway)
-			if before.UID != after.UID {
-				report.follow(after.UID)
-			}
 			if before.UID != after.UID || before.Generation != after.Generation {
 				w.changed()
 			}
-			// What is written is of another Gateway if it has another UID.
-			if before.UID == after.UID {
-				report.observe(firstEntry(after), after.ResourceVersion)
-			}
 		},
 	}
-}
-
-// firstEntry is this pod's: stripGateway left no other.
-func firstEntry(gateway *appv1.Gateway) *appv1.ProxyStatus {
-	if len(gateway.Status.Proxies) == 0 {
-		return nil
-	}
-	return &gateway.Status.Proxies[0]
 }
 
 // sliceService returns the namespace and name of an EndpointSlice's Service.
@@ -212,17 +204,11 @@ func sliceService(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// stripGateway keeps the spec and this pod's entry of the status.
-func stripGateway(obj any, pod string) any {
+// stripGateway keeps the spec.
+func stripGateway(obj any) (any, error) {
 	gateway, ok := obj.(*appv1.Gateway)
 	if !ok {
-		return obj
+		return obj, nil
 	}
-	kept := &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}
-	for _, entry := range gateway.Status.Proxies {
-		if entry.Pod == pod {
-			kept.Status.Proxies = []appv1.ProxyStatus{entry}
-		}
-	}
-	return kept
+	return &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}, nil
 }

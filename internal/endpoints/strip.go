@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/internal/proxypod"
 )
 
 // Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform.
@@ -39,9 +41,11 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	}
 	kept.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]}
 	for _, endpoint := range slice.Endpoints {
-		kept.Endpoints = append(kept.Endpoints, discoveryv1.Endpoint{
-			Addresses: endpoint.Addresses, Conditions: endpoint.Conditions,
-		})
+		stripped := discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
+		if slice.Labels[proxypod.LabelGateway] != "" { // whether a proxy pod is an endpoint matters
+			stripped.TargetRef = endpoint.TargetRef
+		}
+		kept.Endpoints = append(kept.Endpoints, stripped)
 	}
 	return kept
 }

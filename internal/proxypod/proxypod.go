@@ -44,10 +44,6 @@ const (
 	KeysRunDir = "/run/haproxy-keys"
 	// KeysSocket is where HAProxy listens to the keys container alone.
 	KeysSocket = KeysRunDir + "/keys.sock"
-
-	// AwaitingReplacement ends the message of an agent whose pod does not mount all that the Gateway names: nothing is wrong,
-	// another pod is on its way.
-	AwaitingReplacement = "this pod waits to be replaced by one that mounts it"
 )
 
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.

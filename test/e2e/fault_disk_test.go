@@ -62,8 +62,8 @@ func TestFaultOfAFullDisk(t *testing.T) {
 				return err
 			}
 			condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-			if condition.Status == metav1.ConditionTrue || !strings.Contains(fmt.Sprint(gateway.Status.Proxies), "no space left on device") {
-				return fmt.Errorf("condition %+v, proxies %+v", condition, gateway.Status.Proxies)
+			if condition.Status == metav1.ConditionTrue || !strings.Contains(condition.Message, "no space left on device") {
+				return fmt.Errorf("condition %+v", condition)
 			}
 			for _, other := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs} {
 				if c := meta.FindStatusCondition(gateway.Status.Conditions, other); c.Status != metav1.ConditionTrue {

@@ -147,7 +147,7 @@ func scrape(ctx context.Context, pod *corev1.Pod, port string) (map[string]float
 	return values, nil
 }
 
-// addObjects adds the objects in a namespace, by kind, and the entries in the Gateway's status.
+// addObjects adds the objects in a namespace, by kind.
 func (c census) addObjects(ctx context.Context, namespace string) error {
 	objects, err := metadata.NewForConfig(restConfig)
 	if err != nil {
@@ -160,10 +160,10 @@ func (c census) addObjects(ctx context.Context, namespace string) error {
 		}
 		c[kind.Resource] = len(list.Items)
 	}
-	gateway, err := gateways.AppV1().Gateways(namespace).Get(ctx, gatewayName, metav1.GetOptions{})
+	reports, err := gateways.AppV1().GatewayProxies(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	c["entries in status.proxies"] = len(gateway.Status.Proxies)
+	c["GatewayProxies"] = len(reports.Items)
 	return nil
 }

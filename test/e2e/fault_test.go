@@ -132,7 +132,7 @@ func (s *site) tryEdit(ctx context.Context) error {
 	}
 	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 	if condition == nil || condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != gateway.Generation {
-		return fmt.Errorf("generation %d, condition %+v, proxies %+v", gateway.Generation, condition, gateway.Status.Proxies)
+		return fmt.Errorf("generation %d, condition %+v", gateway.Generation, condition)
 	}
 	pods, err := livingProxies(ctx, s.namespace)
 	if err != nil {

@@ -96,10 +96,10 @@ func (r *race) edit(ctx context.Context, t *testing.T) {
 	begin := time.Now()
 	for n := 1; ctx.Err() == nil && (time.Since(begin) < racing || !r.proves()); n++ {
 		setRoutes(t, r.namespace, numberedRoutes(n)...)
-		// Some edits come before the one before is live.
+		// Some edits come before the one before is live, and some after it was reported, which takes up to a second.
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Duration(n%4) * 150 * time.Millisecond):
+		case <-time.After([]time.Duration{0, 150, 1500, 300}[n%4] * time.Millisecond):
 		}
 	}
 }

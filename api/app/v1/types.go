@@ -10,7 +10,7 @@ import (
 // +kubebuilder:resource:path=gateways,scope=Namespaced,singular=gateway,shortName=appgw,categories=app-gateway
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether every ready proxy runs the latest generation, or, for up to a second after an edit, the one before"
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether every ready proxy runs the latest generation"
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.addresses[0].value`,description="The first address traffic can be sent to"
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`,description="Proxies wanted"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Proxies that receive traffic"
@@ -28,7 +28,7 @@ type Gateway struct {
 
 	// What traffic to accept, where to send it, and how to run the proxies.
 	Spec GatewaySpec `json:"spec"`
-	// What was observed: written by the operator and the proxies, read by everyone else.
+	// What was observed: written by the operator, read by everyone else.
 	// +optional
 	Status GatewayStatus `json:"status,omitempty"`
 }

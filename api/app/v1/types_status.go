@@ -21,8 +21,8 @@ type GatewayStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
-	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration,
-	// which for up to a second after an edit is the one before.
+	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
+	// What each proxy runs is in its GatewayProxy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -47,13 +47,6 @@ type GatewayStatus struct {
 	// The label selector of the proxy pods, in the form kubectl -l takes; a HorizontalPodAutoscaler reads it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-
-	// What each proxy pod runs, as it reports itself.
-	// +optional
-	// +listType=map
-	// +listMapKey=pod
-	// +kubebuilder:validation:MaxItems=1000
-	Proxies []ProxyStatus `json:"proxies,omitempty"`
 }
 
 // AddressType is the kind of an address.
@@ -79,54 +72,4 @@ type GatewayAddress struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Value string `json:"value"`
-}
-
-// ProxyStatus is what one proxy pod runs.
-type ProxyStatus struct {
-	// The name of the pod.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Pod string `json:"pod"`
-
-	// The generation of the Gateway that HAProxy in this pod answers by.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// Why a later generation could not be loaded. Empty when all is well.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Message string `json:"message,omitempty"`
-
-	// What of the Gateway this pod leaves out, or has in an older state, though it runs the generation: certificates that
-	// cannot be used.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
-	Problems []ProxyProblem `json:"problems,omitempty"`
-}
-
-// ProxyProblem is a part of a Gateway that a proxy leaves out.
-type ProxyProblem struct {
-	// The name of the listener concerned; empty if it is a backend.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Listener string `json:"listener,omitempty"`
-
-	// The kind of the object that cannot be used.
-	// +required
-	// +kubebuilder:validation:Enum=Secret;ConfigMap
-	Kind string `json:"kind"`
-
-	// The name of the object.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-
-	// Why it cannot be used.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=512
-	Message string `json:"message"`
 }

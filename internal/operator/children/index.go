@@ -29,7 +29,7 @@ func Owner(object metav1.Object) (cache.ObjectName, bool) {
 const (
 	// IndexBackends finds Gateways by "namespace/name" of a Service that their routes name.
 	IndexBackends = "backends"
-	// IndexOwner finds EndpointSlices by "namespace/name" of the Gateway whose Service they are of.
+	// IndexOwner finds EndpointSlices and GatewayProxies by "namespace/name" of their Gateway.
 	IndexOwner = "owner"
 )
 
@@ -56,15 +56,23 @@ func BackendNames(gateway *appv1.Gateway) []string {
 	return slices.Compact(names)
 }
 
-// OwnerKeys is the function of IndexOwner. Only slices of the Gateway's own Service count: anybody may use the label.
+// OwnerKeys is the function of IndexOwner.
 func OwnerKeys(obj any) ([]string, error) {
-	slice, ok := obj.(*discoveryv1.EndpointSlice)
-	if !ok {
-		return nil, nil
+	switch object := obj.(type) {
+	case *discoveryv1.EndpointSlice:
+		if IsOwn(object) {
+			return []string{object.Namespace + "/" + object.Labels[proxypod.LabelGateway]}, nil
+		}
+	case *appv1.GatewayProxy:
+		if gateway := object.Labels[proxypod.LabelGateway]; gateway != "" {
+			return []string{object.Namespace + "/" + gateway}, nil
+		}
 	}
+	return nil, nil
+}
+
+// IsOwn says whether an EndpointSlice is of the own Service of the Gateway in its label: anybody may use the label.
+func IsOwn(slice *discoveryv1.EndpointSlice) bool {
 	gateway := slice.Labels[proxypod.LabelGateway]
-	if gateway == "" || slice.Labels[discoveryv1.LabelServiceName] != proxypod.ChildName(gateway) {
-		return nil, nil
-	}
-	return []string{slice.Namespace + "/" + gateway}, nil
+	return gateway != "" && slice.Labels[discoveryv1.LabelServiceName] == proxypod.ChildName(gateway)
 }

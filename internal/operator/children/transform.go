@@ -120,7 +120,7 @@ func digest(configuration any) string {
 	return string(sum[:])
 }
 
-// Strip is the transform of the caches of Gateways and EndpointSlices: who manages which field is not read, and kubectl's copy of an object is as
+// Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices: who manages which field is not read, and kubectl's copy of an object is as
 // big as the object.
 func Strip(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)

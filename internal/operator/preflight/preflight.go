@@ -47,6 +47,7 @@ var (
 var Permissions = []Permission{
 	{appv1.GroupName, "gateways", read},
 	{appv1.GroupName, "gateways/status", []string{"patch"}},
+	{appv1.GroupName, "gatewayproxies", []string{"list", "watch", "create", "patch"}},
 	{"", "services", write},
 	{"", "serviceaccounts", write},
 	{"apps", "deployments", write},
@@ -114,6 +115,9 @@ func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 			"kubeconfig of someone who may do all this", strings.Join(missing, ", "))
 	}
 	_, err = gateways.AppV1().Gateways(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err == nil {
+		_, err = gateways.AppV1().GatewayProxies(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	}
 	return explain(err, options)
 }
 

@@ -59,7 +59,7 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-agent").
 		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
-		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace")).
+		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid")).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
 		WithStartupProbe(probe("/startupz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).

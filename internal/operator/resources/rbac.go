@@ -18,9 +18,9 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 		WithAutomountServiceAccountToken(false)
 }
 
-// DesiredRole is all that the agents may do: read their own Gateway and report in its status, and read Services and
-// EndpointSlices of the namespace. The operator's ClusterRole must hold every one of these permissions, or the API server
-// does not let it grant them.
+// DesiredRole is all that the agents may do: read their own Gateway, report in GatewayProxies, and read Services and EndpointSlices of
+// the namespace. RBAC cannot limit what is created by name: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
+// ClusterRole must hold every one of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 	return rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
@@ -33,9 +33,8 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 				WithVerbs("list", "watch"),
 			rbacv1ac.PolicyRule().
 				WithAPIGroups(appv1.GroupName).
-				WithResources("gateways/status").
-				WithResourceNames(gateway.Name).
-				WithVerbs("patch"),
+				WithResources("gatewayproxies").
+				WithVerbs("create", "patch"),
 			rbacv1ac.PolicyRule().
 				WithAPIGroups("").
 				WithResources("services").

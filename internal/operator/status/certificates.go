@@ -8,15 +8,16 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// The kinds of objects that proxies report.
+// The kinds of objects that proxies have problems with.
 const (
+	kindGateway   = "Gateway"
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
 )
 
 // reportedProblems returns what proxies that are not on their way out cannot use, sorted, and each once though several
 // report it. What the spec does not name any more does not count: a proxy may report it a moment longer.
-func reportedProblems(gateway *appv1.Gateway, proxies endpoints) []appv1.ProxyProblem {
+func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports) []appv1.ProxyProblem {
 	type subject struct{ listener, kind, name string }
 	named := map[subject]bool{}
 	name := func(listener, kind string, refs []appv1.ObjectReference) {
@@ -39,14 +40,10 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints) []appv1.ProxyPr
 		}
 	}
 
-	reports := slices.SortedFunc(slices.Values(gateway.Status.Proxies), func(a, b appv1.ProxyStatus) int { return cmp.Compare(a.Pod, b.Pod) })
 	var problems []appv1.ProxyProblem
-	for _, report := range reports {
-		if !slices.Contains(proxies.alive, report.Pod) {
-			continue
-		}
-		for _, problem := range report.Problems {
-			of := subject{problem.Listener, problem.Kind, problem.Name}
+	for _, pod := range proxies.alive {
+		for _, problem := range reports[pod].Problems {
+			of := subject{problem.Listener, problem.Origin.Kind, problem.Origin.Name}
 			if named[of] {
 				delete(named, of)
 				problems = append(problems, problem)
@@ -54,13 +51,13 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints) []appv1.ProxyPr
 		}
 	}
 	slices.SortFunc(problems, func(a, b appv1.ProxyProblem) int {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(a.Origin.Kind, b.Origin.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Origin.Name, b.Origin.Name))
 	})
 	return problems
 }
 
 func reasonOf(problem appv1.ProxyProblem) string {
-	if problem.Kind == kindConfigMap {
+	if problem.Reason == appv1.ProblemInvalidCACertificateRef {
 		return ReasonInvalidCACertificateRef
 	}
 	return ReasonInvalidCertificateRef

@@ -7,19 +7,15 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/proxypod"
 )
 
 func TestChanged(t *testing.T) {
-	observed := slicesOf(ready("a"))
+	observed := reporting(slicesOf(ready("a")), report("a", 7))
 	foreign := metav1.Condition{Type: "example.com/Audited", Status: "True"}
 	tests := map[string]struct {
 		change func(live *appv1.GatewayStatus)
@@ -30,23 +26,18 @@ func TestChanged(t *testing.T) {
 			live.Conditions = append([]metav1.Condition{foreign}, live.Conditions...)
 		}, false},
 		"the order of conditions": {func(live *appv1.GatewayStatus) { slices.Reverse(live.Conditions) }, false},
-		"a proxy's report": {func(live *appv1.GatewayStatus) {
-			live.Proxies = append(live.Proxies, appv1.ProxyStatus{Pod: "b"})
-		}, false},
-		"a missing condition":   {func(live *appv1.GatewayStatus) { live.Conditions = live.Conditions[1:] }, true},
-		"a message":             {func(live *appv1.GatewayStatus) { live.Conditions[0].Message = "" }, true},
-		"the selector":          {func(live *appv1.GatewayStatus) { live.Selector = "" }, true},
-		"an address":            {func(live *appv1.GatewayStatus) { live.Addresses = []appv1.GatewayAddress{{}} }, true},
-		"the generation":        {func(live *appv1.GatewayStatus) { live.ObservedGeneration-- }, true},
-		"the number of pods":    {func(live *appv1.GatewayStatus) { live.Replicas++ }, true},
-		"the number of proxies": {func(live *appv1.GatewayStatus) { live.ReadyReplicas++ }, true},
+		"a missing condition":     {func(live *appv1.GatewayStatus) { live.Conditions = live.Conditions[1:] }, true},
+		"a message":               {func(live *appv1.GatewayStatus) { live.Conditions[0].Message = "" }, true},
+		"the selector":            {func(live *appv1.GatewayStatus) { live.Selector = "" }, true},
+		"an address":              {func(live *appv1.GatewayStatus) { live.Addresses = []appv1.GatewayAddress{{}} }, true},
+		"the generation":          {func(live *appv1.GatewayStatus) { live.ObservedGeneration-- }, true},
+		"the number of pods":      {func(live *appv1.GatewayStatus) { live.Replicas++ }, true},
+		"the number of proxies":   {func(live *appv1.GatewayStatus) { live.ReadyReplicas++ }, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			gateway := newGateway(reporting("a", 7, ""))
-			proxies := gateway.Status.Proxies
+			gateway := newGateway()
 			gateway.Status = Compute(gateway, observed, before)
-			gateway.Status.Proxies = proxies
 			test.change(&gateway.Status)
 			if got := Changed(gateway, Compute(gateway, observed, now)); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
@@ -55,51 +46,27 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-func TestUnderway(t *testing.T) {
-	both := slicesOf(ready("a"), ready("b"))
+func TestBecomesProgrammed(t *testing.T) {
+	programmed, behind := report("a", 7), report("a", 6)
 	tests := map[string]struct {
-		// change is what happens to a Gateway whose proxies ran generation 6, and its new one.
 		change   func(gateway *appv1.Gateway)
-		observed Observed
+		observed *appv1.GatewayProxy
 		want     bool
 	}{
-		"no proxy has loaded it": {func(*appv1.Gateway) {}, both, true},
-		"one of them has":        {func(gateway *appv1.Gateway) { gateway.Status.Proxies[0].ObservedGeneration = 7 }, both, true},
-		"both have": {func(gateway *appv1.Gateway) {
-			gateway.Status.Proxies = []appv1.ProxyStatus{{Pod: "a", ObservedGeneration: 7}, {Pod: "b", ObservedGeneration: 7}}
-		}, both, false},
-		"one of them refuses":      {func(gateway *appv1.Gateway) { gateway.Status.Proxies[0].Message = "no" }, both, false},
-		"one of them is not ready": {func(*appv1.Gateway) {}, slicesOf(ready("a")), false},
-		"the route is refused":     {withRoute("shop", to("api", 80)), both, false},
-		"the same generation":      {func(gateway *appv1.Gateway) { gateway.Generation = 6; gateway.Status.Proxies[0].ObservedGeneration = 5 }, both, false},
-		"one was underway before": {func(gateway *appv1.Gateway) {
-			meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonPending
-		}, both, true},
-		"one was refused before": {func(gateway *appv1.Gateway) {
-			c := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-			c.Status, c.Reason = metav1.ConditionFalse, ReasonLoadFailed
-		}, both, false},
-		"there was no address before": {func(gateway *appv1.Gateway) {
-			meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed).Reason = ReasonAddressNotAssigned
-		}, both, true},
-		"it is new":                   {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, both, false},
-		"somebody removed the others": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = gateway.Status.Conditions[2:] }, both, false},
+		"a generation that no proxy runs yet":  {func(gateway *appv1.Gateway) { gateway.Generation = 8 }, programmed, false},
+		"a generation that the status has not": {func(*appv1.Gateway) {}, behind, false},
+		"one that it has":                      {func(*appv1.Gateway) {}, programmed, false},
+		"a new one":                            {func(gateway *appv1.Gateway) { gateway.Status.Conditions[2].ObservedGeneration = 6 }, programmed, true},
+		"one that was not live meanwhile":      {func(gateway *appv1.Gateway) { gateway.Status.Conditions[2].Status = "False" }, programmed, true},
+		"the first of a Gateway":               {func(gateway *appv1.Gateway) { gateway.Status = appv1.GatewayStatus{} }, programmed, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			gateway := newGateway(reporting("a", 6, ""), reporting("b", 6, ""))
-			gateway.Generation = 6
-			proxies := gateway.Status.Proxies
-			gateway.Status = Compute(gateway, both, before)
-			gateway.Status.Proxies, gateway.Generation = proxies, 7
+			gateway := newGateway()
+			gateway.Status = Compute(gateway, reporting(slicesOf(ready("a")), programmed), before)
 			test.change(gateway)
-			computed := Compute(gateway, test.observed, now)
-			want := *computed.DeepCopy()
-			if got := Underway(gateway, computed); got != test.want {
+			if got := BecomesProgrammed(gateway, Compute(gateway, reporting(slicesOf(ready("a")), test.observed), now)); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
-			}
-			if !equality.Semantic.DeepEqual(computed, want) {
-				t.Errorf("it has changed the status to %+v", computed)
 			}
 		})
 	}
@@ -118,8 +85,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		"on the way to being programmed, nothing is wrong": {newGateway(), Observed{}, nil},
 		"nor until the load balancer has an address": {
-			newGateway(reporting("a", 7, "")),
-			Observed{Service: newService(corev1.ServiceTypeLoadBalancer), Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, nil,
+			newGateway(), reporting(Observed{
+				Service: newService(corev1.ServiceTypeLoadBalancer), Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))},
+			}, report("a", 7)), nil,
 		},
 		"a missing Service is": {missing, Observed{}, []string{"BackendNotFound"}},
 		"but it is told once":  {told, Observed{}, nil},
@@ -180,52 +148,6 @@ func TestAddresses(t *testing.T) {
 	}
 	if got := len(addresses(many)); got != maxAddresses {
 		t.Errorf("got %d addresses, want the %d that the schema allows", got, maxAddresses)
-	}
-}
-
-func TestGoneProxies(t *testing.T) {
-	gateway := newGateway(reporting("a", 7, ""), reporting("b", 7, ""))
-	pods := func(count int32) *k8sappsv1.Deployment {
-		return &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: count}}
-	}
-	tests := map[string]struct {
-		deployment *k8sappsv1.Deployment
-		endpoints  []discoveryv1.Endpoint
-		want       []string
-	}{
-		"every pod is there":                           {pods(2), []discoveryv1.Endpoint{ready("a"), ready("b")}, nil},
-		"one has no endpoint, and none is unaccounted": {pods(1), []discoveryv1.Endpoint{ready("a")}, []string{"b"}},
-		"one has no endpoint yet":                      {pods(2), []discoveryv1.Endpoint{ready("a")}, nil},
-		"one is not ready":                             {pods(2), []discoveryv1.Endpoint{ready("a"), notReady("b")}, nil},
-		"one is on its way out":                        {pods(1), []discoveryv1.Endpoint{ready("a"), leaving("b")}, nil},
-		"one has no endpoint, and another is on its way out": {
-			pods(1), []discoveryv1.Endpoint{ready("a"), leaving("c")}, []string{"b"},
-		},
-		"one has two endpoints, of both address families": {
-			pods(1), []discoveryv1.Endpoint{ready("a"), ready("a")}, []string{"b"},
-		},
-		"scaled to nothing":                     {pods(0), nil, []string{"a", "b"}},
-		"without a Deployment nothing is known": {nil, nil, nil},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			observed := slicesOf(test.endpoints...)
-			observed.Deployment = test.deployment
-			if got := GoneProxies(gateway, observed); !slices.Equal(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
-	forged := newGateway(reporting(proxypod.FieldManager, 7, ""), reporting("a\nb", 7, ""), reporting("a", 7, ""))
-	if got := GoneProxies(forged, Observed{Deployment: pods(0)}); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("got %q of names that are no pod's, want those of pods", got)
-	}
-	many := newGateway()
-	for i := range 40 {
-		reporting(fmt.Sprint("pod-", i), 7, "")(many)
-	}
-	if got := len(GoneProxies(many, Observed{Deployment: pods(0)})); got != maxGone {
-		t.Errorf("got %d of many, want %d", got, maxGone)
 	}
 }
 

@@ -3,21 +3,16 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/proxypod"
 )
 
 // endpoints are the proxies of a Gateway as its Service sees them, by the names of their pods, sorted and unique.
 type endpoints struct {
-	// all have an address, whether they are ready, not ready, or terminating.
-	all []string
 	// ready receive traffic.
 	ready []string
 	// alive are not terminating.
@@ -32,7 +27,6 @@ func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice) endpoints {
 			if name == "" {
 				continue
 			}
-			found.all = append(found.all, name)
 			// "A nil value should be interpreted as true" for ready, and as false for terminating.
 			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
 				found.ready = append(found.ready, name)
@@ -43,7 +37,6 @@ func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice) endpoints {
 		}
 	}
 	// A pod is in several slices when the Service has several address families.
-	found.all = sortedUnique(found.all)
 	found.ready = sortedUnique(found.ready)
 	found.alive = sortedUnique(found.alive)
 	return found
@@ -66,10 +59,46 @@ func sortedUnique(names []string) []string {
 	return slices.Compact(names)
 }
 
+// reports are what proxies report, by the names of their pods.
+type reports map[string]appv1.GatewayProxyStatus
+
+// reportsOf are the reports that count: those of endpoints of the Gateway's Service. A pod that serves another Gateway of the name runs no
+// generation of this one.
+func reportsOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayProxy) reports {
+	counted := reports{}
+	for _, report := range all {
+		switch {
+		case !slices.Contains(proxies.alive, report.Name):
+		case report.Status.Gateway.Name != gateway.Name || report.Status.Gateway.UID != gateway.UID:
+			counted[report.Name] = appv1.GatewayProxyStatus{}
+		default:
+			counted[report.Name] = report.Status
+		}
+	}
+	return counted
+}
+
+// problemOf is what keeps a proxy from running a generation, nil if it reports nothing of the kind.
+func problemOf(report appv1.GatewayProxyStatus) *appv1.ProxyProblem {
+	i := slices.IndexFunc(report.Problems, func(problem appv1.ProxyProblem) bool { return problem.Origin.Kind == kindGateway })
+	if i < 0 {
+		return nil
+	}
+	return &report.Problems[i]
+}
+
+// describe is the message of a problem, with the generation if that is not the newest.
+func describe(gateway *appv1.Gateway, problem *appv1.ProxyProblem) string {
+	if problem.Origin.Generation != gateway.Generation {
+		return fmt.Sprintf("generation %d: %s", problem.Origin.Generation, problem.Message)
+	}
+	return problem.Message
+}
+
 // checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and has
 // reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report was taken in
 // (see probes.confirm in internal/agent). A failed child comes first: it may be the reason for everything else.
-func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observed) condition {
+func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports, observed Observed) condition {
 	if observed.Failure != nil {
 		return childFailed(*observed.Failure)
 	}
@@ -78,26 +107,23 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observe
 	}
 	ready, missing := len(proxies.ready), whyPodsAreMissing(observed.Deployment)
 	if ready == 0 {
-		return noReadyProxies(whyNoneReady(gateway, proxies) + missing)
-	}
-	reports := map[string]appv1.ProxyStatus{}
-	for _, report := range gateway.Status.Proxies {
-		reports[report.Pod] = report
+		return noReadyProxies(whyNoneReady(gateway, proxies, reports) + missing)
 	}
 	current, failed, waiting := 0, "", ""
 	for _, pod := range proxies.ready {
-		report := reports[pod]
+		problem := problemOf(reports[pod])
 		switch {
-		case report.ObservedGeneration == gateway.Generation:
+		case reports[pod].ObservedGeneration == gateway.Generation:
 			current++
-		case strings.HasSuffix(report.Message, proxypod.AwaitingReplacement), proxypod.AboutAnother(gateway.Generation, report.Message):
-			waiting = fmt.Sprintf("; pod %s: %s", pod, report.Message)
-		case report.Message != "" && failed == "":
-			failed = fmt.Sprintf("; pod %s: %s", pod, report.Message)
+		case problem == nil:
+		case problem.Reason == appv1.ProblemAwaitingReplacement || problem.Origin.Generation != gateway.Generation:
+			waiting = fmt.Sprintf("; pod %s: %s", pod, describe(gateway, problem))
+		case failed == "":
+			failed = fmt.Sprintf("; pod %s: %s", pod, describe(gateway, problem))
 		}
 	}
 	message := fmt.Sprintf("%d of %d ready proxies run generation %d", current, ready, gateway.Generation)
-	behind := lagging(gateway, proxies)
+	behind := lagging(gateway, proxies, reports)
 	switch {
 	case current == ready && behind == "" && isBalanced(observed.Service) && len(addresses(observed.Service)) == 0:
 		return programmedBut(message, observed.Service)
@@ -112,15 +138,13 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, observed Observe
 }
 
 // lagging names a proxy that is not ready and may become so with an older generation, "" if there is none.
-func lagging(gateway *appv1.Gateway, proxies endpoints) string {
-	for _, report := range gateway.Status.Proxies {
-		if report.ObservedGeneration == gateway.Generation {
-			continue
-		}
-		if !slices.Contains(proxies.ready, report.Pod) && slices.Contains(proxies.alive, report.Pod) {
-			what := fmt.Sprintf("pod %s, which is not ready, runs generation %d", report.Pod, report.ObservedGeneration)
-			if report.Message != "" {
-				what += ": " + report.Message
+func lagging(gateway *appv1.Gateway, proxies endpoints, reports reports) string {
+	for _, pod := range proxies.alive {
+		report, reported := reports[pod]
+		if reported && report.ObservedGeneration != gateway.Generation && !slices.Contains(proxies.ready, pod) {
+			what := fmt.Sprintf("pod %s, which is not ready, runs generation %d", pod, report.ObservedGeneration)
+			if problem := problemOf(report); problem != nil {
+				what += ": " + describe(gateway, problem)
 			}
 			return what
 		}
@@ -128,7 +152,7 @@ func lagging(gateway *appv1.Gateway, proxies endpoints) string {
 	return ""
 }
 
-func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {
+func whyNoneReady(gateway *appv1.Gateway, proxies endpoints, reports reports) string {
 	wanted := len(proxies.alive)
 	if gateway.Spec.Replicas != nil {
 		wanted = int(*gateway.Spec.Replicas)
@@ -137,9 +161,9 @@ func whyNoneReady(gateway *appv1.Gateway, proxies endpoints) string {
 		return "spec.replicas is 0: no proxy is wanted"
 	}
 	message := fmt.Sprintf("0 of %d proxies are ready", wanted)
-	for _, report := range gateway.Status.Proxies {
-		if report.Message != "" && slices.Contains(proxies.alive, report.Pod) {
-			return fmt.Sprintf("%s; pod %s: %s", message, report.Pod, report.Message)
+	for _, pod := range proxies.alive {
+		if problem := problemOf(reports[pod]); problem != nil {
+			return fmt.Sprintf("%s; pod %s: %s", message, pod, describe(gateway, problem))
 		}
 	}
 	return message
@@ -156,29 +180,4 @@ func whyPodsAreMissing(deployment *k8sappsv1.Deployment) string {
 		}
 	}
 	return ""
-}
-
-// maxGone bounds what one look at a Gateway asks of the API server.
-const maxGone = 10
-
-// GoneProxies returns the pods in status.proxies that do not exist any more, whose entries should be removed. A pod that
-// has just started may report before its endpoint is seen. So nothing counts as gone until as many endpoints are alive
-// as the Deployment has pods: then every pod is accounted for.
-//
-// Their names are taken for those of field managers, and are not to be trusted: whoever has the token of one proxy can write any. The names of a
-// Deployment's pods are DNS labels. There are maxGone at most: where an entry stays, it was somebody else who wrote it, and where they go, the
-// change makes for another look.
-func GoneProxies(gateway *appv1.Gateway, observed Observed) []string {
-	proxies := endpointsOf(observed.Slices)
-	if observed.Deployment == nil || int(observed.Deployment.Status.Replicas) != len(proxies.alive) {
-		return nil
-	}
-	var gone []string
-	for _, report := range gateway.Status.Proxies {
-		isName := len(validation.IsDNS1123Label(report.Pod)) == 0 && report.Pod != proxypod.FieldManager
-		if isName && len(gone) < maxGone && !slices.Contains(proxies.all, report.Pod) {
-			gone = append(gone, report.Pod)
-		}
-	}
-	return gone
 }

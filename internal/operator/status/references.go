@@ -63,7 +63,9 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(gateway *appv1.Gateway, refs []model.Reference, backends map[string]*corev1.Service, proxies endpoints) condition {
+func checkRefs(
+	gateway *appv1.Gateway, refs []model.Reference, backends map[string]*corev1.Service, reported []appv1.ProxyProblem,
+) condition {
 	var reason string
 	var messages []string
 	tls := backendsWithTLS(gateway)
@@ -75,7 +77,7 @@ func checkRefs(gateway *appv1.Gateway, refs []model.Reference, backends map[stri
 		reason = cmp.Or(reason, found)
 		messages = append(messages, fmt.Sprintf("%s %q: %s", ref.Kind, ref.Route, message))
 	}
-	for _, problem := range reportedProblems(gateway, proxies) {
+	for _, problem := range reported {
 		reason = cmp.Or(reason, reasonOf(problem))
 		messages = append(messages, messageOf(problem))
 	}

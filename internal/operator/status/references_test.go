@@ -139,9 +139,8 @@ func TestManyUnusedBackends(t *testing.T) {
 
 // One that is told is no reason to write the status again, or for another event.
 func TestAnUnusedBackendIsToldOnce(t *testing.T) {
-	gateway := newGateway(withTLSBackend("api", 8443), reporting("a", 7, ""))
-	proxies := gateway.Status.Proxies
-	computed := Compute(gateway, slicesOf(ready("a")), before)
+	gateway, observed := newGateway(withTLSBackend("api", 8443)), reporting(slicesOf(ready("a")), report("a", 7))
+	computed := Compute(gateway, observed, before)
 	if c := meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
 		t.Errorf("Programmed is %+v", c)
 	}
@@ -150,8 +149,7 @@ func TestAnUnusedBackendIsToldOnce(t *testing.T) {
 		t.Fatalf("got warnings %+v", warnings)
 	}
 	gateway.Status = computed
-	gateway.Status.Proxies = proxies
-	again := Compute(gateway, slicesOf(ready("a")), now)
+	again := Compute(gateway, observed, now)
 	if warnings := Warnings(gateway, again); len(warnings) > 0 || Changed(gateway, again) {
 		t.Errorf("it is told again: %+v, the status is written: %v", warnings, Changed(gateway, again))
 	}
@@ -168,15 +166,16 @@ func withListener(name string, secrets, clientCAs []string) func(*appv1.Gateway)
 	}
 }
 
-// leavingOut adds what a pod says it leaves out.
-func leavingOut(pod string, problems ...appv1.ProxyProblem) func(*appv1.Gateway) {
-	return func(gateway *appv1.Gateway) {
-		gateway.Status.Proxies = append(gateway.Status.Proxies, appv1.ProxyStatus{Pod: pod, ObservedGeneration: 7, Problems: problems})
-	}
+// leavingOut is the report of a pod that runs the generation and leaves something out.
+func leavingOut(pod string, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
+	return report(pod, 7, problems...)
 }
 
 func problem(listener, kind, name, message string) appv1.ProxyProblem {
-	return appv1.ProxyProblem{Listener: listener, Kind: kind, Name: name, Message: message}
+	reason := map[string]appv1.ProxyProblemReason{
+		"Secret": appv1.ProblemInvalidCertificateRef, "ConfigMap": appv1.ProblemInvalidCACertificateRef,
+	}[kind]
+	return appv1.ProxyProblem{Origin: appv1.ProblemOrigin{Kind: kind, Name: name}, Listener: listener, Reason: reason, Message: message}
 }
 
 func TestReportedProblems(t *testing.T) {
@@ -187,31 +186,32 @@ func TestReportedProblems(t *testing.T) {
 	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
 		"a Secret, once though both proxies say so": {
-			newGateway(https, leavingOut("b", missing), leavingOut("a", missing)), two, "ResolvedRefs=False InvalidCertificateRef: " + told,
+			newGateway(https), reporting(two, leavingOut("b", missing), leavingOut("a", missing)), "ResolvedRefs=False InvalidCertificateRef: " + told,
 		},
 		"one proxy is enough": {
-			newGateway(https, leavingOut("a"), leavingOut("b", missing)), two, "ResolvedRefs=False InvalidCertificateRef: " + told,
+			newGateway(https), reporting(two, leavingOut("a"), leavingOut("b", missing)), "ResolvedRefs=False InvalidCertificateRef: " + told,
 		},
 		"a pod that is not ready counts": {
-			newGateway(https, leavingOut("a", missing)), slicesOf(notReady("a")), "ResolvedRefs=False InvalidCertificateRef: " + told,
+			newGateway(https), reporting(slicesOf(notReady("a")), leavingOut("a", missing)), "ResolvedRefs=False InvalidCertificateRef: " + told,
 		},
-		"a pod on its way out does not": {newGateway(https, leavingOut("a", missing)), slicesOf(leaving("a")), resolved},
-		"nor one that is gone":          {newGateway(https, leavingOut("c", missing)), two, resolved},
-		"what is not named any more":    {newGateway(withListener("https", []string{"good"}, nil), leavingOut("a", missing)), two, resolved},
+		"a pod on its way out does not": {newGateway(https), reporting(slicesOf(leaving("a")), leavingOut("a", missing)), resolved},
+		"nor one that is gone":          {newGateway(https), reporting(two, leavingOut("c", missing)), resolved},
+		"what is not named any more":    {newGateway(withListener("https", []string{"good"}, nil)), reporting(two, leavingOut("a", missing)), resolved},
 		"a listener without TLS names nothing": {
-			newGateway(func(gateway *appv1.Gateway) { gateway.Spec.Listeners = []appv1.Listener{{Name: "http"}} }, https, leavingOut("a", missing)), two,
+			newGateway(func(gateway *appv1.Gateway) { gateway.Spec.Listeners = []appv1.Listener{{Name: "http"}} }, https), reporting(two, leavingOut("a", missing)),
 			"ResolvedRefs=False InvalidCertificateRef: " + told,
 		},
 		"a ConfigMap for clients": {
-			newGateway(https, leavingOut("a", authority)), two,
+			newGateway(https), reporting(two, leavingOut("a", authority)),
 			`ResolvedRefs=False InvalidCACertificateRef: listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
 		},
 		"a ConfigMap for a backend": {
-			newGateway(withTLSBackend("api", 443, "ca"), leavingOut("a", problem("", "ConfigMap", "ca", "ConfigMap web/ca has no certificate"))),
-			two, `ResolvedRefs=False InvalidCACertificateRef: backends: ConfigMap web/ca has no certificate`,
+			newGateway(withTLSBackend("api", 443, "ca")),
+			reporting(two, leavingOut("a", problem("", "ConfigMap", "ca", "ConfigMap web/ca has no certificate"))),
+			`ResolvedRefs=False InvalidCACertificateRef: backends: ConfigMap web/ca has no certificate`,
 		},
 		"Services come first, then Secrets, then ConfigMaps": {
-			newGateway(https, withRoute("shop", to("cart", 80)), leavingOut("a", authority, missing)), two,
+			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +
 				told + `; listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
 		},
@@ -220,9 +220,10 @@ func TestReportedProblems(t *testing.T) {
 
 // A certificate that is left out keeps nothing else from being live, and is told by an event.
 func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
-	gateway := newGateway(withListener("https", []string{"bad"}, nil),
+	gateway := newGateway(withListener("https", []string{"bad"}, nil))
+	observed := reporting(slicesOf(ready("a")),
 		leavingOut("a", problem("https", "Secret", "bad", "the certificate of Secret web/bad expired on 2026-01-02")))
-	computed := Compute(gateway, slicesOf(ready("a")), now)
+	computed := Compute(gateway, observed, now)
 	if c := meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
 		t.Errorf("Programmed is %+v", c)
 	}
@@ -231,7 +232,7 @@ func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
 		t.Fatalf("got warnings %+v", warnings)
 	}
 	gateway.Status.Conditions = computed.Conditions
-	if again := Warnings(gateway, Compute(gateway, slicesOf(ready("a")), now)); len(again) > 0 {
+	if again := Warnings(gateway, Compute(gateway, observed, now)); len(again) > 0 {
 		t.Errorf("it is told again: %+v", again)
 	}
 }

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"slices"
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -32,6 +31,8 @@ type Observed struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Refused is what the Gateway asks for and may not have.
 	Refused []string
+	// Reports are what carries the Gateway's label, whoever wrote it.
+	Reports []*appv1.GatewayProxy
 	// Failure is what keeps the children from being as they should; nil if they are.
 	Failure *ChildFailure
 }
@@ -47,11 +48,11 @@ type ChildFailure struct {
 // maxAddresses is the most that the CRD allows in status.addresses.
 const maxAddresses = 16
 
-// Compute returns the status that the Gateway should have, without proxies. Its conditions are Accepted, ResolvedRefs and
-// Programmed, in this order; now is the time of those that change their status. The Gateway's own status is read for what
-// the proxies report and for the time of conditions that do not change.
+// Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs and Programmed, in this order; now is
+// the time of those that change their status. The Gateway's own status is read for the time of conditions that do not change.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
+	reports := reportsOf(gateway, proxies, observed.Reports)
 	// The API keeps whole seconds: finer ones would look like a change at the next comparison.
 	transition := metav1.NewTime(now.Truncate(time.Second))
 	status := appv1.GatewayStatus{
@@ -66,19 +67,17 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	refs := references(gateway)
 	for _, c := range []condition{
 		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway)),
-		checkRefs(gateway, refs, observed.Backends, proxies),
-		checkProgrammed(gateway, proxies, observed),
+		checkRefs(gateway, refs, observed.Backends, reportedProblems(gateway, proxies, reports)),
+		checkProgrammed(gateway, proxies, reports, observed),
 	} {
 		setCondition(&status.Conditions, gateway, c, transition)
 	}
 	return status
 }
 
-// Changed says whether the Gateway's status differs from computed in what the operator owns. Conditions of other types and
-// the proxies are other people's.
+// Changed says whether the Gateway's status differs from computed in what the operator owns. Conditions of other types are other people's.
 func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	live := gateway.Status
-	live.Proxies = nil
 	live.Conditions = nil
 	for _, c := range computed.Conditions {
 		if old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type); old != nil {
@@ -88,27 +87,13 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	return !equality.Semantic.DeepEqual(live, computed)
 }
 
-// Underway says whether computed differs from the Gateway's status in nothing but that a generation came after the one told of, and some
-// proxies have yet to load it. Until it is written, the status is true: it tells of the generation before.
-func Underway(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
-	told := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
-	if told == nil || told.ObservedGeneration >= gateway.Generation ||
-		told.Status != metav1.ConditionTrue && told.Reason != ReasonPending ||
-		meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed).Reason != ReasonPending {
-		return false
+// BecomesProgrammed says whether computed says of a generation that every proxy runs it, which the Gateway's status does not.
+func BecomesProgrammed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
+	isProgrammed := func(status appv1.GatewayStatus) bool {
+		c := meta.FindStatusCondition(status.Conditions, appv1.ConditionProgrammed)
+		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == gateway.Generation
 	}
-	computed.ObservedGeneration = gateway.Status.ObservedGeneration
-	computed.Conditions = slices.Clone(computed.Conditions)
-	for i := range computed.Conditions {
-		c := &computed.Conditions[i]
-		switch old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type); {
-		case c.Type == told.Type:
-			*c = *told
-		case old != nil:
-			c.ObservedGeneration = old.ObservedGeneration
-		}
-	}
-	return !Changed(gateway, computed)
+	return isProgrammed(computed) && !isProgrammed(gateway.Status)
 }
 
 // Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not

@@ -14,7 +14,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/proxypod"
 )
 
 var (
@@ -51,12 +50,36 @@ func to(service string, port int32) appv1.BackendRef {
 	return appv1.BackendRef{Name: service, Port: port}
 }
 
-// reporting adds what a pod says about itself.
-func reporting(pod string, generation int64, message string) func(*appv1.Gateway) {
-	return func(gateway *appv1.Gateway) {
-		gateway.Status.Proxies = append(gateway.Status.Proxies,
-			appv1.ProxyStatus{Pod: pod, ObservedGeneration: generation, Message: message})
+// report is what a pod reports.
+func report(pod string, generation int64, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
+	return &appv1.GatewayProxy{ObjectMeta: metav1.ObjectMeta{Name: pod}, Status: appv1.GatewayProxyStatus{
+		Gateway: appv1.ProxiedGateway{Name: "shop", UID: "uid"}, ObservedGeneration: generation, Problems: problems,
+	}}
+}
+
+// reporting adds what pods report.
+func reporting(observed Observed, reports ...*appv1.GatewayProxy) Observed {
+	observed.Reports = reports
+	return observed
+}
+
+// refused is a generation that a pod could not load, and awaiting one that its successor will.
+func refused(generation int64, message string) appv1.ProxyProblem {
+	return appv1.ProxyProblem{
+		Origin: appv1.ProblemOrigin{Kind: "Gateway", Name: "shop", Generation: generation}, Reason: appv1.ProblemLoadFailed, Message: message,
 	}
+}
+
+func awaiting(generation int64) appv1.ProxyProblem {
+	problem := refused(generation, "it waits for its successor")
+	problem.Reason = appv1.ProblemAwaitingReplacement
+	return problem
+}
+
+// another is a report about another Gateway of the name.
+func another(report *appv1.GatewayProxy) *appv1.GatewayProxy {
+	report.Status.Gateway.UID = "uid of another"
+	return report
 }
 
 func withConditions(conditions ...metav1.Condition) func(*appv1.Gateway) {
@@ -110,7 +133,7 @@ func TestComputeWhole(t *testing.T) {
 			newSlice(ready("a"), ready("b")), // the other address family
 		},
 	}
-	gateway := newGateway(reporting("a", 7, ""), reporting("b", 7, ""))
+	observed.Reports = []*appv1.GatewayProxy{report("a", 7), report("b", 7)}
 	transition := metav1.NewTime(time.Date(2026, 1, 1, 12, 5, 0, 0, time.UTC))
 	want := appv1.GatewayStatus{
 		ObservedGeneration: 7,
@@ -135,7 +158,7 @@ func TestComputeWhole(t *testing.T) {
 		ReadyReplicas: 2,
 		Selector:      "app.example.com/gateway=shop",
 	}
-	if got := Compute(gateway, observed, now); !equality.Semantic.DeepEqual(got, want) {
+	if got := Compute(newGateway(), observed, now); !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
@@ -243,13 +266,13 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:    "Programmed=False NoReadyProxies: 0 of 2 proxies are ready",
 		},
 		"none is ready, and one says why": {
-			gateway:  newGateway(reporting("a", 0, "no such file"), reporting("old", 3, "irrelevant")),
-			observed: slicesOf(notReady("a"), leaving("old")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(notReady("a"), leaving("old")), report("a", 0, refused(7, "no such file")), report("old", 3, refused(7, "irrelevant"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod a: no such file",
 		},
 		"none is ready, and one that has nothing to say, and one on its way out, come before the one that says why": {
-			gateway:  newGateway(reporting("old", 3, "irrelevant"), reporting("a", 0, ""), reporting("b", 0, "no such file")),
-			observed: slicesOf(notReady("a"), notReady("b"), leaving("old")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(notReady("a"), notReady("b"), leaving("old")), report("old", 3, refused(7, "irrelevant")), report("a", 0), report("b", 0, refused(7, "no such file"))),
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; pod b: no such file",
 		},
 		"none is wanted": {
@@ -257,49 +280,48 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:    "Programmed=False NoReadyProxies: spec.replicas is 0: no proxy is wanted",
 		},
 		"a ready proxy has not reported": {
-			gateway:  newGateway(reporting("a", 7, "")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
 		},
 		"a ready proxy runs an older generation": {
-			gateway:  newGateway(reporting("a", 6, ""), reporting("b", 7, "")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6), report("b", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7",
 		},
 		"a ready proxy could not load it": {
-			gateway:  newGateway(reporting("a", 6, "too big"), reporting("b", 7, "")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, refused(7, "too big")), report("b", 7)),
 			want:     "Programmed=False LoadFailed: 1 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a ready proxy does not mount a Secret and is about to be replaced": {
-			gateway:  newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement), reporting("b", 7, "")),
-			observed: slicesOf(ready("a"), ready("b")),
-			want: "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 7: " +
-				proxypod.AwaitingReplacement,
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, awaiting(7)), report("b", 7)),
+			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: it waits for its successor",
 		},
 		"of two failures, the first is told": {
-			gateway:  newGateway(reporting("b", 6, "too small"), reporting("a", 6, "too big")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("b", 6, refused(7, "too small")), report("a", 6, refused(7, "too big"))),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"a failure counts for more than a wait": {
-			gateway:  newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement), reporting("b", 6, "too big")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 6, awaiting(7)), report("b", 6, refused(7, "too big"))),
 			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod b: too big",
 		},
 		"a ready proxy could not load the generation before, and has yet to try this one": {
-			gateway:  newGateway(reporting("a", 5, "generation 6: too big"), reporting("b", 7, "")),
-			observed: slicesOf(ready("a"), ready("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 5, refused(6, "too big")), report("b", 7)),
 			want:     "Programmed=False Pending: 1 of 2 ready proxies run generation 7; pod a: generation 6: too big",
 		},
 		"a ready proxy could not load this generation, and says so": {
-			gateway:  newGateway(reporting("a", 5, "generation 7: too big"), reporting("b", 5, "generation 6: too big")),
-			observed: slicesOf(ready("a"), ready("b")),
-			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: generation 7: too big",
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), ready("b")), report("a", 5, refused(7, "too big")), report("b", 5, refused(6, "too big"))),
+			want:     "Programmed=False LoadFailed: 0 of 2 ready proxies run generation 7; pod a: too big",
 		},
 		"what a proxy said before it loaded this generation does not matter": {
-			gateway:  newGateway(reporting("a", 7, "old news")),
-			observed: slicesOf(ready("a")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a")), report("a", 7, refused(7, "old news"))),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"none is ready, and no pod can be made": {
@@ -308,39 +330,50 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=False NoReadyProxies: 0 of 2 proxies are ready; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a ready proxy is about to be replaced, but its successor cannot be made": {
-			gateway: newGateway(reporting("a", 6, "generation 7: "+proxypod.AwaitingReplacement)),
+			gateway: newGateway(),
 			observed: Observed{
-				Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Deployment: failing("exceeded quota: pods"),
+				Reports: []*appv1.GatewayProxy{report("a", 6, awaiting(7))},
+				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))}, Deployment: failing("exceeded quota: pods"),
 			},
-			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: generation 7: " +
-				proxypod.AwaitingReplacement + "; Deployment shop-gateway: exceeded quota: pods",
+			want: "Programmed=False Pending: 0 of 1 ready proxies run generation 7; pod a: it waits for its successor; Deployment shop-gateway: exceeded quota: pods",
 		},
 		"a proxy may become ready with an older generation, and its successor cannot be made": {
-			gateway: newGateway(reporting("a", 7, ""), reporting("b", 6, "")),
+			gateway: newGateway(),
 			observed: Observed{
-				Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Deployment: failing("exceeded quota: pods"),
+				Reports: []*appv1.GatewayProxy{report("a", 7), report("b", 6)},
+				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"), notReady("b"))}, Deployment: failing("exceeded quota: pods"),
 			},
 			want: "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6; " +
 				"Deployment shop-gateway: exceeded quota: pods",
 		},
 		"proxies that receive no traffic do not count": {
-			gateway:  newGateway(reporting("a", 7, ""), reporting("c", 5, ""), reporting("gone", 5, "")),
-			observed: slicesOf(ready("a"), leaving("c"), notReady("d")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), leaving("c"), notReady("d")), report("a", 7), report("c", 5), report("gone", 5)),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"a proxy that may become ready at any moment counts": {
-			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 6, "it waits")),
-			observed: slicesOf(ready("a"), notReady("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), report("b", 6, refused(7, "it waits"))),
 			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 6: it waits",
 		},
 		"a proxy that is not ready and runs this generation is nothing to wait for": {
-			gateway:  newGateway(reporting("a", 7, ""), reporting("b", 7, "")),
-			observed: slicesOf(ready("a"), notReady("b")),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), report("b", 7)),
 			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
+		"a report about another Gateway of the name does not count": {
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a")), another(report("a", 7))),
+			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
+		},
+		"nor may its pod become ready": {
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(ready("a"), notReady("b")), report("a", 7), another(report("b", 7))),
+			want:     "Programmed=False Pending: 1 of 1 ready proxies run generation 7; pod b, which is not ready, runs generation 0",
+		},
 		"an endpoint that does not say counts as ready": {
-			gateway:  newGateway(reporting("a", 6, "")),
-			observed: slicesOf(newEndpoint("a", nil, nil)),
+			gateway:  newGateway(),
+			observed: reporting(slicesOf(newEndpoint("a", nil, nil)), report("a", 6)),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"an endpoint that is no pod receives traffic too": {
@@ -349,19 +382,20 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"the load balancer has no address yet": {
-			gateway:  newGateway(reporting("a", 7, "")),
-			observed: Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}},
+			gateway:  newGateway(),
+			observed: reporting(Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 7)),
 			want: "Programmed=True AddressNotAssigned: 1 of 1 ready proxies run generation 7; the load balancer of Service shop-gateway " +
 				"has no address yet: if it stays so, look at the events of the Service, or set another spec.service.type",
 		},
 		"what keeps proxies from running it comes before that": {
-			gateway:  newGateway(reporting("a", 6, "")),
-			observed: Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}},
+			gateway:  newGateway(),
+			observed: reporting(Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 6)),
 			want:     "Programmed=False Pending: 0 of 1 ready proxies run generation 7",
 		},
 		"a child that cannot be made comes first": {
-			gateway: newGateway(reporting("a", 7, "")),
+			gateway: newGateway(),
 			observed: Observed{
+				Reports: []*appv1.GatewayProxy{report("a", 7)},
 				Slices:  []*discoveryv1.EndpointSlice{newSlice(ready("a"))},
 				Failure: &ChildFailure{Reason: ReasonChildNotOwned, Message: "Service web/shop-gateway exists"},
 			},

@@ -13,13 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +25,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
-	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/operator/resources"
@@ -101,42 +98,26 @@ func putEndpoint(t *testing.T, answer string) {
 	must(t, err)
 }
 
-// agentKubeconfig returns the path of a kubeconfig with the permissions of the agents of the Gateway.
-func agentKubeconfig(t *testing.T, gateway *appv1.Gateway) string {
+// newPod makes a pod of the Gateway, with the permissions of its agents.
+func newPod(t *testing.T, gateway *appv1.Gateway) testenv.Pod {
 	t.Helper()
 	ctx, options, namespace := t.Context(), metav1.ApplyOptions{FieldManager: "test"}, gateway.Namespace
-	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
+	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
 	must(t, err)
-	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account.Name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
-	must(t, err)
-	return server.TokenKubeconfig(t, token.Status.Token)
+	return server.NewPod(t, namespace, gateway.Name, "pod")
 }
 
-// proxies returns the entries of the Gateway's status as "pod=generation".
-func proxies(ctx context.Context) ([]string, error) {
-	gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var entries []string
-	for _, entry := range gateway.Status.Proxies {
-		entries = append(entries, fmt.Sprintf("%s=%d%s", entry.Pod, entry.ObservedGeneration, entry.Message))
-	}
-	slices.Sort(entries)
-	return entries, nil
-}
-
-func expectProxies(t *testing.T, want ...string) {
+// expectReport waits until the pod reports a generation and no problem.
+func expectReport(t *testing.T, generation int64) {
 	t.Helper()
-	testenv.Eventually(t, soon, "the status", func(ctx context.Context) error {
-		got, err := proxies(ctx)
-		if err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("it has %v, want %v", got, want)
+	testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {
+		got, err := server.App.AppV1().GatewayProxies(namespace).Get(ctx, "pod", metav1.GetOptions{})
+		if err == nil && (got.Status.ObservedGeneration != generation || len(got.Status.Problems) > 0) {
+			err = fmt.Errorf("it is %+v, want generation %d", got.Status, generation)
 		}
 		return err
 	})
@@ -179,8 +160,9 @@ func TestAgentWithCertificates(t *testing.T) {
 	patch := fmt.Sprintf(`{"spec":{"listeners":[{"name":"https","port":%d,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"missing"},{"name":"wrong"},{"name":"good"}]}}]}}`, port)
 	_, err := server.App.AppV1().Gateways(gateway.Namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
-	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + gateway.Namespace}, server.Build(t, "./cmd/gateway-agent"),
-		"-gateway="+name, "-logtostderr", "-kubeconfig="+agentKubeconfig(t, gateway),
+	pod := newPod(t, gateway)
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0",
 		"-secret=good", "-secret=missing", "-secret=wrong", "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
@@ -188,16 +170,23 @@ func TestAgentWithCertificates(t *testing.T) {
 		return errors.Join(err, agent.Running())
 	})
 	haproxytest.Start(t, paths, nil)
-	want := appv1.ProxyStatus{Pod: "pod", ObservedGeneration: 2, Problems: []appv1.ProxyProblem{{
-		Listener: "https", Kind: "Secret", Name: "missing", Message: "Secret certificates/missing does not exist or has no tls.crt",
-	}, {
-		Listener: "https", Kind: "Secret", Name: "wrong",
-		Message: "tls.key of Secret certificates/wrong is not the key of its certificate: private key does not match public key",
-	}}}
+	problem := func(secret, message string) appv1.ProxyProblem {
+		return appv1.ProxyProblem{
+			Origin:   appv1.ProblemOrigin{Kind: "Secret", Namespace: "certificates", Name: secret},
+			Listener: "https", Reason: appv1.ProblemInvalidCertificateRef, Message: message,
+		}
+	}
+	want := appv1.GatewayProxyStatus{
+		Gateway: appv1.ProxiedGateway{Name: name, UID: gateway.UID}, ObservedGeneration: 2,
+		Problems: []appv1.ProxyProblem{
+			problem("missing", "Secret certificates/missing does not exist or has no tls.crt"),
+			problem("wrong", "tls.key of Secret certificates/wrong is not the key of its certificate: private key does not match public key"),
+		},
+	}
 	testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {
-		gateway, err := server.App.AppV1().Gateways(gateway.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && !reflect.DeepEqual(gateway.Status.Proxies, []appv1.ProxyStatus{want}) {
-			err = fmt.Errorf("status.proxies is %+v", gateway.Status.Proxies)
+		got, err := server.App.AppV1().GatewayProxies(gateway.Namespace).Get(ctx, "pod", metav1.GetOptions{})
+		if err == nil && !reflect.DeepEqual(got.Status, want) {
+			err = fmt.Errorf("it is %+v", got.Status)
 		}
 		return err
 	})
@@ -215,38 +204,27 @@ func TestAgent(t *testing.T) {
 	putEndpoint(t, "one")
 	paths := haproxytest.NewPaths(t)
 	health := fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))
-	// Another pod's report, and what the operator writes. Both must stay.
-	_, err := server.App.AppV1().Gateways(namespace).ApplyStatus(t.Context(), applyappv1.Gateway(name, namespace).WithStatus(
-		applyappv1.GatewayStatus().WithReplicas(7).WithProxies(applyappv1.ProxyStatus().WithPod("other").WithObservedGeneration(9))),
-		metav1.ApplyOptions{FieldManager: "other"})
-	must(t, err)
-
-	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + namespace}, server.Build(t, "./cmd/gateway-agent"),
-		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+agentKubeconfig(t, gateway),
+	pod := newPod(t, gateway)
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+health)
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())
 	})
 	haproxy := haproxytest.Start(t, paths, nil)
-	expectProxies(t, "other=9", "pod=1")
+	expectReport(t, 1)
 	expectAnswer(t, port, "/", "one")
 
 	putEndpoint(t, "two")
 	expectAnswer(t, port, "/", "two")
 
 	patch := `[{"op":"replace","path":"/spec/routes/0/rules/0/matches","value":[{"path":{"value":"/moved"}}]}]`
-	_, err = server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
 	must(t, err)
-	expectProxies(t, "other=9", "pod=2")
+	expectReport(t, 2)
 	expectAnswer(t, port, "/moved", "two")
 	expectAnswer(t, port, "/", "no route matches")
-
-	// Somebody removes the entry; the agent puts it back.
-	_, err = server.App.AppV1().Gateways(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"proxies":[]}}`),
-		metav1.PatchOptions{}, "status")
-	must(t, err)
-	expectProxies(t, "pod=2")
 
 	response, err := http.Get("http://" + health + "/readyz")
 	must(t, err)
@@ -258,16 +236,5 @@ func TestAgent(t *testing.T) {
 	agent.Signal(t, syscall.SIGTERM)
 	if code := agent.Exit(t, soon); code != 0 {
 		t.Errorf("the agent exited with code %d", code)
-	}
-	expectProxies(t)
-	gateway, err = server.App.AppV1().Gateways(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	must(t, err)
-	if gateway.Status.Replicas != 7 {
-		t.Errorf("the agent changed status.replicas to %d", gateway.Status.Replicas)
-	}
-	for _, fields := range gateway.ManagedFields {
-		if fields.Manager == "pod" {
-			t.Errorf("the pod is in managedFields, which would grow with every pod: %s", fields.FieldsV1)
-		}
 	}
 }

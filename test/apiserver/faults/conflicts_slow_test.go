@@ -51,7 +51,7 @@ func TestConflictingWriters(t *testing.T) {
 	stopTraffic()
 }
 
-// fight writes what is the operator's and the agent's, from several goroutines, and returns how many times.
+// fight writes what is the operator's, from several goroutines, and returns how many times.
 func (s *stack) fight(t *testing.T) int {
 	t.Helper()
 	const rounds = 20
@@ -74,7 +74,7 @@ func (s *stack) fight(t *testing.T) int {
 		},
 		func(ctx context.Context, _ int) error {
 			_, err := server.App.AppV1().Gateways(s.namespace).Patch(ctx, name, types.MergePatchType,
-				[]byte(`{"status": {"conditions": [], "proxies": [], "replicas": 77}}`), metav1.PatchOptions{FieldManager: "foreign"}, "status")
+				[]byte(`{"status": {"conditions": [], "replicas": 77}}`), metav1.PatchOptions{FieldManager: "foreign"}, "status")
 			return err
 		},
 	} {

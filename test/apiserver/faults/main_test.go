@@ -60,10 +60,15 @@ func kubeconfig(t *testing.T, proxy *faultproxy.Proxy, namespace, serviceAccount
 	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
 	must(t, err)
+	return tokenKubeconfig(t, proxy, token.Status.Token)
+}
+
+func tokenKubeconfig(t *testing.T, proxy *faultproxy.Proxy, token string) string {
+	t.Helper()
 	if proxy == nil {
-		return server.TokenKubeconfig(t, token.Status.Token)
+		return server.TokenKubeconfig(t, token)
 	}
-	return testenv.WriteKubeconfig(t, proxy.URL, proxy.Authority, token.Status.Token)
+	return testenv.WriteKubeconfig(t, proxy.URL, proxy.Authority, token)
 }
 
 // operator is a running operator.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,9 +200,9 @@ func (p *dataPlane) leaveHalf(t *testing.T, kills int) {
 
 // reported is nil if the pod reports the generation.
 func (s *stack) reported(ctx context.Context, generation int64) error {
-	gateway, err := server.App.AppV1().Gateways(s.namespace).Get(ctx, name, metav1.GetOptions{})
-	if err == nil && !slices.ContainsFunc(gateway.Status.Proxies, func(p appv1.ProxyStatus) bool { return p.ObservedGeneration == generation }) {
-		err = fmt.Errorf("the pod reports %+v", gateway.Status.Proxies)
+	report, err := server.App.AppV1().GatewayProxies(s.namespace).Get(ctx, pod, metav1.GetOptions{})
+	if err == nil && report.Status.ObservedGeneration != generation {
+		err = fmt.Errorf("the pod reports %+v", report.Status)
 	}
 	return err
 }

@@ -10,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
@@ -108,15 +105,16 @@ func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepa
 		program = server.Build(t, "./cmd/gateway-agent")
 	}
 	putChild(t, gateway)
+	proxyPod := server.NewPod(t, s.namespace, name, pod)
 	p := &dataPlane{paths: haproxytest.NewPaths(t), port: gateway.Spec.Listeners[0].Port,
 		health: fmt.Sprintf("127.0.0.1:%d", haproxytest.FreePort(t))}
 	command := append(wrapper, program, "-gateway="+name, "-logtostderr", "-v=2",
-		"-kubeconfig="+kubeconfig(t, s.proxy, s.namespace, proxypod.ChildName(name)),
+		"-kubeconfig="+tokenKubeconfig(t, s.proxy, proxyPod.Token),
 		"-config-dir="+filepath.Dir(p.paths.ConfigDir), "-run-dir="+p.paths.RunDir, "-health-address="+p.health)
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "RUNDIR", p.paths.RunDir)
 	}
-	env = append(env, "POD_NAME="+pod, "POD_NAMESPACE="+s.namespace)
+	env = append(env, proxyPod.Env...)
 	p.start = func() *testenv.Program { return testenv.Start(t, env, command[0], command[1:]...) }
 	prepare(p)
 	p.agent = p.start()
@@ -146,23 +144,11 @@ func putChild(t *testing.T, gateway *appv1.Gateway) {
 // putPod says that the Gateway's Deployment has one pod and that it is ready.
 func putPod(t *testing.T, namespace string) {
 	t.Helper()
-	child := proxypod.ChildName(name)
 	testenv.Eventually(t, soon, "the Deployment", func(ctx context.Context) error {
-		_, err := server.Kube.AppsV1().Deployments(namespace).Patch(ctx, child, types.MergePatchType,
+		_, err := server.Kube.AppsV1().Deployments(namespace).Patch(ctx, proxypod.ChildName(name), types.MergePatchType,
 			[]byte(`{"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}}`), metav1.PatchOptions{}, "status")
 		return err
 	})
-	_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: child + "-1", Labels: map[string]string{
-			discoveryv1.LabelServiceName: child, proxypod.LabelGateway: name,
-		}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{"10.1.1.1"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: pod},
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
-		}},
-	}, metav1.CreateOptions{})
-	must(t, err)
 }
 
 // edit replaces the path of Service "next" and returns the Gateway's new generation.
@@ -192,7 +178,7 @@ func (s *stack) expectProgrammed(t *testing.T, within time.Duration, generation 
 		}
 		for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
 			if c := condition(gateway, kind); c.Status != metav1.ConditionTrue || c.ObservedGeneration != generation {
-				return fmt.Errorf("generation %d has %s %+v and the reports %+v", generation, kind, c, gateway.Status.Proxies)
+				return fmt.Errorf("generation %d has %s %+v", generation, kind, c)
 			}
 		}
 		return nil

@@ -58,7 +58,7 @@ func TestAddresses(t *testing.T) {
 	startOperator(t, namespace)
 	createGateway(t, namespace, name, "listeners: [{name: http, port: 80, protocol: HTTP}]")
 	putEndpoints(t, namespace, name, "pod-a")
-	report(t, namespace, name, "pod-a", 1, "")
+	report(t, namespace, name, "pod-a", 1)
 	expectAddresses := func(reason, text string, want ...string) {
 		t.Helper()
 		gateway := expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, reason, text)
@@ -78,7 +78,7 @@ func TestAddresses(t *testing.T) {
 	}
 	expectAddresses("Programmed", "1 of 1", "192.0.2.1")
 	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "ClusterIP"}}}`)
-	report(t, namespace, name, "pod-a", 2, "")
+	report(t, namespace, name, "pod-a", 2)
 	service, err := server.Kube.CoreV1().Services(namespace).Get(t.Context(), name+"-gateway", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

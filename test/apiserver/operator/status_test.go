@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/proxypod"
 	"gateway/test/internal/testenv"
 )
 
@@ -119,36 +120,28 @@ func TestProgrammed(t *testing.T) {
 	}
 	setReplicas(t, namespace, "programmed-gateway", 2)
 	putEndpoints(t, namespace, "programmed", "pod-a", "pod-b")
-	report(t, namespace, "programmed", "pod-a", 1, "")
-	report(t, namespace, "programmed", "pod-b", 0, "")
+	report(t, namespace, "programmed", "pod-a", 1)
+	report(t, namespace, "programmed", "pod-b", 0)
 	gateway = expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "1 of 2 ready proxies run generation 1")
 	if gateway.Status.ReadyReplicas != 2 {
 		t.Errorf("status.readyReplicas is %d, want 2", gateway.Status.ReadyReplicas)
 	}
-	report(t, namespace, "programmed", "pod-b", 1, "")
+	report(t, namespace, "programmed", "pod-b", 1)
 	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "2 of 2 ready proxies run generation 1")
 
 	patchGateway(t, namespace, "programmed", `{"spec": {"routes": [{"name": "new", "rules": [{}]}]}}`)
 	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "0 of 2")
-	report(t, namespace, "programmed", "pod-a", 2, "")
-	report(t, namespace, "programmed", "pod-b", 1, "HAProxy refuses it")
+	report(t, namespace, "programmed", "pod-a", 2)
+	origin := applyappv1.ProblemOrigin().WithKind("Gateway").WithNamespace(namespace).WithName("programmed").WithGeneration(2)
+	report(t, namespace, "programmed", "pod-b", 1,
+		applyappv1.ProxyProblem().WithOrigin(origin).WithReason(appv1.ProblemLoadFailed).WithMessage("HAProxy refuses it"))
 	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "LoadFailed", "pod pod-b: HAProxy refuses it")
 	expectEvent(t, namespace, "programmed", corev1.EventTypeWarning, "LoadFailed", "HAProxy refuses it")
 
-	// A pod that is gone does not count, and its report is removed, though it could not do that itself.
+	// A pod that is gone does not count. Its report goes with it, which nobody does here.
 	putEndpoints(t, namespace, "programmed", "pod-a")
 	setReplicas(t, namespace, "programmed-gateway", 1)
 	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "1 of 1")
-	testenv.Eventually(t, soon, "the report of pod-b is removed", func(ctx context.Context) error {
-		gateway, err := server.App.AppV1().Gateways(namespace).Get(ctx, "programmed", metav1.GetOptions{})
-		if err == nil && (len(gateway.Status.Proxies) != 1 || gateway.Status.Proxies[0].Pod != "pod-a") {
-			err = fmt.Errorf("status.proxies is %+v", gateway.Status.Proxies)
-		}
-		if err == nil && slices.ContainsFunc(gateway.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == "pod-b" }) {
-			err = fmt.Errorf("it is in managedFields, which would grow with every pod: %+v", gateway.ManagedFields)
-		}
-		return err
-	})
 }
 
 // TestInternalErrorThatLasts: a webhook that does not answer is, like a range of node ports or cluster IPs without a
@@ -208,14 +201,14 @@ service: {type: ClusterIP}
 `)
 	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
 	putEndpoints(t, namespace, name, "pod-a")
-	problem := applyappv1.ProxyProblem().WithListener("https").WithKind("Secret").WithName("shop-tls").
-		WithMessage("the certificate of Secret problems/shop-tls expired on 2026-01-02")
-	reportProxy(t, namespace, name, applyappv1.ProxyStatus().WithPod("pod-a").WithObservedGeneration(1).WithProblems(problem))
+	origin := applyappv1.ProblemOrigin().WithKind("Secret").WithNamespace(namespace).WithName("shop-tls")
+	report(t, namespace, name, "pod-a", 1, applyappv1.ProxyProblem().WithOrigin(origin).WithListener("https").
+		WithReason(appv1.ProblemInvalidCertificateRef).WithMessage("the certificate of Secret problems/shop-tls expired on 2026-01-02"))
 	const text = `listener "https": the certificate of Secret problems/shop-tls expired on 2026-01-02`
 	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionFalse, "InvalidCertificateRef", text)
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "InvalidCertificateRef", text)
-	report(t, namespace, name, "pod-a", 1, "")
+	report(t, namespace, name, "pod-a", 1)
 	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionTrue, "ResolvedRefs", "")
 }
 
@@ -278,7 +271,7 @@ listeners: [{name: http, port: 80, protocol: HTTP, hostname: a.example.com}, {na
 routes: [{name: missing, rules: [{backendRefs: [{name: missing, port: 80}]}]}]
 `+options)
 		putEndpoints(t, namespace, name, name+"-pod")
-		report(t, namespace, name, name+"-pod", 1, "")
+		report(t, namespace, name, name+"-pod", 1)
 		expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")
 	}
 	waitForSyncs := func(n int) {
@@ -370,19 +363,16 @@ func createService(t *testing.T, namespace, name string, port int32) {
 }
 
 // report writes what a proxy pod reports, as its agent does.
-func report(t *testing.T, namespace, gateway, pod string, generation int64, message string) {
+func report(t *testing.T, namespace, gateway, pod string, generation int64, problems ...*applyappv1.ProxyProblemApplyConfiguration) {
 	t.Helper()
-	proxy := applyappv1.ProxyStatus().WithPod(pod).WithObservedGeneration(generation)
-	if message != "" {
-		proxy.WithMessage(message)
+	proxied, err := server.App.AppV1().Gateways(namespace).Get(t.Context(), gateway, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	reportProxy(t, namespace, gateway, proxy)
-}
-
-func reportProxy(t *testing.T, namespace, gateway string, proxy *applyappv1.ProxyStatusApplyConfiguration) {
-	t.Helper()
-	_, err := server.App.AppV1().Gateways(namespace).ApplyStatus(t.Context(), applyappv1.Gateway(gateway, namespace).
-		WithStatus(applyappv1.GatewayStatus().WithProxies(proxy)), metav1.ApplyOptions{FieldManager: *proxy.Pod, Force: true})
+	status := applyappv1.GatewayProxyStatus().WithGateway(applyappv1.ProxiedGateway().WithName(gateway).WithUID(proxied.UID)).
+		WithObservedGeneration(generation).WithProblems(problems...)
+	proxy := applyappv1.GatewayProxy(pod, namespace).WithLabels(proxypod.SelectorLabels(gateway)).WithStatus(status)
+	_, err = server.App.AppV1().GatewayProxies(namespace).Apply(t.Context(), proxy, metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,8 +389,7 @@ func setReplicas(t *testing.T, namespace, deployment string, replicas int32) {
 }
 
 // putEndpoints writes the EndpointSlice of the Gateway's Service, as the endpointslice controller does, with the pods
-// ready, and waits until the operator has seen it: without a controller the Deployment has no pods, so the operator
-// would take a report that it sees before the endpoint for one of a pod that is gone.
+// ready, and waits until the operator has seen it.
 func putEndpoints(t *testing.T, namespace, gateway string, pods ...string) {
 	t.Helper()
 	slice := &discoveryv1.EndpointSlice{

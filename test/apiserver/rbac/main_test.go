@@ -94,8 +94,14 @@ func newTokenRequest() *authenticationv1.TokenRequest {
 // as returns the clients of a ServiceAccount.
 func as(t *testing.T, namespace, account string) testenv.Clients {
 	t.Helper()
+	return with(t, token(t, namespace, account))
+}
+
+// with returns the clients of whoever has a token.
+func with(t *testing.T, token string) testenv.Clients {
+	t.Helper()
 	config := rest.AnonymousClientConfig(server.Admin)
-	config.BearerToken = token(t, namespace, account)
+	config.BearerToken = token
 	clients, err := testenv.NewClients(config)
 	must(t, err)
 	return clients

@@ -112,8 +112,12 @@ func TestAgentReachesNothingElse(t *testing.T) {
 		"list the namespace's Gateways": func() error { _, err := gateways("tenant-a").List(ctx, metav1.ListOptions{}); return err },
 		"read its namesake elsewhere":   func() error { _, err := gateways("tenant-b").Get(ctx, gatewayName, metav1.GetOptions{}); return err },
 		"change its Gateway's spec":     func() error { return patch(ctx, gateways("tenant-a"), gatewayName, []byte(`{"spec":{"replicas":9}}`)) },
-		"report for another Gateway":    func() error { return patch(ctx, gateways("tenant-a"), "other", report, "status") },
-		"report for its namesake":       func() error { return patch(ctx, gateways("tenant-b"), gatewayName, report, "status") },
+		"change its Gateway's status":   func() error { return patch(ctx, gateways("tenant-a"), gatewayName, report, "status") },
+		"report in another namespace":   func() error { return writeReport(ctx, agent, "tenant-b", "pod") },
+		"read reports": func() error {
+			_, err := agent.App.AppV1().GatewayProxies("tenant-a").List(ctx, metav1.ListOptions{})
+			return err
+		},
 		"read Services elsewhere": func() error {
 			_, err := agent.Kube.CoreV1().Services("tenant-b").List(ctx, metav1.ListOptions{})
 			return err
@@ -237,7 +241,9 @@ func TestProxyReachesNoOtherNamespace(t *testing.T) {
 	}
 	body := []byte(`{"spec":{"routes":[{"name":"r","rules":[` + strings.Join(rules, ",") + `]}]}}`)
 	must(t, patch(t.Context(), server.App.AppV1().Gateways("proxy-a"), gatewayName, body))
-	startAgent(t, "proxy-a", gatewayName, server.TokenKubeconfig(t, token(t, "proxy-a", newAgent(t, gateway))))
+	newAgent(t, gateway)
+	pod := server.NewPod(t, "proxy-a", gatewayName, "pod")
+	startAgent(t, pod, gatewayName, server.TokenKubeconfig(t, pod.Token))
 	for path, want := range map[string]int{"/api": http.StatusInternalServerError, "/external": http.StatusInternalServerError, "/named": http.StatusServiceUnavailable} {
 		testenv.Eventually(t, soon, "an answer for "+path, func(ctx context.Context) error {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
@@ -293,22 +299,57 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 	})
 }
 
-// TestForgedReportsComeToNothing: whoever has the token of a proxy may write what they like into the status of its Gateway, also reports of pods
-// whose names are those of other writers, or of none. The operator neither removes its own part for them, nor goes on for ever.
+// writeReport applies a GatewayProxy as an agent does.
+func writeReport(ctx context.Context, user testenv.Clients, namespace, pod string) error {
+	proxy := applyappv1.GatewayProxy(pod, namespace).WithLabels(proxypod.SelectorLabels(gatewayName)).WithStatus(
+		applyappv1.GatewayProxyStatus().WithGateway(applyappv1.ProxiedGateway().WithName(gatewayName).WithUID("forged")))
+	_, err := user.App.AppV1().GatewayProxies(namespace).Apply(ctx, proxy, metav1.ApplyOptions{FieldManager: "forger", Force: true})
+	return err
+}
+
+// TestAnAgentReportsOfItsOwnPodOnly: RBAC lets an agent write every GatewayProxy of its namespace. The policy in artifacts/rbac leaves it the one
+// that is named after the pod that its token is bound to.
+func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
+	installOperator(t)
+	newNamespace(t, "reports")
+	account := newAgent(t, newGateway(t, "reports", gatewayName, 80))
+	own := with(t, server.NewPod(t, "reports", gatewayName, "own").Token)
+	other := with(t, server.NewPod(t, "reports", gatewayName, "other").Token)
+	ctx := t.Context()
+	testenv.Eventually(t, soon, "the policy is in force", func(ctx context.Context) error {
+		if err := writeReport(ctx, own, "reports", "none"); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("a report of a pod that there is not is answered with %w", err)
+		}
+		return nil
+	})
+	must(t, writeReport(ctx, own, "reports", "own"))
+	must(t, writeReport(ctx, own, "reports", "own"))
+	if err := writeReport(ctx, other, "reports", "own"); !apierrors.IsForbidden(err) {
+		t.Errorf("another pod's agent may change a report: %v", err)
+	}
+	if err := writeReport(ctx, as(t, "reports", account), "reports", "own"); !apierrors.IsForbidden(err) {
+		t.Errorf("a token that is bound to no pod may change a report: %v", err)
+	}
+	update := &appv1.GatewayProxy{ObjectMeta: metav1.ObjectMeta{GenerateName: "own"}}
+	update.Status.Gateway = appv1.ProxiedGateway{Name: gatewayName, UID: "forged"}
+	if _, err := own.App.AppV1().GatewayProxies("reports").Create(ctx, update, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a report whose name the API server makes is answered with %v", err)
+	}
+	must(t, writeReport(ctx, server.Clients, "reports", "own")) // it is for agents alone
+}
+
+// TestForgedReportsComeToNothing: without the policy, too, reports of pods that are no endpoints count for nothing, and the operator has no work
+// with them.
 func TestForgedReportsComeToNothing(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "forged")
 	testenv.Start(t, []string{"POD_NAMESPACE=" + operatorNamespace}, server.Build(t, "."),
 		"-kubeconfig="+server.TokenKubeconfig(t, token(t, operatorNamespace, operatorName)), "-logtostderr",
 		"-health-address=127.0.0.1:0", "-leader-elect-namespace="+operatorNamespace, "-leader-elect-name=forged")
-	agent := as(t, "forged", newAgent(t, newGateway(t, "forged", gatewayName, 80)))
-	status := applyappv1.GatewayStatus().WithReplicas(7)
-	for _, pod := range []string{proxypod.FieldManager, strings.Repeat("a", 200), "a\nb"} {
-		status.WithProxies(applyappv1.ProxyStatus().WithPod(pod))
+	newGateway(t, "forged", gatewayName, 80)
+	for i := range 20 {
+		must(t, writeReport(t.Context(), server.Clients, "forged", fmt.Sprint("forged-", i)))
 	}
-	_, err := agent.App.AppV1().Gateways("forged").ApplyStatus(t.Context(), applyappv1.Gateway(gatewayName, "forged").WithStatus(status),
-		metav1.ApplyOptions{FieldManager: "forger", Force: true})
-	must(t, err)
 	var last string
 	var since time.Time
 	testenv.Eventually(t, soon, "the status stays as it is", func(ctx context.Context) error {
@@ -319,7 +360,8 @@ func TestForgedReportsComeToNothing(t *testing.T) {
 		if gateway.ResourceVersion != last {
 			last, since = gateway.ResourceVersion, time.Now()
 		}
-		if len(gateway.Status.Conditions) != 3 || gateway.Status.Replicas != 0 || time.Since(since) < 2*time.Second {
+		programmed := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
+		if programmed == nil || programmed.Reason != "NoReadyProxies" || strings.Contains(programmed.Message, "forged-") || time.Since(since) < 2*time.Second {
 			return fmt.Errorf("%v ago it became %+v", time.Since(since), gateway.Status)
 		}
 		return nil

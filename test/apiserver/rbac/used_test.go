@@ -36,15 +36,15 @@ type recorder struct {
 	used   map[string]bool
 }
 
-// record returns a recorder and a kubeconfig with which the ServiceAccount goes through it.
-func record(t *testing.T, namespace, account string) (r *recorder, kubeconfig string) {
+// record returns a recorder and a kubeconfig with which the ServiceAccount of a token goes through it.
+func record(t *testing.T, token string) (r *recorder, kubeconfig string) {
 	t.Helper()
 	r = &recorder{used: map[string]bool{}, before: func(*http.Request) {}}
 	target, err := url.Parse(server.Admin.Host)
 	must(t, err)
 	config := rest.AnonymousClientConfig(server.Admin)
 	// The program does not send it to a server without TLS.
-	config.BearerToken = token(t, namespace, account)
+	config.BearerToken = token
 	transport, err := rest.TransportFor(config)
 	must(t, err)
 	proxy := &httputil.ReverseProxy{
@@ -124,6 +124,9 @@ func parsePath(path string) (group, resource string, named bool) {
 	return group, parts[0], len(parts) > 1
 }
 
+// onlyGranted are permissions that the operator has because the API server lets it give nobody what it has not itself.
+var onlyGranted = map[string]bool{"app.example.com/gatewayproxies create": true, "app.example.com/gatewayproxies patch": true}
+
 // unused are the permissions of the table that the program has not used.
 func (r *recorder) unused(t *testing.T, who string) []string {
 	t.Helper()
@@ -132,7 +135,7 @@ func (r *recorder) unused(t *testing.T, who string) []string {
 	var all []string
 	for line := range documented(t) {
 		fields := strings.Split(line, "| ")
-		if use := fields[2] + "/" + fields[3] + " " + fields[5]; fields[0] == who && !r.used[use] {
+		if use := fields[2] + "/" + fields[3] + " " + fields[5]; fields[0] == who && !r.used[use] && !(who == "operator" && onlyGranted[use]) {
 			all = append(all, use)
 		}
 	}
@@ -155,7 +158,7 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	installOperator(t)
 	const namespace = "operator-uses"
 	newNamespace(t, namespace)
-	r, kubeconfig := record(t, operatorNamespace, operatorName)
+	r, kubeconfig := record(t, token(t, operatorNamespace, operatorName))
 	names := takeNames(t, namespace)
 	// It sees all Services that there are. So one has to come when it has looked.
 	var taken sync.Once
@@ -240,16 +243,18 @@ func TestAgentUsesAllPermissions(t *testing.T) {
 	}, metav1.CreateOptions{})
 	must(t, err)
 	gateway := newGateway(t, namespace, gatewayName, haproxytest.FreePort(t))
-	r, kubeconfig := record(t, namespace, newAgent(t, gateway))
-	startAgent(t, gateway.Namespace, gateway.Name, kubeconfig)
+	newAgent(t, gateway)
+	pod := server.NewPod(t, namespace, gatewayName, "pod")
+	r, kubeconfig := record(t, pod.Token)
+	startAgent(t, pod, gateway.Name, kubeconfig)
 	r.expectAllUsed(t, "agent")
 }
 
 // startAgent starts an agent with a HAProxy.
-func startAgent(t *testing.T, namespace, name, kubeconfig string) {
+func startAgent(t *testing.T, pod testenv.Pod, name, kubeconfig string) {
 	t.Helper()
 	paths := haproxytest.NewPaths(t)
-	agent := testenv.Start(t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + namespace}, server.Build(t, "./cmd/gateway-agent"),
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-v=2", "-kubeconfig="+kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
 	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {

@@ -105,7 +105,7 @@ func (s *server) countRequests(ctx context.Context, results *column, agent, dir 
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"POD_NAME": "pod", "POD_NAMESPACE": agentNamespace} {
+	for name, value := range map[string]string{"POD_NAME": "pod", "POD_NAMESPACE": agentNamespace, "POD_UID": "uid"} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
 		}

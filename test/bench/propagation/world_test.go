@@ -208,7 +208,7 @@ func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instanc
 	_, err := server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
 	must(b, err)
 	paths := haproxytest.NewPaths(b)
-	w.agent = testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace}, server.Build(b, "./cmd/gateway-agent"),
+	w.agent = testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace, "POD_UID=uid"}, server.Build(b, "./cmd/gateway-agent"),
 		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+server.Kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+w.health)
 	testenv.Eventually(b, soon, "a configuration", func(context.Context) error {
@@ -226,25 +226,20 @@ func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instanc
 	return haproxy
 }
 
-// settle waits until the agent has reported that HAProxy runs the Gateway as it is. An edit that meets the report costs the API server
-// twice: one of the two is done again.
+// settle waits until the agent has reported that HAProxy runs the Gateway as it is.
 func (w *world) settle(b *testing.B) {
 	b.Helper()
-	gateways := server.App.AppV1().Gateways(w.namespace)
-	gateway, err := gateways.Get(b.Context(), gatewayName, metav1.GetOptions{})
-	must(b, err)
-	watch, err := gateways.Watch(b.Context(), metav1.ListOptions{
-		ResourceVersion: gateway.ResourceVersion, TimeoutSeconds: ptr.To(int64(soon.Seconds())),
-	})
-	must(b, err)
-	defer watch.Stop()
-	for len(gateway.Status.Proxies) != 1 || gateway.Status.Proxies[0].ObservedGeneration != gateway.Generation {
-		event := <-watch.ResultChan()
-		var ok bool
-		if gateway, ok = event.Object.(*appv1.Gateway); !ok {
-			b.Fatalf("the agent does not report the newest generation: %v", event.Object)
+	testenv.Eventually(b, soon, "the newest generation is reported", func(ctx context.Context) error {
+		gateway, err := server.App.AppV1().Gateways(w.namespace).Get(ctx, gatewayName, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-	}
+		report, err := server.App.AppV1().GatewayProxies(w.namespace).Get(ctx, "pod", metav1.GetOptions{})
+		if err == nil && report.Status.ObservedGeneration != gateway.Generation {
+			err = fmt.Errorf("generation %d is, of %d", report.Status.ObservedGeneration, gateway.Generation)
+		}
+		return err
+	})
 }
 
 // reloads is how often the agent has made HAProxy reload so far.

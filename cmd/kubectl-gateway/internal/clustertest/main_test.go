@@ -20,6 +20,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/proxypod"
 )
 
 var (
@@ -90,7 +91,7 @@ func get(t *testing.T, namespace, name string) *appv1.Gateway {
 	return gateway
 }
 
-// programmed is what the operator and two proxies say of a Gateway that is live, or, with a problem, is not.
+// programmed is what the operator says of a Gateway that is live, or, with a problem, is not.
 func programmed(gateway *appv1.Gateway, problem string) appv1.GatewayStatus {
 	condition := metav1.Condition{
 		Type: appv1.ConditionProgrammed, Status: metav1.ConditionTrue, Reason: "Programmed", ObservedGeneration: gateway.Generation,
@@ -102,9 +103,22 @@ func programmed(gateway *appv1.Gateway, problem string) appv1.GatewayStatus {
 	return appv1.GatewayStatus{
 		ObservedGeneration: gateway.Generation, Conditions: []metav1.Condition{condition}, Replicas: 2, ReadyReplicas: 2,
 		Addresses: []appv1.GatewayAddress{{Type: appv1.AddressTypeIPAddress, Value: "10.0.0.80"}},
-		Proxies: []appv1.ProxyStatus{
-			{Pod: gateway.Name + "-gateway-1", ObservedGeneration: gateway.Generation}, {Pod: gateway.Name + "-gateway-2", ObservedGeneration: gateway.Generation},
-		},
+	}
+}
+
+// report writes what two proxies of a Gateway would report that run its generation.
+func report(t *testing.T, gateway *appv1.Gateway) {
+	t.Helper()
+	for i := range 2 {
+		proxy := &appv1.GatewayProxy{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-gateway-%d", gateway.Name, i+1), Labels: proxypod.SelectorLabels(gateway.Name)},
+			Status: appv1.GatewayProxyStatus{
+				Gateway: appv1.ProxiedGateway{Name: gateway.Name, UID: gateway.UID}, ObservedGeneration: gateway.Generation,
+			},
+		}
+		if _, err := clients.Gateways.AppV1().GatewayProxies(gateway.Namespace).Create(t.Context(), proxy, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

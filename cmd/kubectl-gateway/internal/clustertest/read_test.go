@@ -26,6 +26,7 @@ spec:
 	problem := "0 of 2 ready proxies run generation 1; pod bad-gateway-1: generation 1: " + strings.Repeat("x", 100)
 	for name, problem := range map[string]string{"good": "", "bad": problem} {
 		live := get(t, namespace, name)
+		report(t, live)
 		status := programmed(live, problem)
 		if name == "bad" {
 			status.Addresses = nil

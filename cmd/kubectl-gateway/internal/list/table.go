@@ -34,10 +34,13 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 	if len(c.columns) > 0 {
 		return customTable(c.columns, gateways)
 	}
-	images := map[string]string{}
+	images, proxies := map[string]string{}, map[string]string{}
 	if c.wide {
 		var err error
 		if images, err = c.images(ctx, gateways); err != nil {
+			return nil, err
+		}
+		if proxies, err = c.proxies(ctx, gateways); err != nil {
 			return nil, err
 		}
 	}
@@ -46,7 +49,7 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 		table.ColumnDefinitions = append([]metav1.TableColumnDefinition{{Name: "Namespace", Type: "string"}}, definitions...)
 	}
 	for i := range gateways {
-		cells := row(&gateways[i], images[gateways[i].Namespace+"/"+gateways[i].Name], c.wide, time.Now())
+		cells := c.row(&gateways[i], proxies[key(&gateways[i])], images[key(&gateways[i])], time.Now())
 		if c.all {
 			cells = append([]any{gateways[i].Namespace}, cells...)
 		}
@@ -55,19 +58,57 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 	return table, nil
 }
 
+func key(gateway *appv1.Gateway) string { return gateway.Namespace + "/" + gateway.Name }
+
+// labelled selects what carries the label of the Gateways.
+func labelled(gateways []appv1.Gateway) metav1.ListOptions {
+	if len(gateways) == 1 {
+		return metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateways[0].Name).String()}
+	}
+	return metav1.ListOptions{LabelSelector: proxypod.LabelGateway}
+}
+
+// notAllowed is what there is to show of each Gateway to who may not read it.
+func notAllowed(gateways []appv1.Gateway) map[string]string {
+	cells := map[string]string{}
+	for i := range gateways {
+		cells[key(&gateways[i])] = "<not allowed>"
+	}
+	return cells
+}
+
+// proxies returns which generation each proxy pod of the Gateways runs, and why not a newer one.
+func (c *command) proxies(ctx context.Context, gateways []appv1.Gateway) (map[string]string, error) {
+	reports, err := c.clients.Gateways.AppV1().GatewayProxies(c.namespace).List(ctx, labelled(gateways))
+	if apierrors.IsForbidden(err) {
+		return notAllowed(gateways), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failed to list GatewayProxies: %w", err)
+	}
+	all := map[string][]string{}
+	for i := range reports.Items {
+		report := &reports.Items[i]
+		cell := fmt.Sprintf("%s=%d", report.Name, report.Status.ObservedGeneration)
+		if problems := report.Status.Problems; len(problems) > 0 {
+			cell += fmt.Sprintf(" (%s)", problems[0].Reason)
+		}
+		gateway := report.Namespace + "/" + report.Labels[proxypod.LabelGateway]
+		all[gateway] = append(all[gateway], cell)
+	}
+	cells := map[string]string{}
+	for gateway, pods := range all {
+		cells[gateway] = strings.Join(pods, ",")
+	}
+	return cells, nil
+}
+
 // images returns the images of the Gateways' proxy pods, as their Deployments have them.
 func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[string]string, error) {
-	options := metav1.ListOptions{LabelSelector: proxypod.LabelGateway}
-	if len(gateways) == 1 {
-		options.LabelSelector = proxypod.PodSelector(gateways[0].Name).String()
-	}
 	images := map[string]string{}
-	deployments, err := c.clients.Core.AppsV1().Deployments(c.namespace).List(ctx, options)
+	deployments, err := c.clients.Core.AppsV1().Deployments(c.namespace).List(ctx, labelled(gateways))
 	if apierrors.IsForbidden(err) {
-		for i := range gateways {
-			images[gateways[i].Namespace+"/"+gateways[i].Name] = "<not allowed>"
-		}
-		return images, nil
+		return notAllowed(gateways), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Deployments: %w", err)
@@ -90,7 +131,7 @@ func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[str
 	return images, nil
 }
 
-func row(gateway *appv1.Gateway, images string, wide bool, now time.Time) []any {
+func (c *command) row(gateway *appv1.Gateway, proxies, images string, now time.Time) []any {
 	spec, status := &gateway.Spec, &gateway.Status
 	wanted := int32(2) // the schema's default
 	if spec.Replicas != nil {
@@ -104,13 +145,13 @@ func row(gateway *appv1.Gateway, images string, wide bool, now time.Time) []any 
 		address = "<pending>" // as kubectl says it of a Service
 	}
 	problem := Problem(gateway)
-	if !wide && len(problem) > maxProblem {
+	if !c.wide && len(problem) > maxProblem {
 		problem = strings.ToValidUTF8(problem[:maxProblem], "") + "..."
 	}
 	return []any{
 		gateway.Name, listeners(spec), int64(len(spec.Routes) + len(spec.TCPRoutes) + len(spec.TLSRoutes)), address,
 		fmt.Sprintf("%d/%d", status.ReadyReplicas, wanted), programmed(gateway), duration.HumanDuration(now.Sub(gateway.CreationTimestamp.Time)),
-		gateway.Generation, proxies(status), images, problem,
+		gateway.Generation, proxies, images, problem,
 	}
 }
 
@@ -121,15 +162,6 @@ func listeners(spec *appv1.GatewaySpec) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ",")
-}
-
-// proxies says which generation each pod runs.
-func proxies(status *appv1.GatewayStatus) string {
-	var all []string
-	for _, proxy := range status.Proxies {
-		all = append(all, fmt.Sprintf("%s=%d", proxy.Pod, proxy.ObservedGeneration))
-	}
-	return strings.Join(all, ",")
 }
 
 // programmed is the condition, as far as it is about this generation.
@@ -155,11 +187,6 @@ func Problem(gateway *appv1.Gateway) string {
 			return fmt.Sprintf("the operator has not looked at generation %d yet", gateway.Generation)
 		case condition.Status != metav1.ConditionTrue:
 			problems = append(problems, condition.Message)
-		}
-	}
-	for _, proxy := range gateway.Status.Proxies {
-		if said := strings.Join(problems, "; "); proxy.Message != "" && !strings.Contains(said, proxy.Message) {
-			problems = append(problems, fmt.Sprintf("pod %s: %s", proxy.Pod, proxy.Message))
 		}
 	}
 	return strings.Join(problems, "; ")

@@ -1,0 +1,145 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +genclient
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=gatewayproxies,scope=Namespaced,singular=gatewayproxy,shortName=gwp
+// +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway.name`,description="The Gateway that the pod serves"
+// +kubebuilder:printcolumn:name="Generation",type=integer,JSONPath=`.status.observedGeneration`,description="The generation of the Gateway that HAProxy answers by"
+// +kubebuilder:printcolumn:name="Problem",type=string,JSONPath=`.status.problems[0].reason`,description="Why the pod does not do all that the Gateway says; the first of several"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.problems[0].message`,priority=1,description="What the problem is"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// GatewayProxy is what one proxy pod of a Gateway runs, as its agent reports it. It is named after the pod, is labelled
+// app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator takes from it
+// whether the Gateway is Programmed.
+type GatewayProxy struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is the pod's.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What the pod runs.
+	// +required
+	Status GatewayProxyStatus `json:"status"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// GatewayProxyList is a list of GatewayProxies.
+type GatewayProxyList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The GatewayProxies.
+	Items []GatewayProxy `json:"items"`
+}
+
+// GatewayProxyStatus is what one proxy pod runs.
+type GatewayProxyStatus struct {
+	// The Gateway that the pod serves.
+	// +required
+	Gateway ProxiedGateway `json:"gateway"`
+
+	// The generation of the Gateway that HAProxy answers by.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole generation comes first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Problems []ProxyProblem `json:"problems,omitempty"`
+}
+
+// ProxiedGateway is the Gateway that a pod serves.
+type ProxiedGateway struct {
+	// The name of the Gateway, which is in the same namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// The UID of the Gateway: another one of the same name is not meant.
+	// +required
+	UID types.UID `json:"uid"`
+}
+
+// ProxyProblem is what keeps a proxy from answering by all of its Gateway.
+type ProxyProblem struct {
+	// The object that the problem is about.
+	// +required
+	Origin ProblemOrigin `json:"origin"`
+
+	// The name of the listener concerned; empty if it is not about one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Listener string `json:"listener,omitempty"`
+
+	// The kind of problem.
+	// +required
+	Reason ProxyProblemReason `json:"reason"`
+
+	// What the problem is, for people.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message"`
+}
+
+// ProblemOrigin is the object that a problem is about.
+type ProblemOrigin struct {
+	// The kind of the object.
+	// +required
+	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap
+	Kind string `json:"kind"`
+
+	// The namespace of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// The name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// The generation of the object that the problem is about. Secrets and ConfigMaps have none.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// ProxyProblemReason is the kind of a problem. LoadFailed: HAProxy does not take the generation, and goes on with an older one.
+// WriteFailed: the configuration cannot be written to the disk. HAProxyNotAnswering: HAProxy does not run, or hangs. AwaitingReplacement:
+// the pod does not mount all that the generation names, and is about to be replaced by one that does. InvalidCertificateRef: the
+// certificate of a Secret is left out. InvalidCACertificateRef: the certificates of a ConfigMap cannot be used: a listener that checks its
+// clients by them is left out, requests for backends that are checked by them are answered with 500.
+//
+// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef
+type ProxyProblemReason string
+
+const (
+	// ProblemLoadFailed says that HAProxy does not take a generation.
+	ProblemLoadFailed ProxyProblemReason = "LoadFailed"
+	// ProblemWriteFailed says that a configuration cannot be written to the disk.
+	ProblemWriteFailed ProxyProblemReason = "WriteFailed"
+	// ProblemHAProxyNotAnswering says that HAProxy does not run, or hangs.
+	ProblemHAProxyNotAnswering ProxyProblemReason = "HAProxyNotAnswering"
+	// ProblemAwaitingReplacement says that the pod does not mount all that a generation names.
+	ProblemAwaitingReplacement ProxyProblemReason = "AwaitingReplacement"
+	// ProblemInvalidCertificateRef says that the certificate of a Secret cannot be used.
+	ProblemInvalidCertificateRef ProxyProblemReason = "InvalidCertificateRef"
+	// ProblemInvalidCACertificateRef says that the certificates of a ConfigMap cannot be used.
+	ProblemInvalidCACertificateRef ProxyProblemReason = "InvalidCACertificateRef"
+)
