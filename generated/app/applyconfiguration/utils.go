@@ -47,6 +47,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):
 		return &appv1.GatewayAddressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayProxy"):
+		return &appv1.GatewayProxyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayProxyStatus"):
+		return &appv1.GatewayProxyStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewaySpec"):
 		return &appv1.GatewaySpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayStatus"):
@@ -81,10 +85,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.PodResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodsSpec"):
 		return &appv1.PodsSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProblemOrigin"):
+		return &appv1.ProblemOriginApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProxiedGateway"):
+		return &appv1.ProxiedGatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProxyProblem"):
 		return &appv1.ProxyProblemApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("ProxyStatus"):
-		return &appv1.ProxyStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("QueryParamMatch"):
 		return &appv1.QueryParamMatchApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):

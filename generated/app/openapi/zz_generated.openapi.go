@@ -33,6 +33,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
 		"gateway/api/app/v1.GatewayAddress":               schema_gateway_api_app_v1_GatewayAddress(ref),
 		"gateway/api/app/v1.GatewayList":                  schema_gateway_api_app_v1_GatewayList(ref),
+		"gateway/api/app/v1.GatewayProxy":                 schema_gateway_api_app_v1_GatewayProxy(ref),
+		"gateway/api/app/v1.GatewayProxyList":             schema_gateway_api_app_v1_GatewayProxyList(ref),
+		"gateway/api/app/v1.GatewayProxyStatus":           schema_gateway_api_app_v1_GatewayProxyStatus(ref),
 		"gateway/api/app/v1.GatewaySpec":                  schema_gateway_api_app_v1_GatewaySpec(ref),
 		"gateway/api/app/v1.GatewayStatus":                schema_gateway_api_app_v1_GatewayStatus(ref),
 		"gateway/api/app/v1.HSTS":                         schema_gateway_api_app_v1_HSTS(ref),
@@ -50,8 +53,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.PathModifier":                 schema_gateway_api_app_v1_PathModifier(ref),
 		"gateway/api/app/v1.PodResources":                 schema_gateway_api_app_v1_PodResources(ref),
 		"gateway/api/app/v1.PodsSpec":                     schema_gateway_api_app_v1_PodsSpec(ref),
+		"gateway/api/app/v1.ProblemOrigin":                schema_gateway_api_app_v1_ProblemOrigin(ref),
+		"gateway/api/app/v1.ProxiedGateway":               schema_gateway_api_app_v1_ProxiedGateway(ref),
 		"gateway/api/app/v1.ProxyProblem":                 schema_gateway_api_app_v1_ProxyProblem(ref),
-		"gateway/api/app/v1.ProxyStatus":                  schema_gateway_api_app_v1_ProxyStatus(ref),
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
@@ -729,7 +733,7 @@ func schema_gateway_api_app_v1_Gateway(ref common.ReferenceCallback) common.Open
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What was observed: written by the operator and the proxies, read by everyone else.",
+							Description: "What was observed: written by the operator, read by everyone else.",
 							Default:     map[string]interface{}{},
 							Ref:         ref("gateway/api/app/v1.GatewayStatus"),
 						},
@@ -820,6 +824,148 @@ func schema_gateway_api_app_v1_GatewayList(ref common.ReferenceCallback) common.
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.Gateway", v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_GatewayProxy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayProxy is what one proxy pod of a Gateway runs, as its agent reports it. It is named after the pod, is labelled app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator takes from it whether the Gateway is Programmed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is the pod's.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the pod runs.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.GatewayProxyStatus"),
+						},
+					},
+				},
+				Required: []string{"status"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.GatewayProxyStatus", v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_GatewayProxyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayProxyList is a list of GatewayProxies.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The GatewayProxies.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.GatewayProxy"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.GatewayProxy", v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_GatewayProxyStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayProxyStatus is what one proxy pod runs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"gateway": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Gateway that the pod serves.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.ProxiedGateway"),
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The generation of the Gateway that HAProxy answers by.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"problems": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole generation comes first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ProxyProblem"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"gateway"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ProxiedGateway", "gateway/api/app/v1.ProxyProblem"},
 	}
 }
 
@@ -1023,7 +1169,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration, which for up to a second after an edit is the one before.",
+							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration. What each proxy runs is in its GatewayProxy.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1073,32 +1219,11 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							Format:      "",
 						},
 					},
-					"proxies": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-map-keys": []interface{}{
-									"pod",
-								},
-								"x-kubernetes-list-type": "map",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "What each proxy pod runs, as it reports itself.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("gateway/api/app/v1.ProxyStatus"),
-									},
-								},
-							},
-						},
-					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.GatewayAddress", "gateway/api/app/v1.ProxyStatus", v1.Condition{}.OpenAPIModelName()},
+			"gateway/api/app/v1.GatewayAddress", v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1811,23 +1936,24 @@ func schema_gateway_api_app_v1_PodsSpec(ref common.ReferenceCallback) common.Ope
 	}
 }
 
-func schema_gateway_api_app_v1_ProxyProblem(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_gateway_api_app_v1_ProblemOrigin(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ProxyProblem is a part of a Gateway that a proxy leaves out.",
+				Description: "ProblemOrigin is the object that a problem is about.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"listener": {
+					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the listener concerned; empty if it is a backend.",
+							Description: "The kind of the object.",
+							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
-					"kind": {
+					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The kind of the object that cannot be used.",
+							Description: "The namespace of the object.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1841,74 +1967,93 @@ func schema_gateway_api_app_v1_ProxyProblem(ref common.ReferenceCallback) common
 							Format:      "",
 						},
 					},
-					"message": {
+					"generation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why it cannot be used.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
+							Description: "The generation of the object that the problem is about. Secrets and ConfigMaps have none.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 				},
-				Required: []string{"kind", "name", "message"},
+				Required: []string{"kind", "namespace", "name"},
 			},
 		},
 	}
 }
 
-func schema_gateway_api_app_v1_ProxyStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+func schema_gateway_api_app_v1_ProxiedGateway(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ProxyStatus is what one proxy pod runs.",
+				Description: "ProxiedGateway is the Gateway that a pod serves.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
-					"pod": {
+					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the pod.",
+							Description: "The name of the Gateway, which is in the same namespace.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
-					"observedGeneration": {
+					"uid": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The generation of the Gateway that HAProxy in this pod answers by.",
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
-					"message": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Why a later generation could not be loaded. Empty when all is well.",
+							Description: "The UID of the Gateway: another one of the same name is not meant.",
+							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
-					"problems": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
+				},
+				Required: []string{"name", "uid"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ProxyProblem(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProxyProblem is what keeps a proxy from answering by all of its Gateway.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"origin": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What of the Gateway this pod leaves out, or has in an older state, though it runs the generation: certificates that cannot be used.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("gateway/api/app/v1.ProxyProblem"),
-									},
-								},
-							},
+							Description: "The object that the problem is about.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.ProblemOrigin"),
+						},
+					},
+					"listener": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the listener concerned; empty if it is not about one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind of problem.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the problem is, for people.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},
-				Required: []string{"pod"},
+				Required: []string{"origin", "reason", "message"},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ProxyProblem"},
+			"gateway/api/app/v1.ProblemOrigin"},
 	}
 }
 

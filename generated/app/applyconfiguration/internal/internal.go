@@ -253,6 +253,39 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.GatewayProxy
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: status
+      type:
+        namedType: gateway.api.app.v1.GatewayProxyStatus
+      default: {}
+- name: gateway.api.app.v1.GatewayProxyStatus
+  map:
+    fields:
+    - name: gateway
+      type:
+        namedType: gateway.api.app.v1.ProxiedGateway
+      default: {}
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: problems
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ProxyProblem
+          elementRelationship: atomic
 - name: gateway.api.app.v1.GatewaySpec
   map:
     fields:
@@ -341,14 +374,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
-    - name: proxies
-      type:
-        list:
-          elementType:
-            namedType: gateway.api.app.v1.ProxyStatus
-          elementRelationship: associative
-          keys:
-          - pod
     - name: readyReplicas
       type:
         scalar: numeric
@@ -611,17 +636,13 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - topologyKey
           - whenUnsatisfiable
-- name: gateway.api.app.v1.ProxyProblem
+- name: gateway.api.app.v1.ProblemOrigin
   map:
     fields:
+    - name: generation
+      type:
+        scalar: numeric
     - name: kind
-      type:
-        scalar: string
-      default: ""
-    - name: listener
-      type:
-        scalar: string
-    - name: message
       type:
         scalar: string
       default: ""
@@ -629,25 +650,39 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
-- name: gateway.api.app.v1.ProxyStatus
-  map:
-    fields:
-    - name: message
-      type:
-        scalar: string
-    - name: observedGeneration
-      type:
-        scalar: numeric
-    - name: pod
+    - name: namespace
       type:
         scalar: string
       default: ""
-    - name: problems
+- name: gateway.api.app.v1.ProxiedGateway
+  map:
+    fields:
+    - name: name
       type:
-        list:
-          elementType:
-            namedType: gateway.api.app.v1.ProxyProblem
-          elementRelationship: atomic
+        scalar: string
+      default: ""
+    - name: uid
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.ProxyProblem
+  map:
+    fields:
+    - name: listener
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+      default: ""
+    - name: origin
+      type:
+        namedType: gateway.api.app.v1.ProblemOrigin
+      default: {}
+    - name: reason
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.QueryParamMatch
   map:
     fields:

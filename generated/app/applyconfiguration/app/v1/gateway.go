@@ -25,7 +25,7 @@ type GatewayApplyConfiguration struct {
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// What traffic to accept, where to send it, and how to run the proxies.
 	Spec *GatewaySpecApplyConfiguration `json:"spec,omitempty"`
-	// What was observed: written by the operator and the proxies, read by everyone else.
+	// What was observed: written by the operator, read by everyone else.
 	Status *GatewayStatusApplyConfiguration `json:"status,omitempty"`
 }
 

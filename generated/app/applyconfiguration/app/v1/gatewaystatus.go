@@ -16,8 +16,8 @@ type GatewayStatusApplyConfiguration struct {
 	// The latest generation the operator has seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
-	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration,
-	// which for up to a second after an edit is the one before.
+	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
+	// What each proxy runs is in its GatewayProxy.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
 	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
@@ -28,8 +28,6 @@ type GatewayStatusApplyConfiguration struct {
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// The label selector of the proxy pods, in the form kubectl -l takes; a HorizontalPodAutoscaler reads it.
 	Selector *string `json:"selector,omitempty"`
-	// What each proxy pod runs, as it reports itself.
-	Proxies []ProxyStatusApplyConfiguration `json:"proxies,omitempty"`
 }
 
 // GatewayStatusApplyConfiguration constructs a declarative configuration of the GatewayStatus type for use with
@@ -93,18 +91,5 @@ func (b *GatewayStatusApplyConfiguration) WithReadyReplicas(value int32) *Gatewa
 // If called multiple times, the Selector field is set to the value of the last call.
 func (b *GatewayStatusApplyConfiguration) WithSelector(value string) *GatewayStatusApplyConfiguration {
 	b.Selector = &value
-	return b
-}
-
-// WithProxies adds the given value to the Proxies field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Proxies field.
-func (b *GatewayStatusApplyConfiguration) WithProxies(values ...*ProxyStatusApplyConfiguration) *GatewayStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithProxies")
-		}
-		b.Proxies = append(b.Proxies, *values[i])
-	}
 	return b
 }

@@ -4,18 +4,22 @@
 
 package v1
 
+import (
+	appv1 "gateway/api/app/v1"
+)
+
 // ProxyProblemApplyConfiguration represents a declarative configuration of the ProxyProblem type for use
 // with apply.
 //
-// ProxyProblem is a part of a Gateway that a proxy leaves out.
+// ProxyProblem is what keeps a proxy from answering by all of its Gateway.
 type ProxyProblemApplyConfiguration struct {
-	// The name of the listener concerned; empty if it is a backend.
+	// The object that the problem is about.
+	Origin *ProblemOriginApplyConfiguration `json:"origin,omitempty"`
+	// The name of the listener concerned; empty if it is not about one.
 	Listener *string `json:"listener,omitempty"`
-	// The kind of the object that cannot be used.
-	Kind *string `json:"kind,omitempty"`
-	// The name of the object.
-	Name *string `json:"name,omitempty"`
-	// Why it cannot be used.
+	// The kind of problem.
+	Reason *appv1.ProxyProblemReason `json:"reason,omitempty"`
+	// What the problem is, for people.
 	Message *string `json:"message,omitempty"`
 }
 
@@ -23,6 +27,14 @@ type ProxyProblemApplyConfiguration struct {
 // apply.
 func ProxyProblem() *ProxyProblemApplyConfiguration {
 	return &ProxyProblemApplyConfiguration{}
+}
+
+// WithOrigin sets the Origin field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Origin field is set to the value of the last call.
+func (b *ProxyProblemApplyConfiguration) WithOrigin(value *ProblemOriginApplyConfiguration) *ProxyProblemApplyConfiguration {
+	b.Origin = value
+	return b
 }
 
 // WithListener sets the Listener field in the declarative configuration to the given value
@@ -33,19 +45,11 @@ func (b *ProxyProblemApplyConfiguration) WithListener(value string) *ProxyProble
 	return b
 }
 
-// WithKind sets the Kind field in the declarative configuration to the given value
+// WithReason sets the Reason field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Kind field is set to the value of the last call.
-func (b *ProxyProblemApplyConfiguration) WithKind(value string) *ProxyProblemApplyConfiguration {
-	b.Kind = &value
-	return b
-}
-
-// WithName sets the Name field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *ProxyProblemApplyConfiguration) WithName(value string) *ProxyProblemApplyConfiguration {
-	b.Name = &value
+// If called multiple times, the Reason field is set to the value of the last call.
+func (b *ProxyProblemApplyConfiguration) WithReason(value appv1.ProxyProblemReason) *ProxyProblemApplyConfiguration {
+	b.Reason = &value
 	return b
 }
 

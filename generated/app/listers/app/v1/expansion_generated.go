@@ -11,3 +11,11 @@ type GatewayListerExpansion interface{}
 // GatewayNamespaceListerExpansion allows custom methods to be added to
 // GatewayNamespaceLister.
 type GatewayNamespaceListerExpansion interface{}
+
+// GatewayProxyListerExpansion allows custom methods to be added to
+// GatewayProxyLister.
+type GatewayProxyListerExpansion interface{}
+
+// GatewayProxyNamespaceListerExpansion allows custom methods to be added to
+// GatewayProxyNamespaceLister.
+type GatewayProxyNamespaceListerExpansion interface{}

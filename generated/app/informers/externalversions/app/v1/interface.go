@@ -12,6 +12,8 @@ import (
 type Interface interface {
 	// Gateways returns a GatewayInformer.
 	Gateways() TypedGatewayInformer
+	// GatewayProxies returns a GatewayProxyInformer.
+	GatewayProxies() TypedGatewayProxyInformer
 }
 
 type version struct {
@@ -28,4 +30,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Gateways returns a TypedGatewayInformer.
 func (v *version) Gateways() TypedGatewayInformer {
 	return &gatewayInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// GatewayProxies returns a TypedGatewayProxyInformer.
+func (v *version) GatewayProxies() TypedGatewayProxyInformer {
+	return &gatewayProxyInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -15,6 +15,7 @@ import (
 type AppV1Interface interface {
 	RESTClient() rest.Interface
 	GatewaysGetter
+	GatewayProxiesGetter
 }
 
 // AppV1Client is used to interact with features provided by the app.example.com group.
@@ -24,6 +25,10 @@ type AppV1Client struct {
 
 func (c *AppV1Client) Gateways(namespace string) GatewayInterface {
 	return newGateways(c, namespace)
+}
+
+func (c *AppV1Client) GatewayProxies(namespace string) GatewayProxyInterface {
+	return newGatewayProxies(c, namespace)
 }
 
 // NewForConfig creates a new AppV1Client for the given config.

@@ -5,3 +5,5 @@
 package v1
 
 type GatewayExpansion interface{}
+
+type GatewayProxyExpansion interface{}

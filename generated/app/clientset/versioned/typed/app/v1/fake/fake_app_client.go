@@ -19,6 +19,10 @@ func (c *FakeAppV1) Gateways(namespace string) v1.GatewayInterface {
 	return newFakeGateways(c, namespace)
 }
 
+func (c *FakeAppV1) GatewayProxies(namespace string) v1.GatewayProxyInterface {
+	return newFakeGatewayProxies(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeAppV1) RESTClient() rest.Interface {
