@@ -99,19 +99,32 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 	}
 }
 
-// resolveConflicts finds listeners that cannot be told apart. Those of one object are all refused; of those of several
-// objects, the first stays.
+// resolveConflicts finds listeners that cannot be told apart. Of those of several objects, the first stays; those of one
+// object are all refused.
 func (p *plane) resolveConflicts() {
-	for i, l := range p.listeners {
-		if kindsOf[l.Protocol] == nil {
-			continue
+	var kept []*listener
+	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool { return kindsOf[l.Protocol] == nil })
+	for len(rest) > 0 {
+		n := slices.IndexFunc(rest, func(l *listener) bool { return l.owner != rest[0].owner })
+		if n < 0 {
+			n = len(rest)
 		}
-		for j, other := range p.listeners {
-			if i == j || kindsOf[other.Protocol] == nil || l.owner != other.owner && (j > i || !other.isServed()) {
-				continue
+		own := slices.Clone(rest[:n])
+		rest = rest[n:]
+		for _, l := range own {
+			for _, other := range kept {
+				l.compare(other)
 			}
-			l.compare(other)
 		}
+		own = slices.DeleteFunc(own, func(l *listener) bool { return l.conflict.reason != "" })
+		for _, l := range own {
+			for _, other := range own {
+				if l != other {
+					l.compare(other)
+				}
+			}
+		}
+		kept = append(kept, slices.DeleteFunc(own, func(l *listener) bool { return l.conflict.reason != "" })...)
 	}
 }
 
@@ -128,6 +141,14 @@ func (l *listener) compare(other *listener) {
 	case l.Protocol == gatewayv1.TCPProtocolType, l.hostname() == other.hostname():
 		l.conflict.no(gatewayv1.ListenerReasonHostnameConflict, "another listener has the same port and hostname")
 	}
+}
+
+// supportedKinds are the kinds of routes that it takes: none in a conflict.
+func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
+	if l.conflict.reason != "" {
+		return []gatewayv1.RouteGroupKind{}
+	}
+	return l.kinds
 }
 
 // addListeners adds to the model the listeners that there can be.

@@ -91,7 +91,7 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	own := t.parents[p.parent].listeners
 	for _, l := range own {
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerStatus{
-			Name: l.Name, SupportedKinds: l.kinds, AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation),
 		})
 	}
 	var sets int32
@@ -187,7 +187,7 @@ func setStatus(p *parent) gatewayv1.ListenerSetStatus {
 	}
 	for _, l := range p.listeners {
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerEntryStatus{
-			Name: l.Name, SupportedKinds: l.kinds, AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation),
 		})
 	}
 	return status
