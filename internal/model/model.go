@@ -81,6 +81,9 @@ type ListenerTLS struct {
 	ClientCAs []string
 	// ClientRequired says whether a client must have a certificate.
 	ClientRequired bool
+	// ClientUnverified says that a certificate of a client that is not valid counts as none. The listeners of a port that
+	// ask clients agree on it.
+	ClientUnverified bool
 	// HSTS is the value of Strict-Transport-Security; "": none.
 	HSTS string
 }

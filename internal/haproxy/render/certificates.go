@@ -210,3 +210,10 @@ func verifiesClients(in Input, port int32) bool {
 		return l.TLS != nil && len(l.TLS.ClientCAs) > 0 && (port == 0 || l.Port == port)
 	})
 }
+
+// acceptsUnverified says whether clients of a port may show certificates that are not valid, which nobody is told of then.
+func acceptsUnverified(in Input, port int32) bool {
+	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
+		return l.Port == port && l.TLS != nil && l.TLS.ClientUnverified
+	})
+}

@@ -123,8 +123,8 @@ func tlsLines(in Input) []string {
 		}
 	}
 	if verifiesClients(in, 0) {
-		// Backends are told which certificate a client has shown.
-		const used = " if { ssl_fc } { ssl_c_used }"
+		// Backends are told which certificate a client has shown, if it is valid.
+		const used = " if { ssl_fc } { ssl_c_used } { ssl_c_verify 0 }"
 		lines = append(lines,
 			`http-request set-header Client-Cert ":%[ssl_c_der,base64]:"`+used,
 			`http-request set-header X-SSL-Client-Subject "%{+Q}[ssl_c_s_dn]"`+used,

@@ -222,6 +222,9 @@ func tlsOptions(in Input, listener *routing.Listener) string {
 	if verifiesClients(in, listener.Port) {
 		options += " no-tls-tickets"
 	}
+	if acceptsUnverified(in, listener.Port) {
+		options += " ca-ignore-err all crt-ignore-err all"
+	}
 	return options
 }
 

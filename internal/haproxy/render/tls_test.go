@@ -31,6 +31,7 @@ spec:
     - {name: guests, port: 443, protocol: HTTPS, hostname: guests.example.com, tls: {certificateRefs: [{name: guests}], clientValidation: {mode: Optional, caCertificateRefs: [{name: ca}]}}}
     - {name: any, port: 444, protocol: HTTPS, tls: {certificateRefs: [{name: any}]}}
     - {name: closed, port: 444, protocol: HTTPS, hostname: closed.example.com, tls: {certificateRefs: [{name: closed}], clientValidation: {caCertificateRefs: [{name: ca}]}}}
+    - {name: lax, port: 446, protocol: HTTPS, tls: {certificateRefs: [{name: lax}], clientValidation: {mode: Optional, caCertificateRefs: [{name: ca}]}}}
     - {name: dead, port: 445, protocol: HTTPS, tls: {certificateRefs: [{name: missing}]}}
   routes: [{name: r, rules: [{backendRefs: [{name: one, port: 80}]}]}]
 backends:
@@ -42,6 +43,7 @@ certificates:
   guests: [{secret: guests, names: [guests.example.com]}]
   any: [{secret: any, names: [any.example.com]}]
   closed: [{secret: closed, names: [closed.example.com]}]
+  lax: [{secret: lax, names: [lax.example.com]}]
 authorities: {ca: PEM}
 `
 
@@ -52,6 +54,11 @@ func startTLS(t *testing.T) (*gateway, *certtest.Authority) {
 	g := startGatewayWith(t, parseWorld(t, tlsWorld), func(in *render.Input) {
 		in.Paths.CertificateDir = t.TempDir()
 		in.Authorities["ca"] = ca.PEM
+		for i := range in.Table.Listeners {
+			if listener := &in.Table.Listeners[i]; listener.Name == "lax" {
+				listener.TLS.ClientUnverified = true
+			}
+		}
 		for _, certificates := range in.Certificates {
 			for _, c := range certificates {
 				var options []certtest.Option
@@ -229,6 +236,26 @@ func TestTLSHeaders(t *testing.T) {
 		}
 		if redirect.Header.Get("Strict-Transport-Security") != "" {
 			t.Error("Strict-Transport-Security is sent without TLS")
+		}
+	}
+}
+
+// TestUnverifiedClients: where a certificate that is not valid counts as none, its client is let in, and the backend is told
+// of valid ones alone.
+func TestUnverifiedClients(t *testing.T) {
+	t.Parallel()
+	g, ca := startTLS(t)
+	for name, test := range map[string]struct {
+		certificates []tls.Certificate
+		told         bool
+	}{
+		"a valid one": {[]tls.Certificate{pair(t, ca, "client")}, true}, "one of someone else": {[]tls.Certificate{pair(t, certtest.NewAuthority(t), "client")}, false},
+		"none": {nil, false},
+	} {
+		config := &tls.Config{ServerName: "lax.example.com", RootCAs: ca.Pool(), Certificates: test.certificates}
+		got, err := fetch(httpsClient(t, g.ports[446], config), "https://lax.example.com/", "lax.example.com")
+		if told := strings.Contains(got.Body, "Client-Cert: :"); err != nil || got.Status != 200 || told != test.told {
+			t.Errorf("%s: got %d (%v), and the backend is told: %t", name, got.Status, err, told)
 		}
 	}
 }
