@@ -77,10 +77,8 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	if validation == nil {
 		return
 	}
-	l.tls.ClientRequired = true
-	if validation.Mode == gatewayv1.AllowInsecureFallback {
-		l.accepted.no(gatewayv1.ListenerReasonUnsupportedValue, "validation.mode AllowInsecureFallback is not supported")
-	}
+	l.tls.ClientUnverified = validation.Mode == gatewayv1.AllowInsecureFallback
+	l.tls.ClientRequired = !l.tls.ClientUnverified
 	owner := origin(kindGateway, plane.gateway)
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))

@@ -103,6 +103,11 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	status.AttachedListenerSets = &sets
 	accepted, programmed := p.accepted(own)
 	status.Conditions = []metav1.Condition{accepted, condition(gatewayv1.GatewayConditionResolvedRefs, generation, p.resolved)}
+	if slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.tls != nil && l.tls.ClientUnverified }) {
+		insecure := condition(gatewayv1.GatewayConditionInsecureFrontendValidationMode, generation, verdict{})
+		insecure.Reason, insecure.Message = string(gatewayv1.GatewayReasonConfigurationChanged), "clients with a certificate that is not valid are let in"
+		status.Conditions = append(status.Conditions, insecure)
+	}
 	if programmed.reason != "" {
 		status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
 	}

@@ -9,11 +9,9 @@ var unsupported = map[features.FeatureName]string{
 	features.SupportHTTPRouteRequestMultipleMirrors: "as above", features.SupportHTTPRouteRequestPercentageMirror: "as above",
 	features.SupportGatewayBackendClientCertificate: "gateway-keys gives HAProxy no certificates for servers",
 	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused",
-	features.SupportGatewayFrontendClientCertificateValidationInsecureFallback: "the listeners of a port differ in what they ask clients for, " +
-		"and what HAProxy ignores is the same for all",
-	features.SupportGatewayStaticAddresses: "addresses are the operator's, which is not part of this yet",
-	features.SupportGatewayInfrastructure:  "labels and annotations are the operator's",
-	features.SupportTLSRouteModeMixed:      "a port of HAProxy terminates TLS or passes it through",
+	features.SupportGatewayStaticAddresses:          "addresses are the operator's, which is not part of this yet",
+	features.SupportGatewayInfrastructure:           "labels and annotations are the operator's",
+	features.SupportTLSRouteModeMixed:               "a port of HAProxy terminates TLS or passes it through",
 }
 
 // quick are tests that take little time, for each topic.
