@@ -26,6 +26,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	haproxy "gateway/internal/haproxy/runtime"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -79,8 +80,8 @@ func (s *cluster) load(ctx context.Context, state *state, parent gatewayapi.Pare
 		return nil
 	default:
 		p.haproxy.WriteFiles(files)
-		if answer := p.haproxy.Master("reload"); !strings.Contains(answer, "Success=1") {
-			return fmt.Errorf("HAProxy refuses the configuration of %v: %s", parent, answer)
+		if err := haproxy.NewMaster(p.haproxy.MasterSocket).Reload(ctx); err != nil {
+			return fmt.Errorf("%v: %w", parent, err)
 		}
 	}
 	p.files = files
