@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -133,8 +132,9 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 	must(s.t, os.Mkdir(keys, 0o700))
 	testenv.Start(s.t, nil, server.Build(s.t, "./cmd/gateway-keys"),
 		"-secrets-dir="+s.secrets.Dir, "-pairs-dir="+keys, "-certificates-dir="+certificates, "-haproxy-socket="+socket, "-logtostderr")
-	s.agent = testenv.Start(s.t, []string{"POD_NAME=pod", "POD_NAMESPACE=" + namespace}, server.Build(s.t, "./cmd/gateway-agent"),
-		"-gateway="+name, "-logtostderr", "-kubeconfig="+kubeconfig(s.t, gateway), "-config-dir="+dir, "-run-dir="+s.paths.RunDir,
+	pod := newPod(s.t, gateway)
+	s.agent = testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"),
+		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(s.t, pod.Token), "-config-dir="+dir, "-run-dir="+s.paths.RunDir,
 		"-health-address="+s.health, "-secret="+secret, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
 	testenv.Eventually(s.t, patience, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(s.paths.ConfigDir, ir.ConfigFile))
@@ -143,20 +143,17 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 	s.haproxy = haproxytest.Start(s.t, s.paths, nil)
 }
 
-// kubeconfig returns the path of one with the permissions of the agents of the Gateway.
-func kubeconfig(t *testing.T, gateway *appv1.Gateway) string {
+// newPod makes a pod of the Gateway, with the permissions of its agents.
+func newPod(t *testing.T, gateway *appv1.Gateway) testenv.Pod {
 	t.Helper()
 	ctx, options := t.Context(), metav1.ApplyOptions{FieldManager: "test"}
-	account, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
+	_, err := server.Kube.CoreV1().ServiceAccounts(namespace).Apply(ctx, resources.DesiredServiceAccount(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().Roles(namespace).Apply(ctx, resources.DesiredRole(gateway), options)
 	must(t, err)
 	_, err = server.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, resources.DesiredRoleBinding(gateway), options)
 	must(t, err)
-	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account.Name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](7200)}}, metav1.CreateOptions{})
-	must(t, err)
-	return server.TokenKubeconfig(t, token.Status.Token)
+	return server.NewPod(t, namespace, gateway.Name, "pod")
 }
 
 // slot is the name of an EndpointSlice of one endpoint, and of the server that is its first.

@@ -24,7 +24,7 @@ var (
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
-		"global": {"log", "stats", "hard-stop-after", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
+		"global": {"log", "stats", "hard-stop-after", "thread-hard-limit", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
 			"tune.pattern.cache-size", "tune.max-rules-at-once"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",

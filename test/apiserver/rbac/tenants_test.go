@@ -38,14 +38,14 @@ var foreignNames = []string{
 var namedFields = map[string]string{
 	"backendRefs":                 `{"listeners":[HTTP],"routes":[{"name":"r","rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
 	"backendRefs of TCP routes":   `{"listeners":[{"name":"l","port":80,"protocol":"TCP"}],"tcpRoutes":[{"name":"r","listeners":["l"],"rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
-	"backendRefs of TLS routes":   `{"listeners":[{"name":"l","port":80,"protocol":"TLS"}],"tlsRoutes":[{"name":"r","rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
-	"backends":                    `{"listeners":[HTTP],"backends":[{"name":NAME,"port":80}]}`,
+	"backendRefs of TLS routes":   `{"listeners":[{"name":"l","port":80,"protocol":"TLS","tls":{"mode":"Passthrough"}}],"tlsRoutes":[{"name":"r","rules":[{"backendRefs":[{"name":NAME,"port":80}]}]}]}`,
+	"backends":                    `{"listeners":[HTTP],"backends":[{"name":NAME,"port":80,"proxyProtocol":"V1"}]}`,
 	"certificates":                `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":NAME}]}}]}`,
 	"authorities of clients":      `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"a"}],"clientValidation":{"caCertificateRefs":[{"name":NAME}]}}}]}`,
 	"authorities of backends":     `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"tls":{"hostname":"svc.example.com","caCertificateRefs":[{"name":NAME}]}}]}`,
 	"the namespace of a backend":  `{"listeners":[HTTP],"routes":[{"name":"r","rules":[{"backendRefs":[{"name":"svc","port":80,"namespace":NAME}]}]}]}`,
 	"the namespace of a Secret":   `{"listeners":[{"name":"l","port":443,"protocol":"HTTPS","tls":{"certificateRefs":[{"name":"a","namespace":NAME}]}}]}`,
-	"the namespace of the policy": `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"namespace":NAME}]}`,
+	"the namespace of the policy": `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"proxyProtocol":"V1","namespace":NAME}]}`,
 }
 
 // TestNamesNameObjectsOfTheNamespace: the API server refuses what is not the name of an object. What it takes for the name of a
