@@ -186,7 +186,7 @@ func TestNotAdmitted(t *testing.T) {
 	t.Setenv("PATH", "")
 	for _, test := range []struct{ from, to, want string }{
 		{"port: 80,", "port: 0,", "spec.listeners[0].port: Invalid value: 0: spec.listeners[0].port in body should be greater than or equal to 1"},
-		{", tls: {certificateRefs: [{name: s}]}}", "}", "spec.listeners[3].tls: Invalid value: tls is required for protocol HTTPS, and not allowed for any other"},
+		{", tls: {certificateRefs: [{name: s}]}}", "}", "spec.listeners[3].tls: Invalid value: tls is required for protocols HTTPS and TLS, and not allowed for any other"},
 		{"weight: 0", "weight: -90", "spec.routes[0].rules[4].backendRefs[1].weight: Invalid value: -90: "},
 		{"backendRequest: 3s", "backendRequest: 1d", `spec.routes[0].rules[3].timeouts.backendRequest: Invalid value: "1d": `},
 		{"name: b, port: 443", "name: a, port: 443", `spec.listeners[3]: Duplicate value: {"name":"a"}`},
