@@ -167,7 +167,7 @@ func (l *listener) conditions(generation int64) []metav1.Condition {
 
 // isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
 func (p *parent) isAccepted() bool {
-	return p.allowed && slices.ContainsFunc(p.listeners, (*listener).isServed)
+	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isServed() && !l.unserved })
 }
 
 // setStatus returns what is said of a ListenerSet.
