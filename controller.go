@@ -161,15 +161,15 @@ func (c *Controller) watch(inputs Inputs) error {
 	informers = append(informers, endpointSlices, reports)
 	c.informers = append(informers, gateways)
 	for _, informer := range informers {
-		if err := c.handle(informer, onChange(c.enqueueOwner)); err != nil {
+		if err := c.handle(informer, queue.OnChange(c.enqueueOwner)); err != nil {
 			return err
 		}
 	}
-	if err := c.handle(inputs.Services.Core().V1().Services().Informer(), onChange(c.enqueueUsers)); err != nil {
+	if err := c.handle(inputs.Services.Core().V1().Services().Informer(), queue.OnChange(c.enqueueUsers)); err != nil {
 		return err
 	}
 	return c.handle(gateways, cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { c.enqueueGateway(obj, priorityOf(initial)) },
+		AddFunc:    func(obj any, initial bool) { c.enqueueGateway(obj, queue.PriorityOf(initial)) },
 		UpdateFunc: c.updateGateway,
 		// A deleted Gateway's children are the garbage collector's.
 	})
@@ -444,31 +444,6 @@ func (c *Controller) updateGateway(old, updated any) {
 	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil:
 		c.enqueueGateway(after, queue.High)
 	}
-}
-
-// onChange calls handle with every other object that is added, changed or deleted, in the form it had before and in the one it has now: either
-// may name a Gateway. Resyncs are left out; those of the Gateways are enough.
-func onChange(handle func(obj any, priority queue.Priority)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) { handle(obj, priorityOf(initial)) },
-		UpdateFunc: func(old, updated any) {
-			if old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion() {
-				handle(old, queue.High)
-				handle(updated, queue.High)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			handle(obj, queue.High)
-		},
-	}
-}
-
-// priorityOf is that of an object which the informer has added: Low if it was there from the start.
-func priorityOf(initial bool) queue.Priority {
-	return queue.Priority(!initial)
 }
 
 // enqueue puts a Gateway into the queue, once Run has begun.

@@ -39,7 +39,7 @@ func expectQueue(t *testing.T, controller *Controller, want []string) {
 
 func TestOnChange(t *testing.T) {
 	var got []string
-	handler := onChange(func(obj any, priority queue.Priority) {
+	handler := queue.OnChange(func(obj any, priority queue.Priority) {
 		name := obj.(metav1.Object).GetName()
 		if priority == queue.Low {
 			name += " (low)"

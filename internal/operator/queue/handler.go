@@ -1,0 +1,29 @@
+package queue
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// OnChange returns a handler that calls handle with every object that is added, changed or deleted, in the form it had
+// before and in the one it has now: either may name a Gateway. It leaves resyncs out.
+func OnChange(handle func(obj any, priority Priority)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) { handle(obj, PriorityOf(initial)) },
+		UpdateFunc: func(old, updated any) {
+			if old.(metav1.Object).GetResourceVersion() != updated.(metav1.Object).GetResourceVersion() {
+				handle(old, High)
+				handle(updated, High)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			handle(obj, High)
+		},
+	}
+}
+
+// PriorityOf is that of an object which an informer has added: Low if it was there from the start.
+func PriorityOf(initial bool) Priority { return Priority(!initial) }
