@@ -5,6 +5,7 @@
 package fake
 
 import (
+	"gateway/clienttest"
 	applyconfiguration "gateway/generated/app/applyconfiguration"
 	clientset "gateway/generated/app/clientset/versioned"
 	appv1 "gateway/generated/app/clientset/versioned/typed/app/v1"
@@ -24,6 +25,7 @@ import (
 // for a real clientset and is mostly useful in simple unit tests.
 func NewSimpleClientset(objects ...runtime.Object) *Clientset {
 	o := testing.NewObjectTracker(scheme, codecs.UniversalDecoder())
+	o = clienttest.WithPlurals(o)
 	for _, obj := range objects {
 		if err := o.Add(obj); err != nil {
 			panic(err)
@@ -92,6 +94,7 @@ func NewClientset(objects ...runtime.Object) *Clientset {
 		codecs.UniversalDecoder(),
 		applyconfiguration.NewTypeConverter(scheme),
 	)
+	o = clienttest.WithPlurals(o)
 	for _, obj := range objects {
 		if err := o.Add(obj); err != nil {
 			panic(err)
