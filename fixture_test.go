@@ -20,7 +20,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
-	"gateway/internal/clienttest"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/resources"
@@ -83,7 +82,7 @@ func newClients(objects ...runtime.Object) (*kubefake.Clientset, *gatewayfake.Cl
 			kubeObjects = append(kubeObjects, object)
 		}
 	}
-	return kubefake.NewClientset(kubeObjects...), clienttest.NewGateways(gatewayObjects...)
+	return kubefake.NewClientset(kubeObjects...), gatewayfake.NewClientset(gatewayObjects...)
 }
 
 // creates says whether a request is an apply of an object that must not exist.
@@ -101,9 +100,6 @@ func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.React
 			if _, err := tracker.Get(action.GetResource(), action.GetNamespace(), name); err == nil {
 				return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), name, errors.New("it exists"))
 			}
-		}
-		if resource == "gateways" {
-			action = clienttest.GuessPlural(action)
 		}
 		handled, object, err := clienttesting.ObjectReaction(tracker)(action)
 		if err != nil || object == nil {

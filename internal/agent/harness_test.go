@@ -23,7 +23,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
-	"gateway/internal/clienttest"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -54,7 +53,7 @@ type rig struct {
 // newRig returns a rig in which nothing runs yet.
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, gateways: clienttest.NewGateways(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
+	r := &rig{t: t, gateways: gatewayfake.NewClientset(), core: kubefake.NewClientset(), port: haproxytest.FreePort(t)}
 	r.options = Options{
 		Namespace: namespace, Gateway: gatewayN, Pod: podName, PodUID: "pod-uid",
 		Gateways: r.gateways, Core: r.core,
