@@ -15,21 +15,14 @@ import (
 )
 
 // newClient returns a fake clientset with a Gateway that has a rule for v1 alone, and one for v1 and v2.
-func newClient(t *testing.T) *fake.Clientset {
-	t.Helper()
-	// Neither NewClientset nor objects as arguments: they find the resource of a kind by a rule of English, which makes it "gatewaies".
-	client := fake.NewSimpleClientset()
+func newClient() *fake.Clientset {
 	v1, v2 := appv1.BackendRef{Name: "shop-v1", Port: 80}, appv1.BackendRef{Name: "shop-v2", Port: 80}
-	if _, err := client.AppV1().Gateways("default").Create(t.Context(), &appv1.Gateway{
-		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+	return fake.NewClientset(&appv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"},
 		Spec: appv1.GatewaySpec{Routes: []appv1.Route{{Name: "shop", Rules: []appv1.RouteRule{
 			{BackendRefs: []appv1.BackendRef{v1}}, {BackendRefs: []appv1.BackendRef{v1, v2}},
 		}}}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	client.ClearActions() // what is noted from here on is what the test is about
-	return client
+	})
 }
 
 // verbs are those of the requests so far.
@@ -43,7 +36,7 @@ func verbs(client *fake.Clientset) []string {
 
 // TestSetWeight looks at what is stored afterwards, and which requests that took.
 func TestSetWeight(t *testing.T) {
-	client := newClient(t)
+	client := newClient()
 	for _, test := range []struct {
 		service string
 		changed int
@@ -71,7 +64,7 @@ func TestSetWeight(t *testing.T) {
 
 // TestConflict has a reactor come before the fake's own, and answer once as the API server does if somebody else was quicker.
 func TestConflict(t *testing.T) {
-	client := newClient(t)
+	client := newClient()
 	conflicts := 0
 	client.PrependReactor("update", "gateways", func(clienttesting.Action) (handled bool, _ runtime.Object, err error) {
 		if conflicts++; conflicts == 1 {
@@ -86,7 +79,7 @@ func TestConflict(t *testing.T) {
 }
 
 func TestNoGateway(t *testing.T) {
-	_, err := setWeight(t.Context(), newClient(t), "default", "other", "shop-v1", 7)
+	_, err := setWeight(t.Context(), newClient(), "default", "other", "shop-v1", 7)
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the error is %v", err)
 	}
