@@ -91,6 +91,8 @@ type ListenerTLS struct {
 // Route sends requests or connections to backends.
 type Route struct {
 	Origin Origin
+	// Kind is HTTPRoute, GRPCRoute, TCPRoute or TLSRoute; "" for what a listener does by itself.
+	Kind string
 	// Name is what the access log calls it; "" for what a listener does by itself.
 	Name string
 	// Listeners are the names of those it is attached to.
@@ -180,7 +182,7 @@ type Target struct {
 
 // Reference is a route's use of a Service port.
 type Reference struct {
-	// Kind is what messages call the route.
+	// Kind is that of the route, as Route.Kind.
 	Kind, Route string
 	Backend     Backend
 }

@@ -4,9 +4,10 @@ package model
 type Problem struct {
 	// Origin is the object.
 	Origin Origin
-	// Route and Listener are the names of those concerned; "" if there is none.
-	Route, Listener string
-	Reason          Reason
+	// RouteKind is Route.Kind of the route concerned. Route and Listener are the names of those concerned; "" if there is none.
+	RouteKind, Route, Listener string
+
+	Reason Reason
 	// Message is a sentence for the author of the object. Nothing parses it.
 	Message string
 }

@@ -38,7 +38,7 @@ func (c *compiler) compileRoute(route *model.Route) compiledRoute {
 // problem notes what cannot be done of what a route says.
 func (c *compiler) problem(route *model.Route, format string, args ...any) {
 	c.problems = append(c.problems, Problem{
-		Origin: route.Origin, Route: route.Name, Reason: model.ReasonUnsupportedValue,
+		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnsupportedValue,
 		Message: fmt.Sprintf("route %q: "+format, append([]any{route.Name}, args...)...),
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 // kind is a kind of routes.
 type kind struct {
+	name string
 	// fits says whether they may belong to a listener.
 	fits func(listener *model.Listener) bool
 	// wanted is what such a listener is of, in messages.
@@ -17,7 +18,7 @@ type kind struct {
 }
 
 func (t *translator) translateRoutes() {
-	requests := kind{wanted: "HTTP or HTTPS, without httpsRedirect", fits: func(l *model.Listener) bool {
+	requests := kind{name: HTTPRoute, wanted: "HTTP or HTTPS, without httpsRedirect", fits: func(l *model.Listener) bool {
 		return (l.Protocol == model.ProtocolHTTP || l.Protocol == model.ProtocolHTTPS) && !slices.ContainsFunc(t.redirects, func(r redirecting) bool { return r.listener == l.Name })
 	}}
 	for i := range t.spec.Routes {
@@ -44,15 +45,15 @@ func (t *translator) translateTLSRoutes() {
 
 // The kinds of routes for connections: of bytes that the proxies see, and of TLS, by the server name, whoever opens it.
 var (
-	plain = kind{wanted: "TCP, or TLS with tls.mode Terminate", fits: func(l *model.Listener) bool {
+	plain = kind{name: TCPRoute, wanted: "TCP, or TLS with tls.mode Terminate", fits: func(l *model.Listener) bool {
 		return l.Protocol == model.ProtocolTCP || l.Protocol == model.ProtocolTLS && l.TLS != nil
 	}}
-	secure = kind{wanted: model.ProtocolTLS, fits: func(l *model.Listener) bool { return l.Protocol == model.ProtocolTLS }}
+	secure = kind{name: TLSRoute, wanted: model.ProtocolTLS, fits: func(l *model.Listener) bool { return l.Protocol == model.ProtocolTLS }}
 )
 
 // addRoute adds a route with the listeners it belongs to, and tells why it does not belong to others that it names.
 func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name, hostnames []appv1.Hostname, rules []model.Rule) {
-	route := model.Route{Origin: t.origin, Name: string(name), Hostnames: texts(hostnames), Rules: rules}
+	route := model.Route{Origin: t.origin, Kind: kind.name, Name: string(name), Hostnames: texts(hostnames), Rules: rules}
 	if len(hostnames) == 0 {
 		route.Hostnames = anyHost
 	}
@@ -74,7 +75,7 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 		}
 	}
 	if len(route.Listeners) == 0 {
-		t.problem(model.ReasonNoMatchingListenerHostname, route.Name, "",
+		t.problem(model.ReasonNoMatchingListenerHostname, route, "",
 			"route %q gets no requests: no listener of its kind takes one of its hostnames", route.Name)
 	}
 }
@@ -82,7 +83,7 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {
 	for _, name := range texts(names) {
 		problem := func(format string, args ...any) {
-			t.problem(model.ReasonNoMatchingListenerHostname, route.Name, name, format, append([]any{route.Name, name}, args...)...)
+			t.problem(model.ReasonNoMatchingListenerHostname, route, name, format, append([]any{route.Name, name}, args...)...)
 		}
 		i := slices.IndexFunc(t.to.Listeners, func(l model.Listener) bool { return l.Name == name })
 		switch {

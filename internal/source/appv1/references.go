@@ -10,11 +10,11 @@ import (
 	"gateway/internal/model"
 )
 
-// The kinds of routes, as messages name them.
+// The kinds of routes.
 const (
-	HTTPRoute = "route"
-	TCPRoute  = "TCP route"
-	TLSRoute  = "TLS route"
+	HTTPRoute = "HTTPRoute"
+	TCPRoute  = "TCPRoute"
+	TLSRoute  = "TLSRoute"
 )
 
 // References returns what the routes of a Gateway refer to, also with weight zero: that is about to be used. One comes
@@ -94,7 +94,7 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	if n := len(refused) - 1; n > 0 {
 		others = fmt.Sprintf(" and to %d more Service ports", n)
 	}
-	t.problem(model.ReasonUnusedBackend, "", "", "nothing is sent to port %d of Service %s%s: an entry of spec.backends that has tls "+
+	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "nothing is sent to port %d of Service %s%s: an entry of spec.backends that has tls "+
 		"and the same Service or port may be meant for it, as no route refers to that entry",
 		refused[0].Port, refused[0].Service, others)
 }

@@ -66,10 +66,10 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	return t
 }
 
-// problem notes what has no effect. A route or listener that it is not about is "".
-func (t *translator) problem(reason model.Reason, route, listener, format string, args ...any) {
+// problem notes what has no effect. A route or listener that it is not about is empty.
+func (t *translator) problem(reason model.Reason, route *model.Route, listener, format string, args ...any) {
 	t.to.Problems = append(t.to.Problems, model.Problem{
-		Origin: t.origin, Route: route, Listener: listener, Reason: reason, Message: fmt.Sprintf(format, args...),
+		Origin: t.origin, RouteKind: route.Kind, Route: route.Name, Listener: listener, Reason: reason, Message: fmt.Sprintf(format, args...),
 	})
 }
 

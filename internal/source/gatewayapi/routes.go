@@ -117,7 +117,7 @@ func (t *translator) addRoute(r *route) {
 		}
 		plane.to.Origins = append(plane.to.Origins, origin(r.kind, r))
 		plane.to.Routes = append(plane.to.Routes, model.Route{
-			Origin: origin(r.kind, r), Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
+			Origin: origin(r.kind, r), Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
 		})
 		for _, backend := range r.backends {
 			plane.used[backend] = plane.used[backend] || !passthrough
