@@ -329,8 +329,10 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 
 // observe collects what the status of a Gateway depends on.
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
+	translated := source.Translate(gateway)
 	observed := status.Observed{
-		Problems:   routing.Problems(source.Translate(gateway)),
+		Routes:     translated.Routes,
+		Problems:   routing.Problems(translated),
 		Backends:   map[string]*corev1.Service{},
 		Service:    made.Service,
 		Deployment: made.Deployment,

@@ -12,6 +12,8 @@ const (
 	ConditionResolvedRefs = "ResolvedRefs"
 	// ConditionProgrammed says whether every ready proxy runs the generation in the condition's observedGeneration.
 	ConditionProgrammed = "Programmed"
+	// ConditionReady is Programmed by the name that tools look for: kstatus, Flux.
+	ConditionReady = "Ready"
 )
 
 // GatewayStatus is what was observed of a Gateway.
@@ -22,12 +24,24 @@ type GatewayStatus struct {
 
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
 	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
-	// What each proxy runs is in its GatewayProxy.
+	// What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for all kinds of objects look for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// The listeners of the spec, in its order.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Listeners []ListenerStatus `json:"listeners,omitempty"`
+
+	// The routes of the spec that are not served in full; the first 64. All others are.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Routes []RouteStatus `json:"routes,omitempty"`
 
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
 	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
@@ -47,6 +61,44 @@ type GatewayStatus struct {
 	// The label selector of the proxy pods, in the form kubectl -l takes; a HorizontalPodAutoscaler reads it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
+}
+
+// ListenerStatus is what was observed of a listener.
+type ListenerStatus struct {
+	// The name of the listener.
+	// +required
+	Name Name `json:"name"`
+
+	// How many routes of the spec are attached to the listener.
+	// +required
+	AttachedRoutes int32 `json:"attachedRoutes"`
+
+	// What is wrong with the listener. ResolvedRefs is False if a certificate that it names cannot be used.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RouteStatus is what was observed of a route that is not served in full.
+type RouteStatus struct {
+	// The kind of the route: HTTPRoute is one of spec.routes, TCPRoute of spec.tcpRoutes, TLSRoute of spec.tlsRoutes.
+	// +required
+	// +kubebuilder:validation:Enum=HTTPRoute;TCPRoute;TLSRoute
+	Kind string `json:"kind"`
+
+	// The name of the route.
+	// +required
+	Name Name `json:"name"`
+
+	// What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it names cannot be
+	// used. The rest of the route is served.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // AddressType is the kind of an address.

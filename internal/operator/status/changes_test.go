@@ -31,12 +31,14 @@ func TestChanged(t *testing.T) {
 		"the selector":            {func(live *appv1.GatewayStatus) { live.Selector = "" }, true},
 		"an address":              {func(live *appv1.GatewayStatus) { live.Addresses = []appv1.GatewayAddress{{}} }, true},
 		"the generation":          {func(live *appv1.GatewayStatus) { live.ObservedGeneration-- }, true},
+		"a listener":              {func(live *appv1.GatewayStatus) { live.Listeners[0].AttachedRoutes++ }, true},
+		"a route":                 {func(live *appv1.GatewayStatus) { live.Routes[0].Conditions[0].Message = "" }, true},
 		"the number of pods":      {func(live *appv1.GatewayStatus) { live.Replicas++ }, true},
 		"the number of proxies":   {func(live *appv1.GatewayStatus) { live.ReadyReplicas++ }, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			gateway := newGateway()
+			gateway := newGateway(withListener("https", nil, nil), withRoute("shop", to("missing", 80)))
 			gateway.Status = Compute(gateway, observed, before)
 			test.change(&gateway.Status)
 			if got := Changed(gateway, Compute(gateway, observed, now)); got != test.want {
@@ -153,12 +155,12 @@ func TestAddresses(t *testing.T) {
 
 func TestTruncate(t *testing.T) {
 	for _, message := range []string{"short", strings.Repeat("x", maxMessage)} {
-		if got := truncate(message); got != message {
+		if got := truncate(message, maxMessage); got != message {
 			t.Errorf("a short message became %q", got)
 		}
 	}
 	for _, message := range []string{strings.Repeat("x", 2000), strings.Repeat("é", 1000), "x" + strings.Repeat("é", 1000)} {
-		got := truncate(message)
+		got := truncate(message, maxMessage)
 		if len(got) > maxMessage || len(got) < maxMessage-2 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
 			t.Errorf("got %d bytes, valid UTF-8: %v, ending in %q", len(got), utf8.ValidString(got), got[len(got)-5:])
 		}

@@ -139,13 +139,20 @@ func childFailed(failure ChildFailure) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, failure.Reason, failure.Message}
 }
 
-// setCondition sets c, of the Gateway's generation, in conditions. now is the time of its transition, if its status changes.
-func setCondition(conditions *[]metav1.Condition, gateway *appv1.Gateway, c condition, now metav1.Time) {
-	if old := meta.FindStatusCondition(gateway.Status.Conditions, c.kind); old != nil {
-		*conditions = append(*conditions, *old)
+// stamp is what all conditions of a status have in common: the Gateway's generation, and the time of those whose status changes.
+type stamp struct {
+	generation int64
+	now        metav1.Time
+}
+
+// set adds c to conditions. old are those that there were before.
+func (s stamp) set(conditions *[]metav1.Condition, old []metav1.Condition, c condition) {
+	if before := meta.FindStatusCondition(old, c.kind); before != nil {
+		*conditions = append(*conditions, *before)
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: c.kind, Status: c.status, ObservedGeneration: gateway.Generation, LastTransitionTime: now, Reason: c.reason, Message: truncate(c.message),
+		Type: c.kind, Status: c.status, ObservedGeneration: s.generation, LastTransitionTime: s.now, Reason: c.reason,
+		Message: truncate(c.message, maxMessage),
 	})
 }
 
@@ -153,11 +160,11 @@ func setCondition(conditions *[]metav1.Condition, gateway *appv1.Gateway, c cond
 // takes 1,024.
 const maxMessage = 1000
 
-func truncate(message string) string {
-	if len(message) <= maxMessage {
+func truncate(message string, length int) string {
+	if len(message) <= length {
 		return message
 	}
-	cut := maxMessage - len("...")
+	cut := length - len("...")
 	for cut > 0 && message[cut]&0xC0 == 0x80 { // not within a UTF-8 sequence
 		cut--
 	}

@@ -17,8 +17,9 @@ import (
 // maxListed is how many problems of a kind a message lists; it counts the rest.
 const maxListed = 5
 
-// checkAccepted reports what the administrator forbids, then the routes that cannot be served, and then what may be a mistake.
-func checkAccepted(refused []string, problems []model.Problem, unused []string) condition {
+// checkAccepted reports what the administrator forbids, then a summary of the problems, and then what may be a mistake. total is how many
+// routes the Gateway has.
+func checkAccepted(refused []string, problems []model.Problem, unused []string, total int) condition {
 	switch {
 	case len(refused)+len(problems)+len(unused) == 0:
 		return accepted()
@@ -29,11 +30,7 @@ func checkAccepted(refused []string, problems []model.Problem, unused []string) 
 	if len(refused) == 0 {
 		reason = string(problems[0].Reason)
 	}
-	messages := slices.Clone(refused)
-	for _, problem := range problems {
-		messages = append(messages, problem.Message)
-	}
-	messages = append(messages, unused...)
+	messages := slices.Concat(refused, summary(problems, total), unused)
 	return notAccepted(reason, list(messages))
 }
 
@@ -61,21 +58,27 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 	return messages
 }
 
+// refProblems are the routes' references to Services and ports that cannot be used.
+func refProblems(gateway *appv1.Gateway, backends map[string]*corev1.Service) []model.Problem {
+	var problems []model.Problem
+	tls := backendsWithTLS(gateway)
+	for _, ref := range references(gateway) {
+		if reason, message := checkRef(ref, backends[ref.Backend.Service], tls); reason != "" {
+			problems = append(problems, model.Problem{
+				RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason),
+				Message: fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message),
+			})
+		}
+	}
+	return problems
+}
+
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(
-	gateway *appv1.Gateway, refs []model.Reference, backends map[string]*corev1.Service, reported []appv1.ProxyProblem,
-) condition {
-	var reason string
-	var messages []string
-	tls := backendsWithTLS(gateway)
-	for _, ref := range refs {
-		found, message := checkRef(ref, backends[ref.Backend.Service], tls)
-		if found == "" {
-			continue
-		}
-		reason = cmp.Or(reason, found)
-		messages = append(messages, fmt.Sprintf("%s %q: %s", ref.Kind, ref.Route, message))
+func checkRefs(unresolved []model.Problem, reported []appv1.ProxyProblem) condition {
+	reason, messages := "", messagesOf(unresolved)
+	if len(unresolved) > 0 {
+		reason = string(unresolved[0].Reason)
 	}
 	for _, problem := range reported {
 		reason = cmp.Or(reason, reasonOf(problem))

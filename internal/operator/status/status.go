@@ -19,7 +19,8 @@ import (
 
 // Observed is what is known about the world around a Gateway. Everything in it is only read.
 type Observed struct {
-	// Problems are what keeps routes from being served, from compiling the spec.
+	// Routes are those that the spec was translated to, and Problems what keeps them from being served, from compiling them.
+	Routes   []model.Route
 	Problems []model.Problem
 	// Backends are the Services named by routes that exist, by name.
 	Backends map[string]*corev1.Service
@@ -53,10 +54,13 @@ const maxAddresses = 16
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
 	reports := reportsOf(gateway, proxies, observed.Reports)
+	reported, unresolved := reportedProblems(gateway, proxies, reports), refProblems(gateway, observed.Backends)
 	// The API keeps whole seconds: finer ones would look like a change at the next comparison.
-	transition := metav1.NewTime(now.Truncate(time.Second))
+	at := stamp{gateway.Generation, metav1.NewTime(now.Truncate(time.Second))}
 	status := appv1.GatewayStatus{
 		ObservedGeneration: gateway.Generation,
+		Listeners:          listenerStatuses(gateway, observed.Routes, reported, at),
+		Routes:             routeStatuses(gateway, observed.Problems, unresolved, at),
 		Addresses:          addresses(observed.Service),
 		ReadyReplicas:      int32(len(proxies.ready)), //nolint:gosec // the CRD allows 100 replicas
 		Selector:           proxypod.PodSelector(gateway.Name).String(),
@@ -64,13 +68,13 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	if observed.Deployment != nil {
 		status.Replicas = observed.Deployment.Status.Replicas
 	}
-	refs := references(gateway)
+	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
 	for _, c := range []condition{
-		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway)),
-		checkRefs(gateway, refs, observed.Backends, reportedProblems(gateway, proxies, reports)),
+		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), total),
+		checkRefs(unresolved, reported),
 		checkProgrammed(gateway, proxies, reports, observed),
 	} {
-		setCondition(&status.Conditions, gateway, c, transition)
+		at.set(&status.Conditions, gateway.Status.Conditions, c)
 	}
 	return status
 }
@@ -120,8 +124,25 @@ func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *a
 		WithReplicas(computed.Replicas).
 		WithReadyReplicas(computed.ReadyReplicas).
 		WithSelector(computed.Selector)
-	for _, c := range computed.Conditions {
-		status.WithConditions(metav1ac.Condition().
+	status.WithConditions(applyConditions(computed.Conditions)...)
+	for _, listener := range computed.Listeners {
+		status.WithListeners(applyappv1.ListenerStatus().WithName(listener.Name).WithAttachedRoutes(listener.AttachedRoutes).
+			WithConditions(applyConditions(listener.Conditions)...))
+	}
+	for _, route := range computed.Routes {
+		status.WithRoutes(applyappv1.RouteStatus().WithKind(route.Kind).WithName(route.Name).
+			WithConditions(applyConditions(route.Conditions)...))
+	}
+	for _, address := range computed.Addresses {
+		status.WithAddresses(applyappv1.GatewayAddress().WithType(address.Type).WithValue(address.Value))
+	}
+	return applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status)
+}
+
+func applyConditions(conditions []metav1.Condition) []*metav1ac.ConditionApplyConfiguration {
+	var applied []*metav1ac.ConditionApplyConfiguration
+	for _, c := range conditions {
+		applied = append(applied, metav1ac.Condition().
 			WithType(c.Type).
 			WithStatus(c.Status).
 			WithObservedGeneration(c.ObservedGeneration).
@@ -129,10 +150,7 @@ func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *a
 			WithReason(c.Reason).
 			WithMessage(c.Message))
 	}
-	for _, address := range computed.Addresses {
-		status.WithAddresses(applyappv1.GatewayAddress().WithType(address.Type).WithValue(address.Value))
-	}
-	return applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status)
+	return applied
 }
 
 // isBalanced says whether a Service has a load balancer, or is to get one.

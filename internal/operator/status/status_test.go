@@ -164,35 +164,36 @@ func TestComputeWhole(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	problem := func(message string) model.Problem {
-		return model.Problem{Reason: model.ReasonNoMatchingListenerHostname, Message: message}
+	problem := func(route, message string) model.Problem {
+		return model.Problem{RouteKind: "HTTPRoute", Route: route, Reason: model.ReasonNoMatchingListenerHostname, Message: message}
 	}
+	three := newGateway(withRoute("a"), withRoute("b"), withConnections(appv1.ProtocolTCP, "db", 5432))
+	general := model.Problem{Reason: model.ReasonUnusedBackend, Message: "nothing is sent there"}
 	expectCondition(t, map[string]conditionTest{
-		"without problems it is accepted": {
-			gateway: newGateway(),
-			want:    "Accepted=True Accepted: every route is served",
+		"without problems it is accepted": {gateway: three, want: "Accepted=True Accepted: every route is served"},
+		"a route has a problem": {
+			three, Observed{Problems: []model.Problem{problem("a", "one")}},
+			"Accepted=False NoMatchingListenerHostname: 1 of 3 routes is not served in full, see status.routes: one",
 		},
-		"every problem is listed": {
-			gateway:  newGateway(),
-			observed: Observed{Problems: []model.Problem{problem("one"), problem("two")}},
-			want:     "Accepted=False NoMatchingListenerHostname: one; two",
+		"routes are counted, not their problems": {
+			three, Observed{Problems: []model.Problem{problem("a", "one"), problem("a", "two"), problem("b", "three")}},
+			"Accepted=False NoMatchingListenerHostname: 2 of 3 routes are not served in full, see status.routes: one",
 		},
-		"the first problem is one of a rule": {
-			gateway:  newGateway(),
-			observed: Observed{Problems: []model.Problem{{Reason: model.ReasonUnsupportedValue, Message: "no expression"}, problem("two")}},
-			want:     "Accepted=False UnsupportedValue: no expression; two",
+		"routes of one name and two kinds are two": {
+			three, Observed{Problems: []model.Problem{problem("a", "one"), {RouteKind: "TCPRoute", Route: "a", Reason: model.ReasonUnsupportedValue}}},
+			"Accepted=False NoMatchingListenerHostname: 2 of 3 routes are not served in full, see status.routes: one",
 		},
-		"five are not many": {
-			gateway:  newGateway(),
-			observed: Observed{Problems: []model.Problem{problem("1"), problem("2"), problem("3"), problem("4"), problem("5")}},
-			want:     "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5",
+		"the reason is that of the first": {
+			three, Observed{Problems: []model.Problem{{Route: "a", Reason: model.ReasonUnsupportedValue, Message: "no expression"}, problem("b", "two")}},
+			"Accepted=False UnsupportedValue: 2 of 3 routes are not served in full, see status.routes: no expression",
 		},
-		"of many problems, the first are listed": {
-			gateway: newGateway(),
-			observed: Observed{Problems: []model.Problem{
-				problem("1"), problem("2"), problem("3"), problem("4"), problem("5"), problem("6"), problem("7"),
-			}},
-			want: "Accepted=False NoMatchingListenerHostname: 1; 2; 3; 4; 5; and 2 more",
+		"what is about no route follows": {
+			three, Observed{Problems: []model.Problem{problem("a", "one"), general}},
+			"Accepted=False NoMatchingListenerHostname: 1 of 3 routes is not served in full, see status.routes: one; nothing is sent there",
+		},
+		"what the administrator forbids comes first": {
+			three, Observed{Refused: []string{"the type is not allowed"}, Problems: []model.Problem{problem("a", "one")}},
+			"Accepted=False NotAllowed: the type is not allowed; 1 of 3 routes is not served in full, see status.routes: one",
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,18 +73,37 @@ func TestResolvedRefs(t *testing.T) {
 	expectCondition(t, namespace, "loop", kind, metav1.ConditionFalse, "UnsupportedBackend", "in a loop")
 }
 
-// TestAccepted: the condition names routes that no listener takes.
+// TestAccepted: the condition counts routes that no listener takes, and the status names them. A bad rule leaves other routes accepted.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	const namespace = "accepted"
 	startOperator(t, namespace)
 	createGateway(t, namespace, "accepted", `
 listeners: [{name: http, port: 80, protocol: HTTP, hostname: "*.example.com"}]
-routes: [{name: lost, hostnames: [example.org], rules: [{}]}]
+routes:
+- {name: found, rules: [{}]}
+- {name: lost, hostnames: [example.org], rules: [{}]}
+- {name: odd, rules: [{matches: [{path: {type: RegularExpression, value: "("}}]}, {}]}
 `)
-	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionFalse, "NoMatchingListenerHostname", "lost")
+	gateway := expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionFalse, "UnsupportedValue", "2 of 3 routes are not served in full")
+	var routes []string
+	for _, route := range gateway.Status.Routes {
+		c := route.Conditions[0]
+		routes = append(routes, fmt.Sprintf("%s %s %s=%s %s", route.Kind, route.Name, c.Type, c.Status, c.Reason))
+	}
+	if want := []string{
+		"HTTPRoute odd Accepted=False UnsupportedValue", "HTTPRoute lost Accepted=False NoMatchingListenerHostname",
+	}; !slices.Equal(routes, want) {
+		t.Errorf("status.routes is %q, want %q", routes, want)
+	}
+	if listeners := gateway.Status.Listeners; len(listeners) != 1 || listeners[0].Name != "http" || listeners[0].AttachedRoutes != 2 {
+		t.Errorf("status.listeners is %+v", listeners)
+	}
 	patchGateway(t, namespace, "accepted", `{"spec": {"routes": [{"name": "found", "hostnames": ["a.example.com"], "rules": [{}]}]}}`)
-	expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
+	gateway = expectCondition(t, namespace, "accepted", "Accepted", metav1.ConditionTrue, "Accepted", "")
+	if len(gateway.Status.Routes) > 0 {
+		t.Errorf("status.routes is %+v", gateway.Status.Routes)
+	}
 }
 
 // TestUnusedBackends: where the typo in spec.backends is in an entry with tls, the Gateway is not accepted as a whole,
@@ -205,7 +225,10 @@ service: {type: ClusterIP}
 	report(t, namespace, name, "pod-a", 1, applyappv1.ProxyProblem().WithOrigin(origin).WithListener("https").
 		WithReason(appv1.ProblemInvalidCertificateRef).WithMessage("the certificate of Secret problems/shop-tls expired on 2026-01-02"))
 	const text = `listener "https": the certificate of Secret problems/shop-tls expired on 2026-01-02`
-	expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionFalse, "InvalidCertificateRef", text)
+	gateway := expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionFalse, "InvalidCertificateRef", text)
+	if conditions := gateway.Status.Listeners[0].Conditions; len(conditions) != 1 || conditions[0].Reason != "InvalidCertificateRef" {
+		t.Errorf("the listener's conditions are %+v", conditions)
+	}
 	expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "")
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "InvalidCertificateRef", text)
 	report(t, namespace, name, "pod-a", 1)

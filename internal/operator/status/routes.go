@@ -1,0 +1,134 @@
+package status
+
+import (
+	"fmt"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
+)
+
+const (
+	// maxRoutes is the most that the CRD allows in status.routes.
+	maxRoutes = 64
+	// maxRouteMessage keeps the status small: it has a message for each condition of each of those routes.
+	maxRouteMessage = 500
+)
+
+// routeKey names a route of a Gateway: routes of different kinds may have the same name.
+type routeKey struct{ kind, name string }
+
+// listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to, reported what
+// proxies cannot use.
+func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []appv1.ProxyProblem, at stamp) []appv1.ListenerStatus {
+	attached := map[string]int32{}
+	for i := range routes {
+		if routes[i].Name == "" {
+			continue // a redirect of the listener's own
+		}
+		for _, listener := range routes[i].Listeners {
+			attached[listener]++
+		}
+	}
+	wrong := map[string][]appv1.ProxyProblem{}
+	for _, problem := range reported {
+		wrong[problem.Listener] = append(wrong[problem.Listener], problem)
+	}
+	before := map[appv1.Name]appv1.ListenerStatus{}
+	for _, old := range gateway.Status.Listeners {
+		before[old.Name] = old
+	}
+	var statuses []appv1.ListenerStatus
+	for i := range gateway.Spec.Listeners {
+		name := gateway.Spec.Listeners[i].Name
+		status := appv1.ListenerStatus{Name: name, AttachedRoutes: attached[string(name)]}
+		if problems := wrong[string(name)]; len(problems) > 0 {
+			var messages []string
+			for _, problem := range problems {
+				messages = append(messages, problem.Message)
+			}
+			at.set(&status.Conditions, before[name].Conditions, unresolvedRefs(reasonOf(problems[0]), truncate(list(messages), maxRouteMessage)))
+		}
+		statuses = append(statuses, status)
+	}
+	return statuses
+}
+
+// routeStatuses are those of the first routes with a problem: what has no effect comes before what a route refers to. The problems of a
+// route have one condition of each kind, with the reason of the first.
+func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Problem, at stamp) []appv1.RouteStatus {
+	before := map[routeKey]appv1.RouteStatus{}
+	for _, old := range gateway.Status.Routes {
+		before[routeKey{old.Kind, string(old.Name)}] = old
+	}
+	var statuses []appv1.RouteStatus
+	places := map[routeKey]int{}
+	add := func(problems []model.Problem, newCondition func(reason, message string) condition) {
+		ofRoute := map[routeKey][]model.Problem{}
+		var keys []routeKey
+		for _, problem := range problems {
+			key := routeKey{problem.RouteKind, problem.Route}
+			if key.name == "" {
+				continue
+			}
+			if ofRoute[key] == nil {
+				keys = append(keys, key)
+			}
+			ofRoute[key] = append(ofRoute[key], problem)
+		}
+		for _, key := range keys {
+			place, known := places[key]
+			if !known {
+				if len(statuses) == maxRoutes {
+					continue
+				}
+				place = len(statuses)
+				places[key] = place
+				statuses = append(statuses, appv1.RouteStatus{Kind: key.kind, Name: appv1.Name(key.name)})
+			}
+			c := newCondition(string(ofRoute[key][0].Reason), truncate(list(messagesOf(ofRoute[key])), maxRouteMessage))
+			at.set(&statuses[place].Conditions, before[key].Conditions, c)
+		}
+	}
+	add(unaccepted, notAccepted)
+	add(unresolved, unresolvedRefs)
+	return statuses
+}
+
+// summary counts the routes among problems and has the message of the first; those that are about no route follow. total is how many
+// routes the Gateway has.
+func summary(problems []model.Problem, total int) []string {
+	routes := map[routeKey]bool{}
+	var first string
+	var others []string
+	for _, problem := range problems {
+		switch key := (routeKey{problem.RouteKind, problem.Route}); {
+		case key.name == "":
+			others = append(others, problem.Message)
+		case len(routes) == 0:
+			first = problem.Message
+			fallthrough
+		default:
+			routes[key] = true
+		}
+	}
+	if len(routes) == 0 {
+		return others
+	}
+	verb := "are"
+	if len(routes) == 1 {
+		verb = "is"
+	}
+	return append([]string{fmt.Sprintf("%d of %d routes %s not served in full, see status.routes: %s", len(routes), total, verb, first)}, others...)
+}
+
+func messagesOf(problems []model.Problem) []string {
+	var messages []string
+	for _, problem := range problems {
+		messages = append(messages, problem.Message)
+	}
+	return messages
+}
+
+// called is what messages call a route of a kind.
+var called = map[string]string{source.HTTPRoute: "route", source.TCPRoute: "TCP route", source.TLSRoute: "TLS route"}

@@ -1,0 +1,92 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
+)
+
+func conditionsOf(conditions []metav1.Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(all, " | ")
+}
+
+func TestListeners(t *testing.T) {
+	gateway := newGateway(withListener("https", []string{"good", "bad", "worse"}, []string{"staff"}), func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners,
+			appv1.Listener{Name: "http", Protocol: appv1.ProtocolHTTP, HTTPSRedirect: &appv1.HTTPSRedirect{}},
+			appv1.Listener{Name: "tcp", Protocol: appv1.ProtocolTCP})
+		gateway.Spec.Listeners[0].Protocol = appv1.ProtocolHTTPS
+	}, withRoute("shop"), withRoute("blog"), withConnections(appv1.ProtocolTCP, "db", 5432))
+	observed := reporting(slicesOf(ready("a")), leavingOut("a",
+		problem("https", "ConfigMap", "staff", "no ca.crt"), problem("https", "Secret", "bad", "it expired"), problem("https", "Secret", "worse", "no key")))
+	observed.Routes = source.Translate(gateway).Routes
+	var got []string
+	for _, listener := range Compute(gateway, observed, now).Listeners {
+		got = append(got, fmt.Sprintf("%s %d %s", listener.Name, listener.AttachedRoutes, conditionsOf(listener.Conditions)))
+	}
+	want := []string{"https 2 ResolvedRefs=False InvalidCertificateRef: it expired; no key; no ca.crt", "http 0 ", "tcp 1 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	gateway := newGateway(withRoute("fine"), withRoute("db", to("cart", 80), to("till", 80)), withConnections(appv1.ProtocolTCP, "db", 5432))
+	observed := Observed{Problems: []model.Problem{
+		{RouteKind: "TCPRoute", Route: "db", Reason: model.ReasonNoMatchingListenerHostname, Message: "no listener"},
+		{RouteKind: "TCPRoute", Route: "db", Reason: model.ReasonUnsupportedValue, Message: "no such thing"},
+		{Reason: model.ReasonUnusedBackend, Message: "about no route"},
+	}}
+	var got []string
+	for _, route := range Compute(gateway, observed, now).Routes {
+		got = append(got, fmt.Sprintf("%s %s %s", route.Kind, route.Name, conditionsOf(route.Conditions)))
+	}
+	want := []string{
+		"TCPRoute db Accepted=False NoMatchingListenerHostname: no listener; no such thing | " +
+			`ResolvedRefs=False BackendNotFound: TCP route "db": Service web/db does not exist: create it or change the route`,
+		`HTTPRoute db ResolvedRefs=False BackendNotFound: route "db": Service web/cart does not exist: create it or change the route; ` +
+			`route "db": Service web/till does not exist: create it or change the route`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A condition of a route or listener that stays False keeps its time.
+func TestRoutesKeepTheirTransitionTime(t *testing.T) {
+	gateway := newGateway(withListener("https", []string{"bad"}, nil), withRoute("shop", to("cart", 80)))
+	observed := reporting(slicesOf(ready("a")), leavingOut("a", problem("https", "Secret", "bad", "it expired")))
+	gateway.Status = Compute(gateway, observed, before)
+	gateway.Generation++
+	again := Compute(gateway, observed, now)
+	for _, conditions := range [][]metav1.Condition{again.Routes[0].Conditions, again.Listeners[0].Conditions} {
+		if c := conditions[0]; !c.LastTransitionTime.Time.Equal(before) || c.ObservedGeneration != 8 {
+			t.Errorf("got %+v", c)
+		}
+	}
+}
+
+// The status of 3,000 routes with problems stays small.
+func TestManyRoutesWithProblems(t *testing.T) {
+	gateway, observed := newGateway(), Observed{}
+	for i := range 3000 {
+		name := fmt.Sprintf("route-%d", i)
+		withRoute(name, to(strings.Repeat("x", 63), 80))(gateway)
+		observed.Problems = append(observed.Problems, model.Problem{RouteKind: "HTTPRoute", Route: name, Message: strings.Repeat("x", 5000)})
+	}
+	routes := Compute(gateway, observed, now).Routes
+	if len(routes) != maxRoutes || routes[0].Name != "route-0" || len(routes[0].Conditions[0].Message) != maxRouteMessage || len(routes[0].Conditions) != 2 {
+		t.Errorf("got %d routes, the first is %+v", len(routes), routes[0])
+	}
+}
