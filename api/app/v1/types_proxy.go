@@ -9,7 +9,7 @@ import (
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=gatewayproxies,scope=Namespaced,singular=gatewayproxy,shortName=gwp
+// +kubebuilder:resource:path=gatewayproxies,scope=Namespaced,singular=gatewayproxy,shortName=gwp,categories=app-gateway
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway.name`,description="The Gateway that the pod serves"
 // +kubebuilder:printcolumn:name="Generation",type=integer,JSONPath=`.status.observedGeneration`,description="The generation of the Gateway that HAProxy answers by"
 // +kubebuilder:printcolumn:name="Problem",type=string,JSONPath=`.status.problems[0].reason`,description="Why the pod does not do all that the Gateway says; the first of several"
