@@ -69,6 +69,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HTTPSRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &appv1.ListenerApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ListenerStatus"):
+		return &appv1.ListenerStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ListenerTLS"):
 		return &appv1.ListenerTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LoadBalancing"):
@@ -109,6 +111,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RouteRetryApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteRule"):
 		return &appv1.RouteRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteStatus"):
+		return &appv1.RouteStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteTimeouts"):
 		return &appv1.RouteTimeoutsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServicePort"):

@@ -45,6 +45,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.HeaderMatch":                  schema_gateway_api_app_v1_HeaderMatch(ref),
 		"gateway/api/app/v1.HealthCheck":                  schema_gateway_api_app_v1_HealthCheck(ref),
 		"gateway/api/app/v1.Listener":                     schema_gateway_api_app_v1_Listener(ref),
+		"gateway/api/app/v1.ListenerStatus":               schema_gateway_api_app_v1_ListenerStatus(ref),
 		"gateway/api/app/v1.ListenerTLS":                  schema_gateway_api_app_v1_ListenerTLS(ref),
 		"gateway/api/app/v1.LoadBalancing":                schema_gateway_api_app_v1_LoadBalancing(ref),
 		"gateway/api/app/v1.ObjectReference":              schema_gateway_api_app_v1_ObjectReference(ref),
@@ -65,6 +66,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RouteNamespaces":              schema_gateway_api_app_v1_RouteNamespaces(ref),
 		"gateway/api/app/v1.RouteRetry":                   schema_gateway_api_app_v1_RouteRetry(ref),
 		"gateway/api/app/v1.RouteRule":                    schema_gateway_api_app_v1_RouteRule(ref),
+		"gateway/api/app/v1.RouteStatus":                  schema_gateway_api_app_v1_RouteStatus(ref),
 		"gateway/api/app/v1.RouteTimeouts":                schema_gateway_api_app_v1_RouteTimeouts(ref),
 		"gateway/api/app/v1.ServicePort":                  schema_gateway_api_app_v1_ServicePort(ref),
 		"gateway/api/app/v1.ServiceSpec":                  schema_gateway_api_app_v1_ServiceSpec(ref),
@@ -1169,12 +1171,48 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration. What each proxy runs is in its GatewayProxy.",
+							Description: "Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for all kinds of objects look for.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
 										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"listeners": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The listeners of the spec, in its order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ListenerStatus"),
+									},
+								},
+							},
+						},
+					},
+					"routes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The routes of the spec that are not served in full; the first 64. All others are.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RouteStatus"),
 									},
 								},
 							},
@@ -1223,7 +1261,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.GatewayAddress", v1.Condition{}.OpenAPIModelName()},
+			"gateway/api/app/v1.GatewayAddress", "gateway/api/app/v1.ListenerStatus", "gateway/api/app/v1.RouteStatus", v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1548,6 +1586,59 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.AllowedRoutes", "gateway/api/app/v1.HTTPSRedirect", "gateway/api/app/v1.ListenerTLS"},
+	}
+}
+
+func schema_gateway_api_app_v1_ListenerStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ListenerStatus is what was observed of a listener.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the listener.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"attachedRoutes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many routes of the spec are attached to the listener.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What is wrong with the listener. ResolvedRefs is False if a certificate that it names cannot be used.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name", "attachedRoutes"},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2544,6 +2635,59 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.BackendRef", "gateway/api/app/v1.RouteFilter", "gateway/api/app/v1.RouteMatch", "gateway/api/app/v1.RouteRetry", "gateway/api/app/v1.RouteTimeouts", "gateway/api/app/v1.SessionPersistence"},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteStatus is what was observed of a route that is not served in full.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The kind of the route: HTTPRoute is one of spec.routes, TCPRoute of spec.tcpRoutes, TLSRoute of spec.tlsRoutes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the route.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it names cannot be used. The rest of the route is served.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"kind", "name"},
+			},
+		},
+		Dependencies: []string{
+			v1.Condition{}.OpenAPIModelName()},
 	}
 }
 

@@ -371,6 +371,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: listeners
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ListenerStatus
+          elementRelationship: atomic
     - name: observedGeneration
       type:
         scalar: numeric
@@ -380,6 +386,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: routes
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RouteStatus
+          elementRelationship: atomic
     - name: selector
       type:
         scalar: string
@@ -502,6 +514,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tls
       type:
         namedType: gateway.api.app.v1.ListenerTLS
+- name: gateway.api.app.v1.ListenerStatus
+  map:
+    fields:
+    - name: attachedRoutes
+      type:
+        scalar: numeric
+      default: 0
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: name
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.ListenerTLS
   map:
     fields:
@@ -857,6 +888,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeouts
       type:
         namedType: gateway.api.app.v1.RouteTimeouts
+- name: gateway.api.app.v1.RouteStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.RouteTimeouts
   map:
     fields:

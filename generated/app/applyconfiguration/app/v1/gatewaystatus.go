@@ -17,8 +17,12 @@ type GatewayStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
 	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
-	// What each proxy runs is in its GatewayProxy.
+	// What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for all kinds of objects look for.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// The listeners of the spec, in its order.
+	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
+	// The routes of the spec that are not served in full; the first 64. All others are.
+	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
 	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
@@ -53,6 +57,32 @@ func (b *GatewayStatusApplyConfiguration) WithConditions(values ...*metav1.Condi
 			panic("nil value passed to WithConditions")
 		}
 		b.Conditions = append(b.Conditions, *values[i])
+	}
+	return b
+}
+
+// WithListeners adds the given value to the Listeners field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Listeners field.
+func (b *GatewayStatusApplyConfiguration) WithListeners(values ...*ListenerStatusApplyConfiguration) *GatewayStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithListeners")
+		}
+		b.Listeners = append(b.Listeners, *values[i])
+	}
+	return b
+}
+
+// WithRoutes adds the given value to the Routes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Routes field.
+func (b *GatewayStatusApplyConfiguration) WithRoutes(values ...*RouteStatusApplyConfiguration) *GatewayStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRoutes")
+		}
+		b.Routes = append(b.Routes, *values[i])
 	}
 	return b
 }
