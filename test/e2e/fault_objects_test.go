@@ -116,7 +116,14 @@ func TestFaultOfForeignObjects(t *testing.T) {
 	must(t, err)
 	s := &site{namespace: namespace}
 	s.waitCondition(t, "Programmed", metav1.ConditionFalse, childName)
-	waitReplicas(t, namespace, childName, 1)
+	// Its pod runs. It is not ready, as it is no endpoint of the Gateway's Service.
+	eventually(t, "a proxy pod", func(ctx context.Context) error {
+		deployment, err := kube.AppsV1().Deployments(namespace).Get(ctx, childName, metav1.GetOptions{})
+		if err == nil && deployment.Status.Replicas != 1 {
+			err = fmt.Errorf("status %+v", deployment.Status)
+		}
+		return err
+	})
 	service, err := kube.CoreV1().Services(namespace).Get(t.Context(), childName, metav1.GetOptions{})
 	must(t, err)
 	if service.Annotations["owner"] != "someone else" || service.Spec.Ports[0].Port != 4711 || len(service.OwnerReferences) > 0 {

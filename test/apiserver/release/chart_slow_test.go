@@ -66,7 +66,8 @@ crds: false
 	pod["tolerations"] = []any{map[string]any{"key": "infra", "operator": "Exists"}}
 	container := pod["containers"].([]any)[0].(map[string]any)
 	container["image"] = "other/gateway:v9"
-	container["resources"] = map[string]any{"limits": map[string]any{"memory": "1Gi"}}
+	// Helm merges values with their defaults.
+	container["resources"].(map[string]any)["limits"].(map[string]any)["memory"] = "1Gi"
 	arguments := container["args"].([]any)
 	for i, argument := range arguments {
 		arguments[i] = strings.NewReplacer("registry.example.com/gateway:"+version, "other/gateway:v9", "haproxy:3.4", "other/haproxy:3.4.7").Replace(argument.(string))
