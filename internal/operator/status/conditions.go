@@ -123,6 +123,13 @@ func programmedBut(message string, service *corev1.Service) condition {
 	return c
 }
 
+// asReady is Programmed by another name: kstatus, and what is built on it, takes an object without it for current as soon as the status is
+// of its generation.
+func asReady(programmed condition) condition {
+	programmed.kind = appv1.ConditionReady
+	return programmed
+}
+
 func pending(message string) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, ReasonPending, message}
 }

@@ -49,7 +49,7 @@ type ChildFailure struct {
 // maxAddresses is the most that the CRD allows in status.addresses.
 const maxAddresses = 16
 
-// Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs and Programmed, in this order; now is
+// Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and Ready, in this order; now is
 // the time of those that change their status. The Gateway's own status is read for the time of conditions that do not change.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
@@ -69,10 +69,12 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 		status.Replicas = observed.Deployment.Status.Replicas
 	}
 	total := len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes)
+	programmed := checkProgrammed(gateway, proxies, reports, observed)
 	for _, c := range []condition{
 		checkAccepted(observed.Refused, observed.Problems, UnusedBackends(gateway), total),
 		checkRefs(unresolved, reported),
-		checkProgrammed(gateway, proxies, reports, observed),
+		programmed,
+		asReady(programmed),
 	} {
 		at.set(&status.Conditions, gateway.Status.Conditions, c)
 	}
@@ -101,11 +103,12 @@ func BecomesProgrammed(gateway *appv1.Gateway, computed appv1.GatewayStatus) boo
 }
 
 // Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not
-// tell yet: the ones that are false, not merely on their way, or true for a remarkable reason, and new in reason or message.
+// tell yet: the ones that are false, not merely on their way, or true for a remarkable reason, and new in reason or message. Ready says
+// nothing that Programmed does not.
 func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Condition {
 	var warnings []metav1.Condition
 	for _, c := range computed.Conditions {
-		if c.Status == metav1.ConditionTrue && !remarkable[c.Reason] || awaited[c.Reason] {
+		if c.Type == appv1.ConditionReady || c.Status == metav1.ConditionTrue && !remarkable[c.Reason] || awaited[c.Reason] {
 			continue
 		}
 		old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type)

@@ -150,6 +150,10 @@ func TestComputeWhole(t *testing.T) {
 				Type: "Programmed", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
 				Reason: "Programmed", Message: "2 of 2 ready proxies run generation 7",
 			},
+			{
+				Type: "Ready", Status: "True", ObservedGeneration: 7, LastTransitionTime: transition,
+				Reason: "Programmed", Message: "2 of 2 ready proxies run generation 7",
+			},
 		},
 		Addresses: []appv1.GatewayAddress{
 			{Type: appv1.AddressTypeIPAddress, Value: "10.96.0.7"}, {Type: appv1.AddressTypeIPAddress, Value: "fd00::7"},

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
@@ -128,7 +129,8 @@ backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostnam
 	expectCondition(t, namespace, name, "Accepted", metav1.ConditionTrue, "Accepted", "")
 }
 
-// TestProgrammed plays two proxy pods: their endpoints and their reports.
+// TestProgrammed plays two proxy pods: their endpoints and their reports. kstatus takes the Gateway for current exactly when it is
+// programmed.
 func TestProgrammed(t *testing.T) {
 	t.Parallel()
 	const namespace = "programmed"
@@ -138,6 +140,7 @@ func TestProgrammed(t *testing.T) {
 	if gateway.Status.Selector != "app.example.com/gateway=programmed" {
 		t.Errorf("the status is %+v", gateway.Status)
 	}
+	expectKstatus(t, gateway, kstatus.InProgressStatus)
 	setReplicas(t, namespace, "programmed-gateway", 2)
 	putEndpoints(t, namespace, "programmed", "pod-a", "pod-b")
 	report(t, namespace, "programmed", "pod-a", 1)
@@ -146,11 +149,16 @@ func TestProgrammed(t *testing.T) {
 	if gateway.Status.ReadyReplicas != 2 {
 		t.Errorf("status.readyReplicas is %d, want 2", gateway.Status.ReadyReplicas)
 	}
+	expectKstatus(t, gateway, kstatus.InProgressStatus)
 	report(t, namespace, "programmed", "pod-b", 1)
-	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "2 of 2 ready proxies run generation 1")
+	gateway = expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionTrue, "Programmed", "2 of 2 ready proxies run generation 1")
+	expectKstatus(t, gateway, kstatus.CurrentStatus)
+	gateway.Generation++ // an edit that the operator has not seen
+	expectKstatus(t, gateway, kstatus.InProgressStatus)
 
 	patchGateway(t, namespace, "programmed", `{"spec": {"routes": [{"name": "new", "rules": [{}]}]}}`)
-	expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "0 of 2")
+	gateway = expectCondition(t, namespace, "programmed", "Programmed", metav1.ConditionFalse, "Pending", "0 of 2")
+	expectKstatus(t, gateway, kstatus.InProgressStatus)
 	report(t, namespace, "programmed", "pod-a", 2)
 	origin := applyappv1.ProblemOrigin().WithKind("Gateway").WithNamespace(namespace).WithName("programmed").WithGeneration(2)
 	report(t, namespace, "programmed", "pod-b", 1,
