@@ -155,7 +155,7 @@ func TestExplain(t *testing.T) {
 		for name, p := range properties {
 			property := p.(map[string]any)
 			field := path + "." + name
-			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasPrefix(field, ".status.conditions.") ||
+			if field == ".apiVersion" || field == ".kind" || field == ".metadata" || strings.HasSuffix(path, ".conditions") ||
 				slices.ContainsFunc(slices.Collect(maps.Keys(kubernetes)), func(name string) bool { return "."+strings.ReplaceAll(name, "[]", "") == path }) {
 				continue
 			}
@@ -213,4 +213,29 @@ func crdSchema(ctx context.Context, t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+}
+
+// TestShortNames: the names that kubectl takes for our kinds, and the columns of a GatewayProxy.
+func TestShortNames(t *testing.T) {
+	t.Parallel()
+	if _, err := create(t.Context(), object(t, "short", http+"}"), false); err != nil {
+		t.Fatal(err)
+	}
+	proxy := &appv1.GatewayProxy{
+		ObjectMeta: metav1.ObjectMeta{Name: "short-pod"},
+		Status:     appv1.GatewayProxyStatus{Gateway: appv1.ProxiedGateway{Name: "short", UID: "uid"}, ObservedGeneration: 3},
+	}
+	if _, err := server.App.AppV1().GatewayProxies("default").Create(t.Context(), proxy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const gatewayName, proxyName = "gateway.app.example.com/short\n", "gatewayproxy.app.example.com/short-pod\n"
+	if got := server.Kubectl(t, "get", "appgw/short", "gwp/short-pod", "--output=name"); got != gatewayName+proxyName {
+		t.Errorf("the short names are of %q", got)
+	}
+	if got := server.Kubectl(t, "get", "app-gateway", "--output=name"); !strings.Contains(got, gatewayName) || !strings.Contains(got, proxyName) {
+		t.Errorf("the category has %q", got)
+	}
+	if got := server.Kubectl(t, "get", "gwp", "short-pod"); !regexp.MustCompile(`^NAME\s+GATEWAY\s+GENERATION\s+PROBLEM\s+AGE\nshort-pod\s+short\s+3\s+\d+s\n$`).MatchString(got) {
+		t.Errorf("kubectl get prints\n%s", got)
+	}
 }
