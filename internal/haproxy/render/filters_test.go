@@ -332,9 +332,7 @@ backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 	}
 }
 
-func TestCORS(t *testing.T) {
-	t.Parallel()
-	g := startGateway(t, parseWorld(t, `
+const corsWorld = `
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes:
@@ -353,7 +351,11 @@ spec:
           maxRequestBytes: 10
           backendRefs: [{name: one, port: 80}]
 backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
-`))
+`
+
+func TestCORS(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, corsWorld))
 	const preflight = "Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: X-Z\r\n"
 	const none = "allow-origin= credentials= methods= headers= max-age= expose="
 	tests := map[string]struct {

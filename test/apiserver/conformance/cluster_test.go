@@ -102,7 +102,7 @@ func list[T any, P interface {
 }
 
 // read returns what the cluster has.
-func (s *cluster) read(ctx context.Context) (*state, error) { //nolint:funlen // a flat list
+func (s *cluster) read(ctx context.Context) (*state, error) {
 	state := &state{
 		services: map[types.NamespacedName]*corev1.Service{}, secrets: map[types.NamespacedName]*corev1.Secret{},
 		configMaps: map[types.NamespacedName]*corev1.ConfigMap{},

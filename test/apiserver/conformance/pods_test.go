@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,8 +49,8 @@ var echoPorts = map[int32][]string{3000: {"HTTP_PORT", "TCP_PORT"}, 3001: {"H2C_
 
 // readPods starts the pods of Deployments that there are none of yet. Their Secrets have to be there before.
 func (s *cluster) readPods(ctx context.Context, state *state) error {
-	var deployments appsv1.DeploymentList
-	found, err := list(ctx, s, state, &deployments, func() []appsv1.Deployment { return deployments.Items })
+	var deployments k8sappsv1.DeploymentList
+	found, err := list(ctx, s, state, &deployments, func() []k8sappsv1.Deployment { return deployments.Items })
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *cluster) readPods(ctx context.Context, state *state) error {
 	return errors.Join(errs...)
 }
 
-func (s *cluster) startPod(ctx context.Context, state *state, deployment *appsv1.Deployment, name string) (*pod, error) {
+func (s *cluster) startPod(ctx context.Context, state *state, deployment *k8sappsv1.Deployment, name string) (*pod, error) {
 	template := &deployment.Spec.Template
 	dir, err := s.writeVolumes(state, deployment.Namespace, &template.Spec)
 	if err != nil {

@@ -20,6 +20,12 @@ spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
 `
 
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	clitest.Run(t, "", "version", "a").Want(t, 2, `unexpected argument "a"`)
+	clitest.Run(t, "", "version", "--client").Want(t, 0, "kubectl-gateway ")
+}
+
 // TestUsage is about command lines that are wrong, and files that are: a line each, and an exit code.
 func TestUsage(t *testing.T) {
 	two := fmt.Sprintf(minimal, "one") + "---" + fmt.Sprintf(minimal, "two")
@@ -51,8 +57,6 @@ func TestUsage(t *testing.T) {
 		{"proxy-config without a name", "", []string{"proxy-config"}, 2, "name a Gateway"},
 		{"two tables", "", []string{"proxy-config", "a", "--servers", "--reloads"}, 2, "--servers, --reloads and -o do not go together"},
 		{"no cluster for logs", "", []string{"logs", "a"}, 1, "no cluster is configured"},
-		{"version with an argument", "", []string{"version", "a"}, 2, `unexpected argument "a"`},
-		{"the version alone", "", []string{"version", "--client"}, 0, "kubectl-gateway "},
 		{"no cluster for proxy-config", "", []string{"proxy-config", "a"}, 1, "no cluster is configured"},
 		{"several Gateways", two, []string{"render", "-f", "-"}, 2, "name one of them: one, two"},
 		{"another name", two, []string{"render", "-f", "-", "three"}, 1, "there is no Gateway three in -, but one, two"},

@@ -251,7 +251,7 @@ func (s *session) stop() {
 	}
 	_ = s.haproxy.Process.Signal(syscall.SIGTERM) // if it has ended, that is all right
 	select {
-	case <-s.exited:
+	case <-s.exited: //nolint:errcheck // it was told to
 	case <-time.After(stopTimeout):
 		_ = s.haproxy.Process.Kill() // its workers end with it
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -72,7 +72,7 @@ func cluster(ctx context.Context, options *cli.Options) error {
 	return nil
 }
 
-func row(program string, deployment *appsv1.Deployment) []any {
+func row(program string, deployment *k8sappsv1.Deployment) []any {
 	var images []string
 	for _, container := range slices.Concat(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers) {
 		if !slices.Contains(images, container.Image) {
