@@ -58,13 +58,13 @@ const (
 	// status says carry the reason of the condition.
 	eventStatusFailed = "StatusFailed"
 
-	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that bounds how long the
-	// status is wrong once the cause is gone.
+	// A sync that failed is tried again after firstRetry, and then ever more slowly, but at least every lastRetry: that
+	// bounds how long the status is wrong once the cause is gone.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 3 * time.Second
 
-	// syncTimeout is how long one sync may wait for the API server, and childrenTimeout for the children alone: what keeps them from
-	// being made, as a webhook that hangs, leaves time to write that into the status.
+	// syncTimeout is how long one sync may wait for the API server, and childrenTimeout for the children alone: what
+	// keeps them from being made, as a webhook that hangs, leaves time to write that into the status.
 	syncTimeout     = 30 * time.Second
 	childrenTimeout = syncTimeout * 2 / 3
 )
@@ -89,8 +89,8 @@ type Controller struct {
 	informers []cache.SharedIndexInformer
 	// synced say that the caches above, and those of the children, have been filled.
 	synced []cache.InformerSynced
-	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways would wait there, and
-	// the queue's metrics tell of work that is not done.
+	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways
+	// would wait there, and the queue's metrics tell of work that is not done.
 	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue *queue.Queue
@@ -100,7 +100,8 @@ type Controller struct {
 	now func() time.Time
 }
 
-// Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to them.
+// Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
+// them.
 type Inputs struct {
 	// Gateways is the informer of Gateways, and Proxies the one of GatewayProxies.
 	Gateways gatewayinformers.GatewayInformer
@@ -184,9 +185,9 @@ func (c *Controller) handle(informer cache.SharedIndexInformer, handler cache.Re
 	return nil
 }
 
-// Fill starts the informers, each once the one before has its objects, and returns when all have, or ctx is cancelled, which stops
-// them. Where objects come in a list, all of a kind are in memory with everything in them before they are stripped: that
-// is a multiple of what is kept, and too much for all kinds at once.
+// Fill starts the informers, each once the one before has its objects, and returns when all have, or ctx is cancelled,
+// which stops them. Where objects come in a list, all of a kind are in memory with everything in them before they are
+// stripped: that is a multiple of what is kept, and too much for all kinds at once.
 func (c *Controller) Fill(ctx context.Context) {
 	for _, informer := range c.informers {
 		go informer.RunWithContext(ctx)
@@ -196,8 +197,8 @@ func (c *Controller) Fill(ctx context.Context) {
 	}
 }
 
-// Run waits for the caches and then works with the given number of workers until ctx is cancelled. It returns only after
-// the last worker has: from then on the Controller writes nothing. It can be called once.
+// Run waits for the caches and then works with the given number of workers until ctx is cancelled. It returns only
+// after the last worker has: from then on the Controller writes nothing. It can be called once.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	var running sync.WaitGroup
@@ -268,8 +269,8 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// syncSafely is syncHandler with a panic as an error, and with an end: one Gateway must neither end the operator, and then every
-// other one, nor keep a worker for ever.
+// syncSafely is syncHandler with a panic as an error, and with an end: one Gateway must neither end the operator, and
+// then every other one, nor keep a worker for ever.
 func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -281,8 +282,8 @@ func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err
 	return c.syncHandler(ctx, name)
 }
 
-// syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly when it has
-// to be called again for that, though nothing that is watched may change.
+// syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly when it
+// has to be called again for that, though nothing that is watched may change.
 func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) error {
 	gateway, err := c.get(name)
 	if err != nil {
@@ -363,9 +364,9 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 	return observed, nil
 }
 
-// confirmReports reads the endpoints and reports anew, as of now: the caches may lack what was written before the Gateway's generation. A
-// pod becomes ready for the first time only after it is an endpoint, has reported, and has then read a generation that it runs. So each
-// pod that is to become ready with an older one is in what is read here.
+// confirmReports reads the endpoints and reports anew, as of now: the caches may lack what was written before the
+// Gateway's generation. A pod becomes ready for the first time only after it is an endpoint, has reported, and has then
+// read a generation that it runs. So each pod that is to become ready with an older one is in what is read here.
 func (c *Controller) confirmReports(ctx context.Context, gateway *appv1.Gateway, observed *status.Observed) error {
 	labelled := metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway.Name).String()}
 	endpointSlices, err := c.kubeClient.DiscoveryV1().EndpointSlices(gateway.Namespace).List(ctx, labelled)
@@ -388,8 +389,8 @@ func (c *Controller) confirmReports(ctx context.Context, gateway *appv1.Gateway,
 	return nil
 }
 
-// updateStatus writes the operator's part of the status if it is not what it should be. The API server refuses it if the Gateway is not any
-// more what the status was computed from.
+// updateStatus writes the operator's part of the status if it is not what it should be. The API server refuses it if
+// the Gateway is not any more what the status was computed from.
 func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) error {
 	if !status.Changed(gateway, computed) {
 		return nil
@@ -409,7 +410,8 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 	return nil
 }
 
-// recordEvents records what a sync did, and what is wrong and was not in the status before. A sync that found nothing to do records nothing.
+// recordEvents records what a sync did, and what is wrong and was not in the status before. A sync that found nothing
+// to do records nothing.
 func (c *Controller) recordEvents(
 	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, failure *status.ChildFailure, childErr, statusErr error,
 ) {
@@ -436,8 +438,9 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
 	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced, "generation %d: %s", gateway.Generation, what)
 }
 
-// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What the operator writes itself is in
-// the status, and no reason to look again: a failure whose text is new each time would have it do so without end.
+// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What the
+// operator writes itself is in the status, and no reason to look again: a failure whose text is new each time would
+// have it do so without end.
 func (c *Controller) updateGateway(old, updated any) {
 	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
 	switch {
@@ -471,7 +474,8 @@ func (c *Controller) enqueueOwner(obj any, priority queue.Priority) {
 	}
 }
 
-// enqueueUsers puts every Gateway with a route to the Service into the queue, with priority Low: there may be thousands.
+// enqueueUsers puts every Gateway with a route to the Service into the queue, with priority Low: there may be
+// thousands.
 func (c *Controller) enqueueUsers(obj any, _ queue.Priority) {
 	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
 	if err != nil {

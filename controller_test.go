@@ -200,7 +200,8 @@ func TestDriftIsRepaired(t *testing.T) {
 	}
 }
 
-// TestOutdatedWrites: what was computed from an object that has changed meanwhile is refused, and done again without a word.
+// TestOutdatedWrites: what was computed from an object that has changed meanwhile is refused, and done again without a
+// word.
 func TestOutdatedWrites(t *testing.T) {
 	uids := map[string]string{"services": `"uid":"service-uid"`, "gateways": `"uid":"shop-uid"`}
 	for resource, clients := range map[string]func(f *fixture) *clienttesting.Fake{
@@ -290,7 +291,8 @@ func TestForeignObjectsAreNeverTouched(t *testing.T) {
 	}
 }
 
-// TestAForeignServiceAccountOfARunningGateway: the ServiceAccount was replaced by someone else's. The Deployment is left as it is.
+// TestAForeignServiceAccountOfARunningGateway: the ServiceAccount was replaced by someone else's. The Deployment is
+// left as it is.
 func TestAForeignServiceAccountOfARunningGateway(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.settle()
@@ -342,7 +344,8 @@ func TestForeignObjectThatComesBetween(t *testing.T) {
 	expectForeign(f, "Deployment", "deployments")
 }
 
-// TestForeignObjectThatGoesAtOnce: what was in the way of a child is gone when the operator looks whose it is. That is told to nobody.
+// TestForeignObjectThatGoesAtOnce: what was in the way of a child is gone when the operator looks whose it is. That is
+// told to nobody.
 func TestForeignObjectThatGoesAtOnce(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	tries := 0

@@ -138,7 +138,8 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-// TestConditionsAreDocumented: docs/reference/conditions.md has a row for each reason of a condition or an event, and no other.
+// TestConditionsAreDocumented: docs/reference/conditions.md has a row for each reason of a condition or an event, and
+// no other.
 func TestConditionsAreDocumented(t *testing.T) {
 	reason := regexp.MustCompile(`(?m)^\t(?:Reason|event)\w+ = "(\w+)"$`)
 	known := []string{"as above"}

@@ -64,8 +64,8 @@ func TestPassingFailureIsNotInTheStatus(t *testing.T) {
 	f.expectCondition("Programmed=True Programmed: 1 of 1 ready proxies run generation 2")
 }
 
-// TestFailuresThatLast: an API server that has no node port left calls that an internal error, and one that waits for a webhook may not answer in
-// time. What it says goes into the status at once, and out of it when it is over.
+// TestFailuresThatLast: an API server that has no node port left calls that an internal error, and one that waits for a
+// webhook may not answer in time. What it says goes into the status at once, and out of it when it is over.
 func TestFailuresThatLast(t *testing.T) {
 	for name, test := range map[string]struct {
 		failure error
@@ -101,8 +101,8 @@ func TestFailuresThatLast(t *testing.T) {
 	}
 }
 
-// TestRefusedPermissions: the API server looks for the Role before it takes its RoleBinding. That it is not found says nothing about
-// the namespace.
+// TestRefusedPermissions: the API server looks for the Role before it takes its RoleBinding. That it is not found says
+// nothing about the namespace.
 func TestRefusedPermissions(t *testing.T) {
 	const name = "shop-gateway"
 	for resource, test := range map[string]struct {

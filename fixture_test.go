@@ -91,7 +91,8 @@ func creates(action clienttesting.Action) bool {
 	return ok && strings.Contains(string(patch.GetPatch()), `"resourceVersion":"1"`)
 }
 
-// stamp gives an object a new resource version with every write, and shows it to readers. As an API server does, it refuses to create what exists.
+// stamp gives an object a new resource version with every write, and shows it to readers. As an API server does, it
+// refuses to create what exists.
 func (f *fixture) stamp(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		resource := action.GetResource().Resource

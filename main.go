@@ -101,7 +101,8 @@ func ready(started *atomic.Pointer[Controller]) health.Check {
 func operate(
 	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor, started *atomic.Pointer[Controller],
 ) error {
-	// The lease and events are for a client of its own, whose requests fail soon: a renewal has to be tried again within its deadline.
+	// The lease and events are for a client of its own, whose requests fail soon: a renewal has to be tried again
+	// within its deadline.
 	leaseConfig := rest.CopyConfig(config)
 	leaseConfig.Timeout = leader.RenewDeadline / 2
 	leaseClient, gatewayClient, err := clients(leaseConfig, options.KubeAPIQPS)
@@ -180,7 +181,8 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 	}
 }
 
-// events returns what records events, and what to call when there are no more. Those that are not written by then may be lost.
+// events returns what records events, and what to call when there are no more. Those that are not written by then may
+// be lost.
 func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := appv1.AddToScheme(scheme); err != nil {
@@ -192,8 +194,8 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: proxypod.FieldManager}), broadcaster.Shutdown, nil
 }
 
-// spamKey is the same for events that count together when client-go drops some of too many. By default those are all of a Gateway with the same
-// type, so that a failure recorded at each try would drop warnings that are recorded once.
+// spamKey is the same for events that count together when client-go drops some of too many. By default those are all of
+// a Gateway with the same type, so that a failure recorded at each try would drop warnings that are recorded once.
 func spamKey(event *corev1.Event) string {
 	return strings.Join([]string{string(event.InvolvedObject.UID), event.Type, event.Reason}, " ")
 }

@@ -122,7 +122,8 @@ func TestRunReturnsOnlyAfterItsWorkers(t *testing.T) {
 	})
 }
 
-// TestCachesAreFilledOneAfterTheOther: the operator's memory at its start rests on that nothing else is listed meanwhile.
+// TestCachesAreFilledOneAfterTheOther: the operator's memory at its start rests on that nothing else is listed
+// meanwhile.
 func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,8 +155,8 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsUntilRun: the queue's metrics of an operator that does not lead, perhaps for months, tell of no work; the one that takes
-// over looks at every Gateway.
+// TestNothingWaitsUntilRun: the queue's metrics of an operator that does not lead, perhaps for months, tell of no work;
+// the one that takes over looks at every Gateway.
 func TestNothingWaitsUntilRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +240,8 @@ func TestAPanicStaysWithItsGateway(t *testing.T) {
 	})
 }
 
-// TestEventsOfEachReasonAreTold: client-go drops what is too much, and what comes too often must not have it drop what comes once.
+// TestEventsOfEachReasonAreTold: client-go drops what is too much, and what comes too often must not have it drop what
+// comes once.
 func TestEventsOfEachReasonAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubefake.NewClientset()

@@ -37,7 +37,8 @@ func newSlice(pods ...string) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// report applies what the agent of a pod says: the generation it runs and, if message is not empty, that it cannot load the newest.
+// report applies what the agent of a pod says: the generation it runs and, if message is not empty, that it cannot load
+// the newest.
 func (f *fixture) report(pod string, generation int64, message string) {
 	f.t.Helper()
 	gateway := f.gateway()
@@ -110,8 +111,8 @@ func TestProgrammedFollowsTheReports(t *testing.T) {
 	}
 }
 
-// TestReportsThatTheCacheLacks: before it says for the first time that a generation is live, the operator looks at what there is: the caches
-// may be behind what was written before that generation. It does not ask again.
+// TestReportsThatTheCacheLacks: before it says for the first time that a generation is live, the operator looks at what
+// there is: the caches may be behind what was written before that generation. It does not ask again.
 func TestReportsThatTheCacheLacks(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a"))
 	f.settle()
@@ -149,8 +150,8 @@ func TestAnEditThatWritesChildren(t *testing.T) {
 	f.expectEvents("Normal Synced generation 2: applied Service")
 }
 
-// TestForgedReports: whoever has taken over a proxy may write reports of pods that there are not, or for another Gateway of the name. They count
-// for nothing.
+// TestForgedReports: whoever has taken over a proxy may write reports of pods that there are not, or for another
+// Gateway of the name. They count for nothing.
 func TestForgedReports(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a", "b"))
 	f.settle()

@@ -15,14 +15,15 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// WithPlurals returns the object tracker of a fake clientset, to be asked for "gateways". The trackers of client-go guess
-// the plurals of kinds and take this one to be "gatewaies" (https://github.com/kubernetes/client-go/issues/1082). The fake
-// clientset calls this itself.
+// WithPlurals returns the object tracker of a fake clientset, to be asked for "gateways". The trackers of client-go
+// guess the plurals of kinds and take this one to be "gatewaies" (https://github.com/kubernetes/client-go/issues/1082).
+// The fake clientset calls this itself.
 func WithPlurals(tracker clienttesting.ObjectTracker) clienttesting.ObjectTracker {
 	return plurals{tracker}
 }
 
-// plurals is a tracker that is asked by plurals and asks another one by guesses. What it adds is stored by guesses already.
+// plurals is a tracker that is asked by plurals and asks another one by guesses. What it adds is stored by guesses
+// already.
 type plurals struct{ clienttesting.ObjectTracker }
 
 // Get implements ObjectTracker, as do all that follow.

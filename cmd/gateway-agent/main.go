@@ -1,5 +1,5 @@
-// Command gateway-agent runs beside HAProxy in a proxy pod: it makes HAProxy run by one Gateway object, and reports which
-// generation of it is live.
+// Command gateway-agent runs beside HAProxy in a proxy pod: it makes HAProxy run by one Gateway object, and reports
+// which generation of it is live.
 package main
 
 import (
@@ -200,8 +200,8 @@ func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface
 	return gateways, core, nil
 }
 
-// bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container runtime allows
-// HAProxy's container as many files as this one.
+// bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container
+// runtime allows HAProxy's container as many files as this one.
 func bind() render.Bind {
 	var bind render.Bind
 	var files syscall.Rlimit

@@ -1,5 +1,5 @@
-// Command gateway-keys runs in a proxy pod that mounts Secrets with certificates: it passes each on, with its key to HAProxy and without
-// to the agent, if the two fit. It needs no API server.
+// Command gateway-keys runs in a proxy pod that mounts Secrets with certificates: it passes each on, with its key to
+// HAProxy and without to the agent, if the two fit. It needs no API server.
 package main
 
 import (

@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// friendlyName turns the Go name of one of our types into the name applyconfiguration-gen looks it up by. Upstream's types
-// already have theirs.
+// friendlyName turns the Go name of one of our types into the name applyconfiguration-gen looks it up by. Upstream's
+// types already have theirs.
 func friendlyName(name string) string {
 	if strings.Contains(name, "/") {
 		return util.ToRESTFriendlyName(name)

@@ -89,8 +89,8 @@ func (r *release) writeTemplate(f file, option string, defaults *values) error {
 	return r.write(filepath.Join("chart/gateway/templates", strings.ReplaceAll(f.name, "/", "-")), content.String())
 }
 
-// expressions turns what was put into objects, as << .Values.replicas >>, into Helm's expressions. YAML needs no quotes for it. What looked
-// like one before, as in the texts of alerts, stays what it is.
+// expressions turns what was put into objects, as << .Values.replicas >>, into Helm's expressions. YAML needs no quotes
+// for it. What looked like one before, as in the texts of alerts, stays what it is.
 var expressions = strings.NewReplacer("{{", `{{ "{{" }}`, "<<", "{{", ">>", "}}")
 
 func objectTemplate(object map[string]any, option string, defaults *values) (string, error) {

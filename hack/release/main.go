@@ -1,5 +1,5 @@
-// Program release makes the files that a release is installed by, of those in artifacts: install.yaml, a kustomize base, a Helm chart, and
-// the plugin's manifest for krew. hack/release.sh runs it.
+// Program release makes the files that a release is installed by, of those in artifacts: install.yaml, a kustomize
+// base, a Helm chart, and the plugin's manifest for krew. hack/release.sh runs it.
 package main
 
 import (

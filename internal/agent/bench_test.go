@@ -14,9 +14,9 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 )
 
-// BenchmarkChange measures what one change among many rules costs the agent, from its caches to HAProxy's answer. Each route has a hostname
-// and a Service of its own, and one rule; in the last size, four. Of what is written to the disk a moment later, the part counts that falls
-// into the run.
+// BenchmarkChange measures what one change among many rules costs the agent, from its caches to HAProxy's answer. Each
+// route has a hostname and a Service of its own, and one rule; in the last size, four. Of what is written to the disk a
+// moment later, the part counts that falls into the run.
 func BenchmarkChange(b *testing.B) {
 	for _, size := range []struct{ routes, rules int }{{10, 10}, {1000, 1000}, {4000, 4000}, {2500, 10_000}} {
 		r := newPassRig(b, size.routes)

@@ -10,7 +10,8 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// TestWhatIsNotUsedGoes: after many edits, HAProxy has the backends and entries of the last one, and nothing of the others.
+// TestWhatIsNotUsedGoes: after many edits, HAProxy has the backends and entries of the last one, and nothing of the
+// others.
 func TestWhatIsNotUsedGoes(t *testing.T) {
 	t.Parallel()
 	r := newPassRig(t, 3)

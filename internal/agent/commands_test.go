@@ -103,7 +103,8 @@ func newSlowEndpoint(t *testing.T) (e *endpoint, entered, release chan struct{})
 	return e, entered, release
 }
 
-// getSlow sends a request for /slow and returns where its outcome comes. Until the endpoints before it are gone, one of them may answer.
+// getSlow sends a request for /slow and returns where its outcome comes. Until the endpoints before it are gone, one of
+// them may answer.
 func (r *rig) getSlow(entered chan struct{}) chan error {
 	r.t.Helper()
 	answered := make(chan error, 1)
@@ -125,8 +126,8 @@ func (r *rig) getSlow(entered chan struct{}) chan error {
 	return answered
 }
 
-// HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, 50 in 3.4 if nothing is said)
-// ends that worker, requests and all, at the next load that succeeds.
+// HAProxy counts loads that it refused against the worker that goes on, and at its limit (mworker-max-reloads, 50 in
+// 3.4 if nothing is said) ends that worker, requests and all, at the next load that succeeds.
 func TestARequestOutlivesRefusedLoadsAndTheNextGoodOne(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
@@ -236,7 +237,8 @@ func TestWhatIsWrittenWhileHAProxyDoesNotAnswerIsLoaded(t *testing.T) {
 	}
 }
 
-// TestWhatHAProxyRejectsIsTriedLessAndLess, as each try may cost something. What it said nothing about is tried again soon.
+// TestWhatHAProxyRejectsIsTriedLessAndLess, as each try may cost something. What it said nothing about is tried again
+// soon.
 func TestWhatHAProxyRejectsIsTriedLessAndLess(t *testing.T) {
 	for want, reason := range map[time.Duration]error{lastRetry: &runtime.RejectedError{}, lastSoonRetry: errors.New("no answer")} {
 		a := &Agent{state: newState()}

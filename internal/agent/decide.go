@@ -40,8 +40,8 @@ const (
 	actionReload
 )
 
-// decide says how to get to what is wanted or, while that is refused or has to wait, to the fallback, which is made when
-// it is needed.
+// decide says how to get to what is wanted or, while that is refused or has to wait, to the fallback, which is made
+// when it is needed.
 func (s *state) decide(wanted configuration, fallback func() configuration, crowded bool, now time.Time) action {
 	may := func(next *action) bool {
 		return next.kind != actionReload || !crowded && !s.refused.hold(&next.target, now)
@@ -98,8 +98,8 @@ func (s *state) next(target configuration, now time.Time) action {
 	return next
 }
 
-// lacksCertificates says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it, as
-// when the node was restarted and what was in memory is gone. It is asked about them once HAProxy runs.
+// lacksCertificates says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it,
+// as when the node was restarted and what was in memory is gone. It is asked about them once HAProxy runs.
 func (s *state) lacksCertificates() bool {
 	return !s.running.up && s.disk.id != "" && !s.disk.partial
 }

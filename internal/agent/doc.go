@@ -2,8 +2,8 @@
 // endpoints of its Services, and reports which version of that is live.
 //
 // In: objects and endpoints from a Source (source.go; watch.go has that of an API server), certificates without their
-// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's GatewayProxy,
-// and health and metrics over HTTP.
+// keys, and what the running HAProxy says of itself. Out: files, commands on HAProxy's sockets, this pod's
+// GatewayProxy, and health and metrics over HTTP.
 //
 // One goroutine, the loop, owns everything about HAProxy. A pass of it
 //
@@ -13,7 +13,7 @@
 //   - acts (act.go): on the disk (store.go) and on HAProxy,
 //   - reports what runs (report.go, probes.go, proxyconfig.go).
 //
-// To compile and to decide are pure. Files are written before HAProxy is told anything, but endpoints, so a HAProxy that
-// restarts at any moment starts on the newest configuration known to be good. Without an API server nothing changes and
-// traffic flows.
+// To compile and to decide are pure. Files are written before HAProxy is told anything, but endpoints, so a HAProxy
+// that restarts at any moment starts on the newest configuration known to be good. Without an API server nothing
+// changes and traffic flows.
 package agent

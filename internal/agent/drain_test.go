@@ -21,7 +21,8 @@ import (
 	"gateway/internal/haproxy/runtime"
 )
 
-// TestOldWorkersAreBounded: while old workers still have connections, reloads are spaced out, and what needs none goes on.
+// TestOldWorkersAreBounded: while old workers still have connections, reloads are spaced out, and what needs none goes
+// on.
 func TestOldWorkersAreBounded(t *testing.T) {
 	t.Parallel()
 	r, one := serving(t)
@@ -62,8 +63,8 @@ func TestOldWorkersAreBounded(t *testing.T) {
 	})
 }
 
-// TestLiveOnceTheOldWorkerStops: what a reload loads is not said to be live while the worker before may go on as if there were no newer
-// one. Here that one is late to hear of it.
+// TestLiveOnceTheOldWorkerStops: what a reload loads is not said to be live while the worker before may go on as if
+// there were no newer one. Here that one is late to hear of it.
 func TestLiveOnceTheOldWorkerStops(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
@@ -94,7 +95,8 @@ func TestLiveOnceTheOldWorkerStops(t *testing.T) {
 	}
 }
 
-// TestLiveThoughTheOldWorkerHangs: a worker that does not go on answers no requests, so that nothing waits for it for long.
+// TestLiveThoughTheOldWorkerHangs: a worker that does not go on answers no requests, so that nothing waits for it for
+// long.
 func TestLiveThoughTheOldWorkerHangs(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)
@@ -102,7 +104,8 @@ func TestLiveThoughTheOldWorkerHangs(t *testing.T) {
 	r.expectReport(generation, "")
 }
 
-// TestAHAProxyThatDrainsIsLeftAlone: one that was told to end does not answer any more, and goes on with the connections that it has.
+// TestAHAProxyThatDrainsIsLeftAlone: one that was told to end does not answer any more, and goes on with the
+// connections that it has.
 func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "shop")
@@ -150,7 +153,8 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAHAProxyThatIsToldToEndIsNotReloaded: it would forget that. Here it is told while the agent prepares what it is to load.
+// TestAHAProxyThatIsToldToEndIsNotReloaded: it would forget that. Here it is told while the agent prepares what it is
+// to load.
 func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	t.Parallel()
 	r := newPassRig(t, 1)
@@ -185,8 +189,8 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	}
 }
 
-// freezeDuringReload edits the Gateway and stops HAProxy's worker when the agent has seen that it is well. It returns the worker, which
-// goes on with SIGCONT, and the generation that the agent makes HAProxy load.
+// freezeDuringReload edits the Gateway and stops HAProxy's worker when the agent has seen that it is well. It returns
+// the worker, which goes on with SIGCONT, and the generation that the agent makes HAProxy load.
 func (r *rig) freezeDuringReload() (runtime.Process, int64) {
 	r.t.Helper()
 	old := r.process()

@@ -159,7 +159,8 @@ func (r *rig) spec(services ...string) appv1.GatewaySpec {
 	return spec
 }
 
-// reloading is a spec whose routes, but for the first, have conditions on headers of names of their own: each takes a reload.
+// reloading is a spec whose routes, but for the first, have conditions on headers of names of their own: each takes a
+// reload.
 func (r *rig) reloading(services ...string) appv1.GatewaySpec {
 	spec := r.spec(services...)
 	for i, service := range services[1:] {
@@ -290,7 +291,8 @@ func (r *rig) expectStatus(path string, want int) {
 	})
 }
 
-// expectReport waits for what the pod reports; message is a part of what keeps it from a generation, "" if nothing does.
+// expectReport waits for what the pod reports; message is a part of what keeps it from a generation, "" if nothing
+// does.
 func (r *rig) expectReport(generation int64, message string) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("generation %d is reported", generation), func() error {

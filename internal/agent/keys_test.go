@@ -137,7 +137,8 @@ func TestHAProxyStartsThoughASecretIsGone(t *testing.T) {
 	})
 }
 
-// After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is not.
+// After a restart of the node, what was in memory is gone, and HAProxy's configuration, which names certificates, is
+// not.
 func TestAPodThatLostWhatWasInMemory(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "shop")

@@ -9,7 +9,8 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 )
 
-// TestPropagationLastsUntilHAProxyAnswersByAChange, whatever keeps it from that, and however many changes there are meanwhile.
+// TestPropagationLastsUntilHAProxyAnswersByAChange, whatever keeps it from that, and however many changes there are
+// meanwhile.
 func TestPropagationLastsUntilHAProxyAnswersByAChange(t *testing.T) {
 	registerMetrics()
 	r := newPassRig(t, 1)

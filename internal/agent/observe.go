@@ -105,8 +105,9 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	return true
 }
 
-// observeServices takes in what the Service ports are. Only those are looked at that are new to the table, or of Services
-// that changed. It returns the servers of those of which nothing else changed, and whether there is more than that.
+// observeServices takes in what the Service ports are. Only those are looked at that are new to the table, or of
+// Services that changed. It returns the servers of those of which nothing else changed, and whether there is more than
+// that.
 func (in *inputs) observeServices(
 	changed []types.NamespacedName, newTable bool, cluster endpoints.Cluster,
 ) (servers map[model.Backend][]ir.Server, more bool) {

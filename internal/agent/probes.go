@@ -13,7 +13,8 @@ import (
 	"gateway/internal/health"
 )
 
-// stuckAfter is how long a pass may take: every exchange with HAProxy has a deadline, and these are all of them together.
+// stuckAfter is how long a pass may take: every exchange with HAProxy has a deadline, and these are all of them
+// together.
 const stuckAfter = 2 * time.Minute
 
 // probes answers kubelet's questions. Its methods may be called from several goroutines.
@@ -24,13 +25,13 @@ type probes struct {
 	mu sync.Mutex
 	// beats is when the loop was last seen to begin a pass.
 	beats time.Time
-	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is better
-	// than none.
+	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is
+	// better than none.
 	served bool
 	// up says whether HAProxy answers.
 	up bool
-	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API server had taken in
-	// a report; its generation is 0 before that.
+	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API
+	// server had taken in a report; its generation is 0 before that.
 	live, confirmed gatewayVersion
 }
 
@@ -60,8 +61,9 @@ func (p *probes) observe(up bool, uid types.UID, live int64) {
 	p.serve()
 }
 
-// confirm notes which generation the Gateway had after the API server had taken in a report of this pod. No newer one is said to be
-// live everywhere without asking this pod (see confirmReports of the operator), so that it may become ready with this one.
+// confirm notes which generation the Gateway had after the API server had taken in a report of this pod. No newer one
+// is said to be live everywhere without asking this pod (see confirmReports of the operator), so that it may become
+// ready with this one.
 func (p *probes) confirm(uid types.UID, generation int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

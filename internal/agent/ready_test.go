@@ -30,8 +30,8 @@ func starting(t *testing.T, react clienttesting.ReactionFunc) *rig {
 	return r
 }
 
-// TestAPodOfAnOlderTemplateBecomesReady: while the operator is away, a pod can start that does not mount what the Gateway
-// names by now.
+// TestAPodOfAnOlderTemplateBecomesReady: while the operator is away, a pod can start that does not mount what the
+// Gateway names by now.
 func TestAPodOfAnOlderTemplateBecomesReady(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "shop")
@@ -54,8 +54,8 @@ func TestAReportIsWrittenAgainThoughItsKindWasNotFound(t *testing.T) {
 	r.expectReport(1, "")
 }
 
-// TestARestartDoesNotMakeReady: an agent that starts again before its first report was taken in knows that HAProxy has run
-// the configuration, and that is not enough.
+// TestARestartDoesNotMakeReady: an agent that starts again before its first report was taken in knows that HAProxy has
+// run the configuration, and that is not enough.
 func TestARestartDoesNotMakeReady(t *testing.T) {
 	t.Parallel()
 	r := starting(t, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("refused") })

@@ -32,8 +32,8 @@ const (
 	lastReportRetry  = 3 * time.Second
 	// reportInterval is the least time between two reports, while changes keep coming.
 	reportInterval = time.Second
-	// renewInterval is how often a report that has not changed is applied again, in case somebody deleted or changed it. That writes
-	// nothing if it is as it was.
+	// renewInterval is how often a report that has not changed is applied again, in case somebody deleted or changed
+	// it. That writes nothing if it is as it was.
 	renewInterval = time.Minute
 	// maxMessage is the longest message the API takes.
 	maxMessage = 1024
@@ -60,14 +60,15 @@ func cut(message string, size int) string {
 	return strings.ToValidUTF8(message[:size], "")
 }
 
-// reporter keeps the GatewayProxy of the pod, in a goroutine of its own: an API server that does not answer must not keep HAProxy from
-// being updated.
+// reporter keeps the GatewayProxy of the pod, in a goroutine of its own: an API server that does not answer must not
+// keep HAProxy from being updated.
 type reporter struct {
 	gateways           versioned.Interface
 	namespace, gateway string
 	pod                string
 	podUID             types.UID
-	// confirm is called with the generation that the Gateway has, after the API server has taken in a report and the pod is an endpoint.
+	// confirm is called with the generation that the Gateway has, after the API server has taken in a report and the
+	// pod is an endpoint.
 	confirm func(uid types.UID, generation int64)
 	// queue holds the pod's name when there may be something to do.
 	queue workqueue.TypedRateLimitingInterface[string]
@@ -76,8 +77,8 @@ type reporter struct {
 	interval time.Duration
 
 	mu sync.Mutex
-	// wanted is the newest report; its uid is "" before there is one. isEndpoint says whether the pod is an endpoint of the Gateway's
-	// Service.
+	// wanted is the newest report; its uid is "" before there is one. isEndpoint says whether the pod is an endpoint of
+	// the Gateway's Service.
 	wanted     report
 	isEndpoint bool
 
@@ -190,8 +191,8 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 	return nil
 }
 
-// readGateway passes on which generation the Gateway has by now. A cache would not do: it may be behind. An agent may list its Gateway,
-// and no more. If there is another one of the name, or none, the watch will tell.
+// readGateway passes on which generation the Gateway has by now. A cache would not do: it may be behind. An agent may
+// list its Gateway, and no more. If there is another one of the name, or none, the watch will tell.
 func (r *reporter) readGateway(ctx context.Context, uid types.UID) error {
 	list, err := r.gateways.AppV1().Gateways(r.namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, r.gateway).String(),

@@ -150,8 +150,8 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestTheGatewayIsReadAfterTheReport: the pod may become ready with what the Gateway was after its report was taken in, and after it became
-// an endpoint.
+// TestTheGatewayIsReadAfterTheReport: the pod may become ready with what the Gateway was after its report was taken in,
+// and after it became an endpoint.
 func TestTheGatewayIsReadAfterTheReport(t *testing.T) {
 	var refuse atomic.Bool
 	r := newReporting(t, func(int64) error {
@@ -214,7 +214,8 @@ func TestWhatCannotBeWrittenIsReported(t *testing.T) {
 	}
 }
 
-// TestReadyOnlyOnceTheReportCounts: nobody may say that all proxies run a generation without having asked a pod that is ready.
+// TestReadyOnlyOnceTheReportCounts: nobody may say that all proxies run a generation without having asked a pod that is
+// ready.
 func TestReadyOnlyOnceTheReportCounts(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Bool

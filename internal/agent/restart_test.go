@@ -9,7 +9,8 @@ import (
 	"gateway/internal/proxyconfig"
 )
 
-// An agent that is killed during a reload does not note what HAProxy has loaded. The next one keeps the certificates all the same.
+// An agent that is killed during a reload does not note what HAProxy has loaded. The next one keeps the certificates
+// all the same.
 func TestAnAgentKilledDuringAReloadKeepsCertificates(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]func(r *tlsRig){

@@ -64,7 +64,8 @@ func (m *memory) put(gateway *model.Gateway, namespace, service string, e *endpo
 	}
 }
 
-// TestObjectsInSeveralNamespaces: a Gateway is made of several objects, whose Services have the same name. No API server is needed.
+// TestObjectsInSeveralNamespaces: a Gateway is made of several objects, whose Services have the same name. No API
+// server is needed.
 func TestObjectsInSeveralNamespaces(t *testing.T) {
 	t.Parallel()
 	r, objects := newRig(t), &memory{ports: map[string]int32{}}

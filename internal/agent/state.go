@@ -171,7 +171,8 @@ func (r refusals) hold(c *configuration, now time.Time) bool {
 	return ok && now.Before(refused.until)
 }
 
-// add notes that a configuration was refused. It is tried again after a while that doubles each time, up to the longest.
+// add notes that a configuration was refused. It is tried again after a while that doubles each time, up to the
+// longest.
 func (r *refusals) add(c *configuration, message string, longest time.Duration, now time.Time) {
 	before, _ := r.of(c)
 	delay := min(max(2*before.delay, firstRetry), longest)

@@ -21,7 +21,8 @@ import (
 	"gateway/internal/keeper"
 )
 
-// tlsRig is a rig with an HTTPS port, and with the volumes of a pod: what kubelet mounts, and what a Keeper makes of the Secrets.
+// tlsRig is a rig with an HTTPS port, and with the volumes of a pod: what kubelet mounts, and what a Keeper makes of
+// the Secrets.
 type tlsRig struct {
 	*rig
 	authority            *certtest.Authority
@@ -32,8 +33,8 @@ type tlsRig struct {
 	stopKeeper         func()
 }
 
-// newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets are
-// mounted.
+// newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets
+// are mounted.
 func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 	t.Helper()
 	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t)}
@@ -138,7 +139,8 @@ func (r *tlsRig) addMore(spec appv1.GatewaySpec) {
 	r.expectReport(generation, "")
 }
 
-// keepsShowing makes up to 500 TLS connections a second until the function that it returns is called. All of them must succeed.
+// keepsShowing makes up to 500 TLS connections a second until the function that it returns is called. All of them must
+// succeed.
 func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var client sync.WaitGroup

@@ -190,7 +190,8 @@ func TestARenewalThatIsEarly(t *testing.T) {
 	stop()
 }
 
-// Of a key of a kind that Go does not know, HAProxy alone can tell that it does not fit; also when nothing but the key changes.
+// Of a key of a kind that Go does not know, HAProxy alone can tell that it does not fit; also when nothing but the key
+// changes.
 func TestAKeyThatHAProxyAloneRefuses(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "good", "refused")
@@ -228,7 +229,8 @@ func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
 	r.expectBody("/", "one")
 }
 
-// While HAProxy is away, a certificate that it refuses comes for one that it has, and one that it takes for another. It starts on what it had.
+// While HAProxy is away, a certificate that it refuses comes for one that it has, and one that it takes for another. It
+// starts on what it had.
 func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t, "good", "other")
@@ -249,7 +251,8 @@ func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
 	r.expectBody("/", "one")
 }
 
-// Retries for a Service take a reload, which reads all keys again, however many there are. One was broken meanwhile, and nothing is lost.
+// Retries for a Service take a reload, which reads all keys again, however many there are. One was broken meanwhile,
+// and nothing is lost.
 func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{2, 40} {

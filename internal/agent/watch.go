@@ -25,8 +25,8 @@ import (
 // byService is the name of the index of EndpointSlices by the namespace and name of their Service.
 const byService = "service"
 
-// watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the Gateway, and of the
-// Services and EndpointSlices of its namespace.
+// watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the
+// Gateway, and of the Services and EndpointSlices of its namespace.
 type watcher struct {
 	namespace, name string
 	gatewayFactory  externalversions.SharedInformerFactory
@@ -102,8 +102,8 @@ func (w *watcher) gateway() *appv1.Gateway {
 	return nil
 }
 
-// changes returns what changed since it was called last. A Gateway that was deleted is no change: the pod's end is not the
-// agent's to bring.
+// changes returns what changed since it was called last. A Gateway that was deleted is no change: the pod's end is not
+// the agent's to bring.
 func (w *watcher) changes() (Changes, bool) {
 	if !w.synced() {
 		return Changes{}, false

@@ -7,8 +7,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// RouteKlog sends everything that is logged through klog to glog from now on. It is called once, after flag.Parse and before anything logs:
-// glog's -v decides what klog writes, too.
+// RouteKlog sends everything that is logged through klog to glog from now on. It is called once, after flag.Parse and
+// before anything logs: glog's -v decides what klog writes, too.
 func RouteKlog() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)

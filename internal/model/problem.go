@@ -4,7 +4,8 @@ package model
 type Problem struct {
 	// Origin is the object.
 	Origin Origin
-	// RouteKind is Route.Kind of the route concerned. Route and Listener are the names of those concerned; "" if there is none.
+	// RouteKind is Route.Kind of the route concerned. Route and Listener are the names of those concerned; "" if there
+	// is none.
 	RouteKind, Route, Listener string
 
 	Reason Reason

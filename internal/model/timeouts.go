@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limit bounds the time for a request with all its attempts, and for one attempt: nil stands for none that is given, 0 for
-// no limit. Retry has to be set before.
+// Limit bounds the time for a request with all its attempts, and for one attempt: nil stands for none that is given, 0
+// for no limit. Retry has to be set before.
 func (a *Action) Limit(request, attempt *time.Duration) {
 	a.Timeout = shorter(request, attempt)
 	isBounded := request != nil && *request > 0

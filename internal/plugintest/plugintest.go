@@ -1,4 +1,5 @@
-// Package plugintest builds the kubectl plugin for tests, and compares what it prints with what its documentation shows.
+// Package plugintest builds the kubectl plugin for tests, and compares what it prints with what its documentation
+// shows.
 package plugintest
 
 import (
@@ -14,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands print into the documentation instead of comparing with it")
 
-// Build builds the plugin of the project whose directory is root as "make plugin" does, and puts it beside a kubectl that knows
-// nothing else, into a directory for the PATH.
+// Build builds the plugin of the project whose directory is root as "make plugin" does, and puts it beside a kubectl
+// that knows nothing else, into a directory for the PATH.
 func Build(t testing.TB, root string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +32,8 @@ func Build(t testing.TB, root string) string {
 	return dir
 }
 
-// Shell runs a command in dir, with the plugin that Build put into bin and with env added to the environment, and returns what it
-// prints. That a command fails is in what it prints.
+// Shell runs a command in dir, with the plugin that Build put into bin and with env added to the environment, and
+// returns what it prints. That a command fails is in what it prints.
 func Shell(t testing.TB, bin, dir, command string, env ...string) string {
 	t.Helper()
 	shell := exec.CommandContext(t.Context(), "sh", "-c", command) //nolint:gosec // from the project's documentation

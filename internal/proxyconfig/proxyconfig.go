@@ -58,12 +58,12 @@ type Reload struct {
 type HAProxy struct {
 	Version string `json:"version"`
 	PID     int    `json:"pid"`
-	// Started is when the worker was started, and StartedOn the configuration it was started on; it has been changed since, if it
-	// is not the one that runs.
+	// Started is when the worker was started, and StartedOn the configuration it was started on; it has been changed
+	// since, if it is not the one that runs.
 	Started   time.Time `json:"started"`
 	StartedOn string    `json:"startedOn"`
-	// Sessions are the connections of clients that are open, and Requests the requests, and connections to TCP and TLS listeners,
-	// since the start.
+	// Sessions are the connections of clients that are open, and Requests the requests, and connections to TCP and TLS
+	// listeners, since the start.
 	Sessions int64 `json:"sessions"`
 	Requests int64 `json:"requests"`
 	// OldWorkers go on until their connections have ended.
@@ -85,13 +85,13 @@ type Server struct {
 	// Backend is the section of haproxy.cfg it is in.
 	Backend string `json:"backend"`
 	Address string `json:"address"`
-	// State is in HAProxy's words: "no check" of a server that takes requests and whose health is not checked, UP, DOWN, DRAIN,
-	// MAINT.
+	// State is in HAProxy's words: "no check" of a server that takes requests and whose health is not checked, UP,
+	// DOWN, DRAIN, MAINT.
 	State string `json:"state"`
 	// Check is the outcome of the last health check; "" if there was none.
 	Check string `json:"check,omitempty"`
-	// Sessions are requests and connections that are on it now, Total those since it was added, and Errors those of them that
-	// it did not take or answer.
+	// Sessions are requests and connections that are on it now, Total those since it was added, and Errors those of
+	// them that it did not take or answer.
 	Sessions int64 `json:"sessions"`
 	Total    int64 `json:"total"`
 	Errors   int64 `json:"errors"`

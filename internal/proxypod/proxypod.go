@@ -1,5 +1,5 @@
-// Package proxypod holds what the operator, which makes the proxy pods, and the agents and the plugin, which find their way in them, have to
-// agree on: labels, names, ports and paths.
+// Package proxypod holds what the operator, which makes the proxy pods, and the agents and the plugin, which find their
+// way in them, have to agree on: labels, names, ports and paths.
 package proxypod
 
 import (
@@ -15,8 +15,8 @@ const (
 	// FieldManager is the name under which the operator owns fields of the children and of the Gateway's status.
 	FieldManager = "gateway-operator"
 
-	// LabelGateway is on every child and proxy pod, and by mirroring on the EndpointSlices of the Service; its value is the
-	// Gateway's name. The Deployment and the Service select pods by it, so it must never change.
+	// LabelGateway is on every child and proxy pod, and by mirroring on the EndpointSlices of the Service; its value is
+	// the Gateway's name. The Deployment and the Service select pods by it, so it must never change.
 	LabelGateway = "app.example.com/gateway"
 	// LabelManagedBy is on them, too; its value is FieldManager.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -61,7 +61,8 @@ func SelectorLabels(gateway string) map[string]string {
 	return map[string]string{LabelGateway: gateway}
 }
 
-// SelectsProxies says whether a Service selects proxy pods, of whatever Gateway. A route to it would send requests in a loop.
+// SelectsProxies says whether a Service selects proxy pods, of whatever Gateway. A route to it would send requests in a
+// loop.
 func SelectsProxies(service *corev1.Service) bool {
 	_, gateway := service.Spec.Selector[LabelGateway]
 	return gateway || service.Spec.Selector[LabelManagedBy] == FieldManager

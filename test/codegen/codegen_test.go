@@ -1,4 +1,5 @@
-// Package codegen tests what is generated from the API types, and the scripts that generate it, by changing copies of the tree.
+// Package codegen tests what is generated from the API types, and the scripts that generate it, by changing copies of
+// the tree.
 package codegen
 
 import (
@@ -19,8 +20,8 @@ var server *testenv.Server
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, false) }
 
-// inCopy is for commands in a copy of the tree. Without -trimpath, nothing that is compiled in one temporary directory would be
-// found in the build cache for the next; the rest saves a third of the generators' time.
+// inCopy is for commands in a copy of the tree. Without -trimpath, nothing that is compiled in one temporary directory
+// would be found in the build cache for the next; the rest saves a third of the generators' time.
 var inCopy = []string{"GOFLAGS=-buildvcs=false -trimpath -ldflags=-w", "GOGC=400"}
 
 // checkNewField: the CRD, HAProxy's configuration and everything that is generated have the field.

@@ -26,8 +26,9 @@ var recipes = map[string]struct {
 	"new-version.md": {prepare: prepareWebhook, check: checkNewVersion, editsOnly: !testtier.All},
 }
 
-// TestRecipes follows the pages of docs/maintainers/recipes to the letter, each in a copy of the tree: files are made and changed
-// as its blocks say, its commands run. Without the tag slow, two of the pages have to fit the code, and what they make is not compiled.
+// TestRecipes follows the pages of docs/maintainers/recipes to the letter, each in a copy of the tree: files are made
+// and changed as its blocks say, its commands run. Without the tag slow, two of the pages have to fit the code, and
+// what they make is not compiled.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join(testenv.MustRoot(t), "docs", "maintainers", "recipes", "*.md"))
@@ -116,8 +117,8 @@ func (r *recipe) follow(t *testing.T, b block) error {
 	return fmt.Errorf("nobody knows what to do with a block of %q", b.kind)
 }
 
-// change applies a difference, which begins with the file's name. Its hunks have no line numbers: what a hunk leaves and what
-// it removes is in the file exactly once.
+// change applies a difference, which begins with the file's name. Its hunks have no line numbers: what a hunk leaves
+// and what it removes is in the file exactly once.
 func (r *recipe) change(difference string) error {
 	head, hunks, _ := strings.Cut(difference, "@@\n")
 	_, name, found := strings.Cut(head, "\n+++ b/")

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestStale: in a copy of the tree whose API has changed, the check that generated files are current fails, names what is not,
-// also what nothing generates, and says what to run. That it passes where nothing has changed is shown by CI, which runs it on
-// the tree.
+// TestStale: in a copy of the tree whose API has changed, the check that generated files are current fails, names what
+// is not, also what nothing generates, and says what to run. That it passes where nothing has changed is shown by CI,
+// which runs it on the tree.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	tree := copyTree(t)

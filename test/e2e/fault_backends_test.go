@@ -21,7 +21,8 @@ import (
 	"gateway/internal/certtest"
 )
 
-// A backend pod ends at once, or answers no more, though everyone thinks that it is well. GET requests are tried elsewhere.
+// A backend pod ends at once, or answers no more, though everyone thinks that it is well. GET requests are tried
+// elsewhere.
 func TestFaultsOfBackends(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -51,7 +52,8 @@ func TestFaultsOfBackends(t *testing.T) {
 	})
 }
 
-// waitRestart waits until the API server has heard that a pod's container was restarted: until then the pod passes for ready, as before.
+// waitRestart waits until the API server has heard that a pod's container was restarted: until then the pod passes for
+// ready, as before.
 func waitRestart(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	eventually(t, "a restart is known of Pod "+pod.Name, func(ctx context.Context) error {
@@ -85,8 +87,8 @@ func (s *site) backends(t *testing.T, name string) []corev1.Pod {
 	return list.Items
 }
 
-// A certificate is renewed with the key of another one. The one before goes on, as do the other listeners; routes can be edited, and the
-// status blames the Secret alone.
+// A certificate is renewed with the key of another one. The one before goes on, as do the other listeners; routes can
+// be edited, and the status blames the Secret alone.
 func TestFaultOfARenewalWithAWrongKey(t *testing.T) {
 	t.Parallel()
 	const badHost = "bad.example.com"

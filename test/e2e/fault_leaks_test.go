@@ -20,7 +20,8 @@ import (
 // census is how much there is of what a fault might leave behind; of several pods, the most that one has.
 type census map[string]int
 
-// margins are how much more than before may be there: connections come and go. What is not named here has to be as it was.
+// margins are how much more than before may be there: connections come and go. What is not named here has to be as it
+// was.
 var margins = census{
 	"operator go_goroutines": 30, "operator process_open_fds": 15,
 	"agent go_goroutines": 15, "agent process_open_fds": 10, "haproxy descriptors": 50,

@@ -51,7 +51,8 @@ func TestFaultsOfObjects(t *testing.T) {
 	s.run(t, "Services, EndpointSlices and Secrets flap", nil, s.flap)
 }
 
-// flap makes a Service with a route, its EndpointSlice and a Secret come and go in every order, and leaves none of them.
+// flap makes a Service with a route, its EndpointSlice and a Secret come and go in every order, and leaves none of
+// them.
 func (s *site) flap(t *testing.T) {
 	t.Helper()
 	authority := certtest.NewAuthority(t)
@@ -99,7 +100,8 @@ func createSlice(ctx context.Context, namespace, service, address string) error 
 	return err
 }
 
-// An object that is not ours is under the name of a child: it is left alone, the status says so, and when it goes all is well.
+// An object that is not ours is under the name of a child: it is left alone, the status says so, and when it goes all
+// is well.
 func TestFaultOfForeignObjects(t *testing.T) {
 	t.Parallel()
 	needNode(t)

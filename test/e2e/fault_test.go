@@ -21,8 +21,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// recoveryTime is how soon after a fault is over an edit has to be live and told in the status, on top of what that takes
-// without a fault: a busy machine is none.
+// recoveryTime is how soon after a fault is over an edit has to be live and told in the status, on top of what that
+// takes without a fault: a busy machine is none.
 const recoveryTime = 5 * time.Second
 
 // site is a Gateway of two proxies, in a namespace of its own, that faults happen to.
@@ -67,8 +67,9 @@ func (s *site) edit(t *testing.T) {
 	setRoutes(t, s.namespace, s.routes()...)
 }
 
-// run lets a fault happen and end: inject returns when its cause is gone. Losses that allowed does not explain fail the test;
-// nil allows none. Afterwards an edit has to be live and told within recoveryTime, and nothing may be left of the fault.
+// run lets a fault happen and end: inject returns when its cause is gone. Losses that allowed does not explain fail the
+// test; nil allows none. Afterwards an edit has to be live and told within recoveryTime, and nothing may be left of the
+// fault.
 func (s *site) run(t *testing.T, name string, allowed func(loss) bool, inject func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -106,8 +107,8 @@ func (s *site) timeEdit(t *testing.T) time.Duration {
 	return time.Since(begin)
 }
 
-// waitEdit waits until the Gateway is Programmed at its generation, every ready proxy serves the newest edit, and all are
-// ready.
+// waitEdit waits until the Gateway is Programmed at its generation, every ready proxy serves the newest edit, and all
+// are ready.
 func (s *site) waitEdit(t *testing.T) {
 	t.Helper()
 	var missing error
@@ -194,8 +195,8 @@ func (l loss) String() string { return l.began.Format("15:04:05.000 ") + l.text 
 // lossTimeout is how long a watched request may take. It may have to wait for what does not answer.
 const lossTimeout = 30 * time.Second
 
-// watch sends GET host/ 50 times a second until the function it returns is called; that returns how many were sent and which
-// were lost. Every other request opens a connection of its own.
+// watch sends GET host/ 50 times a second until the function it returns is called; that returns how many were sent and
+// which were lost. Every other request opens a connection of its own.
 func (c *client) watch(t *testing.T) (stop func() (int, []loss)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,12 +249,12 @@ func isDial(err error) bool {
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH)
 }
 
-// refusedFor is how long connections to a pod may be refused, until Kubernetes knows that nobody listens there: a second, or
-// some on a busy machine.
+// refusedFor is how long connections to a pod may be refused, until Kubernetes knows that nobody listens there: a
+// second, or some on a busy machine.
 const refusedFor = 10 * time.Second
 
-// onlyInFlight allows the losses of a HAProxy that ends all at once: the requests on it at that moment, and, for a few seconds,
-// connections that are refused.
+// onlyInFlight allows the losses of a HAProxy that ends all at once: the requests on it at that moment, and, for a few
+// seconds, connections that are refused.
 func onlyInFlight(killed *time.Time) func(loss) bool {
 	return func(l loss) bool {
 		if killed.IsZero() {

@@ -33,9 +33,9 @@ const (
 	wantSeen = 20
 )
 
-// TestProgrammedIsNeverEarly: when status says Programmed at a generation, every request that is sent after that to any ready
-// proxy is answered by this generation or a later one; while routes are edited as fast as it goes, some edits need a
-// reload, and proxies come and go.
+// TestProgrammedIsNeverEarly: when status says Programmed at a generation, every request that is sent after that to any
+// ready proxy is answered by this generation or a later one; while routes are edited as fast as it goes, some edits
+// need a reload, and proxies come and go.
 func TestProgrammedIsNeverEarly(t *testing.T) {
 	needNode(t)
 	t.Parallel()
@@ -78,8 +78,8 @@ func (r *race) proves() bool {
 	return r.seen >= wantSeen && r.probes >= r.seen
 }
 
-// numberedRoutes answers with the number of the edit in a header. Every tenth edit tests a header that none tested before, which
-// takes a reload.
+// numberedRoutes answers with the number of the edit in a header. Every tenth edit tests a header that none tested
+// before, which takes a reload.
 func numberedRoutes(n int) []appv1.Route {
 	all := rule("/", backend("v1", 1))
 	all.Filters = []appv1.RouteFilter{{Type: appv1.RouteFilterResponseHeaderModifier, ResponseHeaderModifier: &appv1.HeaderFilter{

@@ -24,8 +24,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestPlugin runs the kubectl plugin where there is all that it asks. It comes before the tests that are parallel: to link the plugin
-// would keep the machine busy beside them.
+// TestPlugin runs the kubectl plugin where there is all that it asks. It comes before the tests that are parallel: to
+// link the plugin would keep the machine busy beside them.
 func TestPlugin(t *testing.T) { //nolint:tparallel // see above
 	bin := plugintest.Build(t, testenv.MustRoot(t))
 	for name, test := range map[string]func(t *testing.T, bin string){"transcripts": testTranscripts, "proxy pods": testProxyPods} {

@@ -73,7 +73,8 @@ func testTranscripts(t *testing.T, bin string) {
 	}
 }
 
-// docsStage is where the commands of the documentation run: in a namespace of the test's in place of "shop", which may be somebody's.
+// docsStage is where the commands of the documentation run: in a namespace of the test's in place of "shop", which may
+// be somebody's.
 type docsStage struct {
 	namespace string
 	// bin has the plugin, dir what stands for the project's directory.

@@ -47,8 +47,8 @@ type GatewayList struct {
 	Items []Gateway `json:"items"`
 }
 
-// The sum of names bounds what the rule after it costs the API server, which refuses rules that cost too much: the names
-// of the listeners are made once (a list of one list), not for each route.
+// The sum of names bounds what the rule after it costs the API server, which refuses rules that cost too much: the
+// names of the listeners are made once (a list of one list), not for each route.
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners), size(r.listeners)).sum() <= 8192",fieldPath=".routes",message="the routes name listeners more than 8192 times in all: leave out routes[].listeners where a route belongs to every listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.routes) || self.routes.map(r, has(r.listeners), size(r.listeners)).sum() > 8192 || [self.listeners.map(l, l.name)].all(names, self.routes.all(r, !has(r.listeners) || r.listeners.all(n, n in names)))",fieldPath=".routes",message="every name in routes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
 // +kubebuilder:validation:XValidation:rule="!has(self.tcpRoutes) || [self.listeners.map(l, l.name)].all(names, self.tcpRoutes.all(r, r.listeners.all(n, n in names)))",fieldPath=".tcpRoutes",message="every name in tcpRoutes[].listeners must be the name of a listener in spec.listeners: correct the name or add the listener"
@@ -66,8 +66,8 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak
-	// the same protocol.
+	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
+	// speak the same protocol.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -87,8 +87,8 @@ type GatewaySpec struct {
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400,
-	// 431; over HTTP/2, the stream is reset), answers with more become 502.
+	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with
+	// more are refused (400, 431; over HTTP/2, the stream is reset), answers with more become 502.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -110,10 +110,10 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	TLSRoutes []TLSRoute `json:"tlsRoutes,omitempty"`
 
-	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route
-	// refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port
-	// that has no entry and the same Service or the same port: requests are answered with 500, and Accepted is False. TLS that is passed
-	// through goes on.
+	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries
+	// that no route refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So
+	// nothing is sent to a Service port that has no entry and the same Service or the same port: requests are answered
+	// with 500, and Accepted is False. TLS that is passed through goes on.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -121,12 +121,13 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Backends []Backend `json:"backends,omitempty"`
 
-	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
-	// X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are kept, too. Those of anyone else
-	// are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and
-	// X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the
-	// scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
-	// they are kept for 60 s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
+	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
+	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies
+	// only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or
+	// 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies,
+	// idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60
+	// s.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -138,16 +139,17 @@ type GatewaySpec struct {
 	// +kubebuilder:default={}
 	ClientLimits ClientLimits `json:"clientLimits,omitempty"`
 
-	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
-	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
-	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
+	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
+	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
+	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a
+	// pod takes that much longer to stop.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"
 	DrainTimeout Duration `json:"drainTimeout,omitempty"`
 
-	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said here, such as
-	// sessionAffinity, can be set in the Service: the operator leaves it as it is.
+	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said
+	// here, such as sessionAffinity, can be set in the Service: the operator leaves it as it is.
 	// +optional
 	// +kubebuilder:default={}
 	Service ServiceSpec `json:"service,omitempty"`

@@ -1,7 +1,7 @@
 package v1
 
-// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused, since an API server
-// that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused,
+// since an API server that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 //
 // +kubebuilder:validation:MinProperties=3
 // +kubebuilder:validation:XValidation:rule="!has(self.outlierDetection) || has(self.healthCheck)",fieldPath=".outlierDetection",message="outlierDetection needs healthCheck: an endpoint that was taken out comes back when its health check passes"
@@ -78,8 +78,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="(self.algorithm == 'Header') == has(self.header)",fieldPath=".header",message="header is required for algorithm Header, and not allowed for any other"
 type LoadBalancing struct {
 	// Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy.
-	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted proxies say), for a
-	// path, or for the value of a request header, both as filters leave them, as long as the endpoints stay the same.
+	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted
+	// proxies say), for a path, or for the value of a request header, both as filters leave them, as long as the
+	// endpoints stay the same.
 	// +optional
 	// +kubebuilder:default=Random
 	Algorithm LoadBalancingAlgorithm `json:"algorithm,omitempty"`

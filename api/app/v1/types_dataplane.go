@@ -4,9 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The administrator of the
-// operator may forbid types, classes of load balancers and annotations: Accepted then is False with the reason NotAllowed, and the Service
-// stays as it is.
+// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The
+// administrator of the operator may forbid types, classes of load balancers and annotations: Accepted then is False
+// with the reason NotAllowed, and the Service stays as it is.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",fieldPath=".loadBalancerClass",message="loadBalancerClass is only for type LoadBalancer"
 // +kubebuilder:validation:XValidation:rule="self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)",fieldPath=".loadBalancerClass",message="a load balancer keeps its class: to change it, set another type first, which releases the addresses"
@@ -14,15 +14,15 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || self.type != 'ClusterIP'",fieldPath=".externalTrafficPolicy",message="externalTrafficPolicy is only for types NodePort and LoadBalancer"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || self.type != 'ClusterIP'",fieldPath=".ports",message="a node port is only for types NodePort and LoadBalancer"
 type ServiceSpec struct {
-	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
-	// has them.
+	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the
+	// cluster has them.
 	// +optional
 	// +kubebuilder:default=LoadBalancer
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
 
-	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set,
-	// it is the default one.
+	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If
+	// it is not set, it is the default one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -36,15 +36,15 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every source range must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
 	LoadBalancerSourceRanges []CIDR `json:"loadBalancerSourceRanges,omitempty"`
 
-	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's. Local: nodes pass
-	// them to proxies of their own only, which see the client's address. If it is not set, it is what the Service has: Cluster, unless
-	// someone else changed it.
+	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's.
+	// Local: nodes pass them to proxies of their own only, which see the client's address. If it is not set, it is what
+	// the Service has: Cluster, unless someone else changed it.
 	// +optional
 	// +kubebuilder:validation:Enum=Cluster;Local
 	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 
-	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack, unless someone else
-	// changed it.
+	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack,
+	// unless someone else changed it.
 	// +optional
 	// +kubebuilder:validation:Enum=SingleStack;PreferDualStack;RequireDualStack
 	IPFamilyPolicy corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
@@ -80,19 +80,19 @@ type ServicePort struct {
 
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
 type ClientLimits struct {
-	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More connections are
-	// closed at once; more requests are answered with 503. Where the node allows a container fewer than three open files for each, it is
-	// a third of these. The pod needs up to 100 KiB of memory for each.
+	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More
+	// connections are closed at once; more requests are answered with 503. Where the node allows a container fewer than
+	// three open files for each, it is a third of these. The pod needs up to 100 KiB of memory for each.
 	// +optional
 	// +kubebuilder:default=10000
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=300000
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
-	// How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4 address, or the
-	// first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and behind a node where the Service
-	// has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their own. With proxyProtocol, the address in the PROXY
-	// header counts. Zero: no limit of its own for any client.
+	// How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4
+	// address, or the first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and
+	// behind a node where the Service has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their
+	// own. With proxyProtocol, the address in the PROXY header counts. Zero: no limit of its own for any client.
 	// +optional
 	// +kubebuilder:default=2500
 	// +kubebuilder:validation:Minimum=0
@@ -100,13 +100,13 @@ type ClientLimits struct {
 	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
 }
 
-// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning that they have in a
-// pod. The administrator of the operator may forbid those that decide where pods run: Accepted then is False with the reason NotAllowed, and
-// the pods stay as they are.
+// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning
+// that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then
+// is False with the reason NotAllowed, and the pods stay as they are.
 type PodsSpec struct {
-	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value
-	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by. A Service that selects its pods by such a label alone
-	// gets these, too.
+	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
+	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
+	// /managed-by. A Service that selects its pods by such a label alone gets these, too.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('app.example.com/') && !(k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by', 'pod-template-hash']))",message="labels with the prefix app.example.com/, and app.kubernetes.io/name, app.kubernetes.io/instance, app.kubernetes.io/managed-by and pod-template-hash are set by the operator and by Kubernetes: remove them"
@@ -128,13 +128,13 @@ type PodsSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway prefer nodes that
-	// have no other of them.
+	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway
+	// prefer nodes that have no other of them.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the Gateway's name, selects
-	// them. With none here, the scheduler's defaults apply.
+	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the
+	// Gateway's name, selects them. With none here, the scheduler's defaults apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=topologyKey
@@ -165,16 +165,16 @@ type PodsSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",fieldPath=".requests",message="a request is greater than its limit: lower the request or raise the limit"
 type PodResources struct {
-	// The most the container may use, by resource: cpu, memory. The limit of memory is 1Gi if there is none here, or as much as is
-	// requested, if that is more.
+	// The most the container may use, by resource: cpu, memory. The limit of memory is 1Gi if there is none here, or as
+	// much as is requested, if that is more.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=2
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory'])",message="only cpu and memory can be set here"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !isQuantity(string(self[k])) || quantity(string(self[k])).compareTo(quantity('0')) >= 0)",message="an amount must not be negative"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 
-	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of memory it
-	// is 128Mi if neither is set.
+	// What the container is guaranteed, by resource. Where a limit is set and no request, the request is the limit. Of
+	// memory it is 128Mi if neither is set.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=2
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory'])",message="only cpu and memory can be set here"

@@ -23,9 +23,9 @@ type Listener struct {
 	// +kubebuilder:validation:XValidation:rule="self != 8404 && self != 8405",message="ports 8404 and 8405 are reserved for the metrics and health endpoints of the proxy pod: choose another port"
 	Port int32 `json:"port"`
 
-	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
-	// HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to the Service that the server name
-	// stands for: see tls.mode.
+	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1
+	// and HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to
+	// the Service that the server name stands for: see tls.mode.
 	// +required
 	Protocol Protocol `json:"protocol"`
 
@@ -40,27 +40,28 @@ type Listener struct {
 	// +optional
 	TLS *ListenerTLS `json:"tls,omitempty"`
 
-	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
-	// if there is one. The listener then has no routes.
+	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its
+	// hostname: 443, if there is one. The listener then has no routes.
 	// +optional
 	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
 
-	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in
-	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
-	// such clients a listener of their own, on another port.
+	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
+	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
+	// within the cluster: give such clients a listener of their own, on another port.
 	// +optional
 	// +kubebuilder:validation:Enum=Any
 	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 
-	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet
-	// that do. The routes in this object belong to it in any case.
+	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener.
+	// There are none yet that do. The routes in this object belong to it in any case.
 	// +optional
 	AllowedRoutes *AllowedRoutes `json:"allowedRoutes,omitempty"`
 }
 
 // HTTPSRedirect is a redirect to HTTPS.
 type HTTPSRedirect struct {
-	// The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may become a GET.
+	// The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may
+	// become a GET.
 	// +optional
 	// +kubebuilder:default=301
 	// +kubebuilder:validation:Enum=301;302;303;307;308
@@ -143,18 +144,18 @@ const (
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Terminate') == has(self.certificateRefs)",fieldPath=".certificateRefs",message="certificateRefs is required for mode Terminate, and not allowed for Passthrough"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Terminate' || self.minVersion == 'TLSv1.2' && self.cipherProfile == 'Intermediate' && !has(self.clientValidation)",message="with mode Passthrough, the Service decides on minVersion, cipherProfile and clientValidation: remove them"
 type ListenerTLS struct {
-	// Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes unopened to the Service
-	// that the server name stands for; only for protocol TLS, with spec.tlsRoutes.
+	// Terminate: the proxies have the certificates and open TLS; routes get what is inside. Passthrough: TLS goes
+	// unopened to the Service that the server name stands for; only for protocol TLS, with spec.tlsRoutes.
 	// +optional
 	// +kubebuilder:default=Terminate
 	// +kubebuilder:validation:Enum=Terminate;Passthrough
 	Mode TLSMode `json:"mode,omitempty"`
 
-	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets the one
-	// that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing, invalid,
-	// expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
-	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does not
-	// match, pods keep using what it held before; it is named, too. Required for mode Terminate.
+	// The Secrets of type kubernetes.io/tls with the certificates and keys, in the Gateway's namespace. A client gets
+	// the one that fits the server name it asks for, and its kind of key (RSA or ECDSA). A certificate that is missing,
+	// invalid, expired, or for none of the listener's names is left out, and named in the condition ResolvedRefs. If a
+	// Secret is changed and its certificate is now unreadable, expired or not valid yet, or its key is missing or does
+	// not match, pods keep using what it held before; it is named, too. Required for mode Terminate.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -167,8 +168,8 @@ type ListenerTLS struct {
 	// +kubebuilder:default=TLSv1.2
 	MinVersion TLSVersion `json:"minVersion,omitempty"`
 
-	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and authenticated
-	// encryption. Modern: those of TLS 1.3 alone.
+	// Which cipher suites clients may use, as in Mozilla's recommendations. Intermediate: forward secrecy and
+	// authenticated encryption. Modern: those of TLS 1.3 alone.
 	// +optional
 	// +kubebuilder:default=Intermediate
 	CipherProfile CipherProfile `json:"cipherProfile,omitempty"`
@@ -228,8 +229,8 @@ const (
 
 // ClientValidation says whose certificates clients have to show.
 //
-// The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and
-// the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
+// The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject,
+// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
 // Client-Cert-Chain, is removed.
 type ClientValidation struct {
 	// The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.
@@ -303,8 +304,8 @@ type Hostname string
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 type PreciseHostname string
 
-// Duration is a length of time as in the Gateway API (GEP-2257): numbers with h, m, s or ms, like 1m30s. Zero is no limit
-// where a limit is meant.
+// Duration is a length of time as in the Gateway API (GEP-2257): numbers with h, m, s or ms, like 1m30s. Zero is no
+// limit where a limit is meant.
 //
 // +kubebuilder:validation:MaxLength=24
 // +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`

@@ -17,8 +17,8 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // GatewayProxy is what one proxy pod of a Gateway runs, as its agent reports it. It is named after the pod, is labelled
-// app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator takes from it
-// whether the Gateway is Programmed.
+// app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator
+// takes from it whether the Gateway is Programmed.
 type GatewayProxy struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name is the pod's.
@@ -54,7 +54,8 @@ type GatewayProxyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole generation comes first.
+	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
+	// generation comes first.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -120,11 +121,12 @@ type ProblemOrigin struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// ProxyProblemReason is the kind of a problem. LoadFailed: HAProxy does not take the generation, and goes on with an older one.
-// WriteFailed: the configuration cannot be written to the disk. HAProxyNotAnswering: HAProxy does not run, or hangs. AwaitingReplacement:
-// the pod does not mount all that the generation names, and is about to be replaced by one that does. InvalidCertificateRef: the
-// certificate of a Secret is left out. InvalidCACertificateRef: the certificates of a ConfigMap cannot be used: a listener that checks its
-// clients by them is left out, requests for backends that are checked by them are answered with 500.
+// ProxyProblemReason is the kind of a problem. LoadFailed: HAProxy does not take the generation, and goes on with an
+// older one. WriteFailed: the configuration cannot be written to the disk. HAProxyNotAnswering: HAProxy does not run,
+// or hangs. AwaitingReplacement: the pod does not mount all that the generation names, and is about to be replaced by
+// one that does. InvalidCertificateRef: the certificate of a Secret is left out. InvalidCACertificateRef: the
+// certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
+// backends that are checked by them are answered with 500.
 //
 // +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef
 type ProxyProblemReason string

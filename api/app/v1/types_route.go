@@ -10,7 +10,8 @@ type Route struct {
 	// +required
 	Name Name `json:"name"`
 
-	// The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to HTTPS.
+	// The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to
+	// HTTPS.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -63,8 +64,9 @@ type RouteRule struct {
 	// +optional
 	Timeouts *RouteTimeouts `json:"timeouts,omitempty"`
 
-	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the connection without
-	// an answer; the latter only where the method is idempotent, the request has at most 15 KiB and there is no timeouts.request.
+	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the
+	// connection without an answer; the latter only where the method is idempotent, the request has at most 15 KiB and
+	// there is no timeouts.request.
 	// +optional
 	Retry *RouteRetry `json:"retry,omitempty"`
 
@@ -107,21 +109,23 @@ type RouteMatch struct {
 }
 
 // PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
-// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend
-// gets the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered with 400. So
-// are those whose path has characters to decode and more than 3,200 bytes.
+// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets
+// the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered
+// with 400. So are those whose path has characters to decode and more than 3,200 bytes.
 type PathMatch struct {
-	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
-	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
-	// path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression is refused if some
-	// path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other. Expressions that take little work
-	// are compared with paths of up to 8,192 bytes. A request with a longer path than those of its host can take is answered with 400.
+	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches
+	// /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression:
+	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
+	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
+	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
+	// longer path than those of its host can take is answered with 400.
 	// +optional
 	// +kubebuilder:default=PathPrefix
 	Type PathMatchType `json:"type,omitempty"`
 
-	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or
-	// backslash (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
+	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or backslash
+	// (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of
+	// printable ASCII characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MinLength=1
@@ -159,8 +163,8 @@ type HeaderMatch struct {
 	// +kubebuilder:default=Exact
 	Type ValueMatchType `json:"type,omitempty"`
 
-	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them.
-	// Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.
+	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend
+	// gets them. Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.
 	// +required
 	Name HeaderName `json:"name"`
 
@@ -173,8 +177,8 @@ type HeaderMatch struct {
 	Value string `json:"value"`
 }
 
-// QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is answered with 400 if
-// such a condition would have to be tested on it.
+// QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is
+// answered with 400 if such a condition would have to be tested on it.
 type QueryParamMatch struct {
 	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
 	// Unicode. How long a value may be is as with paths.
@@ -210,7 +214,8 @@ const (
 	ValueMatchRegularExpression ValueMatchType = "RegularExpression"
 )
 
-// HeaderName is the name of a request header. The proxies remove those that have another character than letters, digits and "-".
+// HeaderName is the name of a request header. The proxies remove those that have another character than letters, digits
+// and "-".
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
@@ -232,9 +237,9 @@ type BackendRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http, kubernetes.io/h2c or
-	// kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other, requests are answered with 500.
-	// Case does not matter.
+	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http,
+	// kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other,
+	// requests are answered with 500. Case does not matter.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -256,9 +261,10 @@ type BackendRef struct {
 	Filters []BackendRefFilter `json:"filters,omitempty"`
 }
 
-// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the
-// answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before
-// is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.
+// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time
+// until the answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What
+// comes before is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to
+// connect.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.request) || !has(self.backendRequest) || duration(self.request) == duration('0s') || duration(self.backendRequest) <= duration(self.request)",message="timeouts.backendRequest must not be longer than timeouts.request"
 type RouteTimeouts struct {
@@ -271,9 +277,9 @@ type RouteTimeouts struct {
 	BackendRequest Duration `json:"backendRequest,omitempty"`
 }
 
-// RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent
-// (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt on
-// another endpoint, and one second before one on the same, if it could not be reached.
+// RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not
+// idempotent (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt
+// on another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetry struct {
 	// Answers that are tried again, if the request had at most 15 KiB.
 	// +optional
@@ -281,7 +287,8 @@ type RouteRetry struct {
 	// +kubebuilder:validation:MaxItems=11
 	Codes []RetryCode `json:"codes,omitempty"`
 
-	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each, fit into it.
+	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each,
+	// fit into it.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
@@ -294,12 +301,13 @@ type RouteRetry struct {
 // +kubebuilder:validation:Enum=401;403;404;408;425;500;501;502;503;504
 type RetryCode int32
 
-// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where a rule has several
-// backendRefs, the weights are for new clients: the others stay with the Service that they were sent to, even if its weight is zero or it has no
-// endpoint by now, until it is no backendRef any more.
+// SessionPersistence keeps a client's requests on the same endpoint by a cookie, as long as the endpoint exists. Where
+// a rule has several backendRefs, the weights are for new clients: the others stay with the Service that they were sent
+// to, even if its weight is zero or it has no endpoint by now, until it is no backendRef any more.
 type SessionPersistence struct {
-	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules of a host that have
-	// the same sessionName share their sessions with a Service: one with several backendRefs sends a client where another rule has.
+	// What the cookies' names begin with. Each Service port has a cookie of its own, as gateway-session-1a2b3c4d. Rules
+	// of a host that have the same sessionName share their sessions with a Service: one with several backendRefs sends
+	// a client where another rule has.
 	// +optional
 	// +kubebuilder:default=gateway-session
 	// +kubebuilder:validation:MinLength=1
@@ -319,14 +327,15 @@ type SessionPersistence struct {
 	AbsoluteTimeout Duration `json:"absoluteTimeout,omitempty"`
 }
 
-// TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to Services.
+// TCPRoute sends the connections of TCP listeners, and what is inside those of TLS listeners that terminate TLS, to
+// Services.
 type TCPRoute struct {
 	// The route's name; it is in the access log. A DNS label.
 	// +required
 	Name Name `json:"name"`
 
-	// The names of the listeners the route belongs to: of protocol TCP, or TLS with tls.mode Terminate. A listener takes one route: the
-	// first.
+	// The names of the listeners the route belongs to: of protocol TCP, or TLS with tls.mode Terminate. A listener
+	// takes one route: the first.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -369,8 +378,8 @@ type TLSRoute struct {
 
 // ConnectionRule says where connections go.
 type ConnectionRule struct {
-	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint, or does
-	// not exist, is closed.
+	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint,
+	// or does not exist, is closed.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -22,9 +22,10 @@ type GatewayStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
-	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
-	// What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for all kinds of objects look for.
+	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their
+	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
+	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
+	// all kinds of objects look for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -43,8 +44,8 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Routes []RouteStatus `json:"routes,omitempty"`
 
-	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
-	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
+	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
+	// There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -92,8 +93,8 @@ type RouteStatus struct {
 	// +required
 	Name Name `json:"name"`
 
-	// What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it names cannot be
-	// used. The rest of the route is served.
+	// What is wrong with the route. Accepted is False if a part of it has no effect, ResolvedRefs if a Service that it
+	// names cannot be used. The rest of the route is served.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

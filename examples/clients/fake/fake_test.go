@@ -62,8 +62,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestApply has two field managers apply a Gateway, with fields whose types are Kubernetes' own. Only NewClientset knows
-// field managers.
+// TestApply has two field managers apply a Gateway, with fields whose types are Kubernetes' own. Only NewClientset
+// knows field managers.
 func TestApply(t *testing.T) {
 	ctx, gateways := t.Context(), fake.NewClientset().AppV1().Gateways(namespace)
 	_, err := gateways.Apply(ctx, applyappv1.Gateway("shop", namespace).WithSpec(applyappv1.GatewaySpec().

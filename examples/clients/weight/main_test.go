@@ -62,7 +62,8 @@ func TestSetWeight(t *testing.T) {
 	}
 }
 
-// TestConflict has a reactor come before the fake's own, and answer once as the API server does if somebody else was quicker.
+// TestConflict has a reactor come before the fake's own, and answer once as the API server does if somebody else was
+// quicker.
 func TestConflict(t *testing.T) {
 	client := newClient()
 	conflicts := 0

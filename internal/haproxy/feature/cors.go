@@ -11,8 +11,8 @@ import (
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). What a backend says on the matter does not count.
 //
-// The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets no
-// header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
+// The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets
+// no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
 // credentials, so those get what they asked for: "any" is every origin where there may be credentials.
 var cors = feature{

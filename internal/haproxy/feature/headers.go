@@ -38,7 +38,8 @@ var headers = feature{
 
 const cookie = "cookie"
 
-// changesFor returns the changes of headers of a rule and then those of the target that gets the request, nil if none does.
+// changesFor returns the changes of headers of a rule and then those of the target that gets the request, nil if none
+// does.
 func changesFor(rule *routing.Rule, target *routing.Target) routing.HeaderChanges {
 	if target == nil {
 		return rule.Headers

@@ -128,7 +128,8 @@ func (h *Instance) Stop() {
 	<-h.exited
 }
 
-// terminate says whether HAProxy ended within 5 s. A SIGTERM is lost that meets its master as it starts again for a reload.
+// terminate says whether HAProxy ended within 5 s. A SIGTERM is lost that meets its master as it starts again for a
+// reload.
 func (h *Instance) terminate() bool {
 	for range 5 {
 		_ = syscall.Kill(h.PID, syscall.SIGTERM)
@@ -178,8 +179,8 @@ func (h *Instance) waitFor(socket, command string) {
 	}
 }
 
-// Check lets HAProxy check the files, which have to be rendered with the given paths, and returns what it says: an error
-// if HAProxy refuses them or has a warning.
+// Check lets HAProxy check the files, which have to be rendered with the given paths, and returns what it says: an
+// error if HAProxy refuses them or has a warning.
 func Check(t testing.TB, paths ir.Paths, files map[string][]byte) error {
 	t.Helper()
 	writeDir(t, paths.ConfigDir, files)
@@ -193,7 +194,8 @@ func Check(t testing.TB, paths ir.Paths, files map[string][]byte) error {
 	return nil
 }
 
-// read returns the arguments by which HAProxy reads the configuration: as in a pod, but that LoadFile need not be there for a check.
+// read returns the arguments by which HAProxy reads the configuration: as in a pod, but that LoadFile need not be there
+// for a check.
 func read(paths ir.Paths) []string {
 	var arguments []string
 	for _, name := range []string{ir.LoadFile, ir.ConfigFile} {

@@ -148,7 +148,8 @@ func Diff(desired, running ir.Config) Plan {
 	return plan
 }
 
-// union returns all elements of both; those of the first have precedence. It is the first itself if there are no others.
+// union returns all elements of both; those of the first have precedence. It is the first itself if there are no
+// others.
 func union[V any](first, second map[string]V) map[string]V {
 	if len(first) >= len(second) && len(minus(second, first)) == 0 {
 		return first

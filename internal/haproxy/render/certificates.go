@@ -211,7 +211,8 @@ func verifiesClients(in Input, port int32) bool {
 	})
 }
 
-// acceptsUnverified says whether clients of a port may show certificates that are not valid, which nobody is told of then.
+// acceptsUnverified says whether clients of a port may show certificates that are not valid, which nobody is told of
+// then.
 func acceptsUnverified(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
 		return l.Port == port && l.TLS != nil && l.TLS.ClientUnverified

@@ -14,8 +14,8 @@ import (
 // requestsPerEdit is how many requests TestEdits sends after each edit of a map.
 const requestsPerEdit = 15
 
-// TestEdits: while a map is changed entry by entry, every request is answered by the old table or by the new one; and when that is done,
-// the map is the new one.
+// TestEdits: while a map is changed entry by entry, every request is answered by the old table or by the new one; and
+// when that is done, the map is the new one.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)
@@ -84,8 +84,8 @@ func editSpec(g *routingtest.Generator, spec appv1.GatewaySpec, ports [2]int32) 
 	return spec
 }
 
-// smallSpec returns a spec whose routes each have one listener, one rule and at most one hostname, half of them without conditions: an
-// edit of one changes few entries.
+// smallSpec returns a spec whose routes each have one listener, one rule and at most one hostname, half of them without
+// conditions: an edit of one changes few entries.
 func smallSpec(g *routingtest.Generator, ports [2]int32) appv1.GatewaySpec {
 	spec := g.Spec(ports)
 	for i := range spec.Routes {

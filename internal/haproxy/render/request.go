@@ -170,7 +170,8 @@ func sessionLines(in Input, isTLS bool) []string {
 	return lines
 }
 
-// connectedLines keep, in sess.listener, the listener whose certificate HAProxy has shown: by the server name, its wildcard, any name.
+// connectedLines keep, in sess.listener, the listener whose certificate HAProxy has shown: by the server name, its
+// wildcard, any name.
 func connectedLines(in Input) []string {
 	names := in.Paths.Map(ir.NamesFile)
 	return []string{

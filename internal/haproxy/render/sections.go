@@ -74,9 +74,9 @@ func (r *renderer) addPresets(connections bool) {
 // which takes as long as everything else together. ssl-load-extra-files: there is nothing beside a certificate that
 // HAProxy is to load.
 //
-// thread-hard-limit: HAProxy starts a thread for each CPU of the node, and knows nothing of the CPU limit of its container.
-// With more threads than that, all of them stand still together once the limit is used up. The variable is from the pod;
-// 1024 is all that HAProxy can have.
+// thread-hard-limit: HAProxy starts a thread for each CPU of the node, and knows nothing of the CPU limit of its
+// container. With more threads than that, all of them stand still together once the limit is used up. The variable is
+// from the pod; 1024 is all that HAProxy can have.
 //
 // tune.pattern.cache-size: HAProxy would keep the results of the last 10,000 comparisons with expressions and parts of
 // texts. To find one there takes longer than most comparisons do, and with many hosts and paths it is seldom there.
@@ -283,8 +283,8 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 	)
 }
 
-// foreignLines reject connections whose certificate, and what was asked of the client, is not what their listener wants: that has none for
-// the name, as one that is missing.
+// foreignLines reject connections whose certificate, and what was asked of the client, is not what their listener
+// wants: that has none for the name, as one that is missing.
 func foreignLines(in Input, port int32) []string {
 	lines := []string{
 		"tcp-request content set-var(txn.listener) var(txn.hosts),field(1,|)",

@@ -34,8 +34,8 @@ certificates:
 authorities: {ca: PEM}
 `
 
-// TestTerminate: a listener of protocol TLS opens TLS with its certificates, and what is inside goes to the Service of its TCP route. Who
-// does not get that listener's certificate, or has to show one and does not, gets no further.
+// TestTerminate: a listener of protocol TLS opens TLS with its certificates, and what is inside goes to the Service of
+// its TCP route. Who does not get that listener's certificate, or has to show one and does not, gets no further.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

@@ -15,7 +15,8 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// certificateRig is a HAProxy with a certificate of a file, which is that of every name, and what it takes to check others.
+// certificateRig is a HAProxy with a certificate of a file, which is that of every name, and what it takes to check
+// others.
 type certificateRig struct {
 	*proxy
 	t         *testing.T
@@ -52,7 +53,8 @@ func (r *certificateRig) expectShown(pair certtest.Pair) {
 	}
 }
 
-// A certificate is used at once, and without a reload; one that HAProxy has nowhere changes nothing, until it is in a list.
+// A certificate is used at once, and without a reload; one that HAProxy has nowhere changes nothing, until it is in a
+// list.
 func TestReplaceCertificate(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
 	first, second := authority.Issue(t, names), authority.Issue(t, names, certtest.RSA(t, 2048))

@@ -33,7 +33,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// FuzzPayloads: what is sent for entries of a map is, line by line, these entries, and no line ends the command before its end.
+// FuzzPayloads: what is sent for entries of a map is, line by line, these entries, and no line ends the command before
+// its end.
 func FuzzPayloads(f *testing.F) {
 	for _, seed := range [][2]string{{"/a", "b c"}, {"", ""}, {"#a", "b"}, {"a b", "c"}, {"a", "b\n\nshutdown"}, {"a", " b"}, {"a\x00", "b"}, {"a;b", `"\`}, {"\u0085", "\u00a0x"}} {
 		f.Add(seed[0], seed[1], 64)

@@ -16,11 +16,12 @@ import (
 // collector is about to delete it; trying again is all there is to do.
 var ErrLeftOver = errors.New("it belongs to a deleted Gateway of the same name and is being deleted")
 
-// ErrNamespaceGone is returned when the namespace is being deleted, and everything in it: there is nothing to do any more.
+// ErrNamespaceGone is returned when the namespace is being deleted, and everything in it: there is nothing to do any
+// more.
 var ErrNamespaceGone = errors.New("its namespace is being deleted")
 
-// ErrOutdated is returned when an object was changed after it was last seen. The change is on its way; trying again then is
-// all there is to do.
+// ErrOutdated is returned when an object was changed after it was last seen. The change is on its way; trying again
+// then is all there is to do.
 var ErrOutdated = errors.New("it has changed meanwhile")
 
 // NotOwnedError is returned when an object has the name of a child and is not controlled by the Gateway.
@@ -36,8 +37,8 @@ func (e *NotOwnedError) Error() string {
 		e.Kind, e.Namespace, e.Name, e.Gateway)
 }
 
-// Failure returns what the status should say about an error of Ensure, nil if it is over with one of the next tries: what was changed
-// meanwhile, and an API server that cannot answer now.
+// Failure returns what the status should say about an error of Ensure, nil if it is over with one of the next tries:
+// what was changed meanwhile, and an API server that cannot answer now.
 func Failure(err error) *status.ChildFailure {
 	switch {
 	case errors.As(err, new(*NotOwnedError)):
@@ -50,8 +51,9 @@ func Failure(err error) *status.ChildFailure {
 	return nil
 }
 
-// lasts says whether someone may have to do something about one error: the API server has refused a request, or has failed at it, which is also
-// what it says when it has no node port left or a webhook does not answer, or has not answered in time.
+// lasts says whether someone may have to do something about one error: the API server has refused a request, or has
+// failed at it, which is also what it says when it has no node port left or a webhook does not answer, or has not
+// answered in time.
 func lasts(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

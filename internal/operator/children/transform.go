@@ -15,13 +15,14 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// digestType is the type of the one entry that a cached child has in managedFields: its Manager is the digest of the fields that
-// the operator owns, with their values. The API server knows no such type, so that nobody else can make such an entry.
+// digestType is the type of the one entry that a cached child has in managedFields: its Manager is the digest of the
+// fields that the operator owns, with their values. The API server knows no such type, so that nobody else can make
+// such an entry.
 const digestType = "digest"
 
-// Keep is the transform of the caches of children, and of all Services. Of a child it keeps whose it is, what the status is computed from, and
-// whether it is as desired; of another Service, which routes may name, only whether it can be used, and whose it is. It does nothing to what
-// it has returned: client-go may call it twice.
+// Keep is the transform of the caches of children, and of all Services. Of a child it keeps whose it is, what the
+// status is computed from, and whether it is as desired; of another Service, which routes may name, only whether it can
+// be used, and whose it is. It does nothing to what it has returned: client-go may call it twice.
 func (s *Set) Keep(obj any) (any, error) {
 	if service, ok := obj.(*corev1.Service); ok && service.Labels[proxypod.LabelGateway] == "" {
 		return stripOther(service), nil
@@ -120,8 +121,8 @@ func digest(configuration any) string {
 	return string(sum[:])
 }
 
-// Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices: who manages which field is not read, and kubectl's copy of an object is as
-// big as the object.
+// Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices: who manages which field is not
+// read, and kubectl's copy of an object is as big as the object.
 func Strip(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

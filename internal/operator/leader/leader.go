@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A leader that cannot renew its lease for RenewDeadline ends; leaseDuration after the last renewal another one takes over. A leader that
-	// stops in order gives the lease up at once.
+	// A leader that cannot renew its lease for RenewDeadline ends; leaseDuration after the last renewal another one
+	// takes over. A leader that stops in order gives the lease up at once.
 	leaseDuration = 15 * time.Second
 	// RenewDeadline has to be more than the timeout of a client's requests.
 	RenewDeadline = 10 * time.Second
@@ -37,8 +37,8 @@ type Lease struct {
 	Watchdog *leaderelection.HealthzAdaptor
 }
 
-// Run calls work once this process holds the lease. It returns when ctx is cancelled and work has returned, whereupon the lease is given up, or
-// with ErrLost, without waiting for work.
+// Run calls work once this process holds the lease. It returns when ctx is cancelled and work has returned, whereupon
+// the lease is given up, or with ErrLost, without waiting for work.
 func Run(ctx context.Context, lease Lease, work func(context.Context)) error {
 	working, stopWorking := context.WithCancel(ctx)
 	defer stopWorking()

@@ -55,7 +55,8 @@ func (o *Options) flags() *flag.FlagSet {
 	return flags
 }
 
-// Parse reads and checks a command line; logs are the flags for logs that may be in it, too. The error is flag.ErrHelp if help was asked for.
+// Parse reads and checks a command line; logs are the flags for logs that may be in it, too. The error is flag.ErrHelp
+// if help was asked for.
 func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 	var o Options
 	flags := o.flags()
@@ -76,7 +77,8 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 	return o, o.checkNames()
 }
 
-// checkNames looks for names that nothing has: by such a one, the operator would find nothing to do, or never get its lease.
+// checkNames looks for names that nothing has: by such a one, the operator would find nothing to do, or never get its
+// lease.
 func (o *Options) checkNames() error {
 	for _, namespace := range []struct{ name, flag string }{{o.Namespace, "namespace"}, {o.LeaderElectNamespace, "leader-elect-namespace"}} {
 		if namespace.name != "" && len(validation.IsDNS1123Label(namespace.name)) > 0 {

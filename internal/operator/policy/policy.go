@@ -1,5 +1,5 @@
-// Package policy is what the administrator, by flags of the operator, lets Gateways ask for: whoever may write a Gateway may not be meant
-// to open load balancers, or to choose nodes.
+// Package policy is what the administrator, by flags of the operator, lets Gateways ask for: whoever may write a
+// Gateway may not be meant to open load balancers, or to choose nodes.
 package policy
 
 import (

@@ -1,6 +1,6 @@
-// Package queue is client-go's rate limited work queue for names of objects, with two priorities: what somebody has just changed overtakes
-// what only has to be looked at again, such as all Gateways after a start and at a resync. client-go's queue has no priorities, but lets its
-// storage be replaced.
+// Package queue is client-go's rate limited work queue for names of objects, with two priorities: what somebody has
+// just changed overtakes what only has to be looked at again, such as all Gateways after a start and at a resync.
+// client-go's queue has no priorities, but lets its storage be replaced.
 package queue
 
 import (
@@ -27,8 +27,8 @@ type Queue struct {
 	storage *storage
 }
 
-// New returns a Queue with the name in its metrics. A name that failed is tried again after firstRetry, and then ever more slowly, but at least
-// every lastRetry.
+// New returns a Queue with the name in its metrics. A name that failed is tried again after firstRetry, and then ever
+// more slowly, but at least every lastRetry.
 func New(name string, firstRetry, lastRetry time.Duration) *Queue {
 	storage := &storage{raised: map[cache.ObjectName]bool{}}
 	return &Queue{
@@ -45,7 +45,8 @@ func New(name string, firstRetry, lastRetry time.Duration) *Queue {
 	}
 }
 
-// AddWithPriority adds a name. One that waits already keeps its place, but for one with priority Low that is added with High.
+// AddWithPriority adds a name. One that waits already keeps its place, but for one with priority Low that is added with
+// High.
 func (q *Queue) AddWithPriority(name cache.ObjectName, priority Priority) {
 	if priority == High {
 		q.storage.raise(name)
@@ -53,11 +54,13 @@ func (q *Queue) AddWithPriority(name cache.ObjectName, priority Priority) {
 	q.Add(name)
 }
 
-// storage keeps the names that wait, in order. client-go's queue keeps them unique, and calls all methods but raise with its lock held.
+// storage keeps the names that wait, in order. client-go's queue keeps them unique, and calls all methods but raise
+// with its lock held.
 type storage struct {
 	mu        sync.Mutex
 	high, low []cache.ObjectName
-	// raised are the names that wait in high, or will when they are pushed: those that are being worked on wait only afterwards.
+	// raised are the names that wait in high, or will when they are pushed: those that are being worked on wait only
+	// afterwards.
 	raised map[cache.ObjectName]bool
 }
 

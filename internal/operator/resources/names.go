@@ -34,7 +34,8 @@ func childLabels(gateway string) map[string]string {
 }
 
 // ownerReference makes the Gateway the controller of a child, so that it goes when the Gateway goes. It does not set
-// blockOwnerDeletion: on clusters that enforce permissions for it, the operator would have to be able to set finalizers.
+// blockOwnerDeletion: on clusters that enforce permissions for it, the operator would have to be able to set
+// finalizers.
 func ownerReference(gateway *appv1.Gateway) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(gatewayKind.GroupVersion().String()).

@@ -48,8 +48,9 @@ func applied[T any](object any) *T {
 	return configuration
 }
 
-// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no topology spread
-// constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there are any.
+// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no
+// topology spread constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there
+// are any.
 func spread(gateway *appv1.Gateway) *corev1ac.PodAntiAffinityApplyConfiguration {
 	return corev1ac.PodAntiAffinity().
 		WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().

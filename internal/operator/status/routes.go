@@ -18,8 +18,8 @@ const (
 // routeKey names a route of a Gateway: routes of different kinds may have the same name.
 type routeKey struct{ kind, name string }
 
-// listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to, reported what
-// proxies cannot use.
+// listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to,
+// reported what proxies cannot use.
 func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []appv1.ProxyProblem, at stamp) []appv1.ListenerStatus {
 	attached := map[string]int32{}
 	for i := range routes {
@@ -54,8 +54,8 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []a
 	return statuses
 }
 
-// routeStatuses are those of the first routes with a problem: what has no effect comes before what a route refers to. The problems of a
-// route have one condition of each kind, with the reason of the first.
+// routeStatuses are those of the first routes with a problem: what has no effect comes before what a route refers to.
+// The problems of a route have one condition of each kind, with the reason of the first.
 func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Problem, at stamp) []appv1.RouteStatus {
 	before := map[routeKey]appv1.RouteStatus{}
 	for _, old := range gateway.Status.Routes {
@@ -95,8 +95,8 @@ func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Proble
 	return statuses
 }
 
-// summary counts the routes among problems and has the message of the first; those that are about no route follow. total is how many
-// routes the Gateway has.
+// summary counts the routes among problems and has the message of the first; those that are about no route follow.
+// total is how many routes the Gateway has.
 func summary(problems []model.Problem, total int) []string {
 	routes := map[routeKey]bool{}
 	var first string

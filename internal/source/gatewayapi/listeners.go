@@ -99,8 +99,8 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 	}
 }
 
-// resolveConflicts finds listeners that cannot be told apart. Of those of several objects, the first stays; those of one
-// object are all refused.
+// resolveConflicts finds listeners that cannot be told apart. Of those of several objects, the first stays; those of
+// one object are all refused.
 func (p *plane) resolveConflicts() {
 	var kept []*listener
 	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool { return kindsOf[l.Protocol] == nil })

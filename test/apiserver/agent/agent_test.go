@@ -1,5 +1,5 @@
-// Package agent tests the built agent from outside, on a real API server and with a real HAProxy, with the permissions that
-// the operator gives it and no others.
+// Package agent tests the built agent from outside, on a real API server and with a real HAProxy, with the permissions
+// that the operator gives it and no others.
 package agent
 
 import (
@@ -73,8 +73,8 @@ func setUp(t *testing.T, namespace string) (*appv1.Gateway, int32) {
 	return gateway, port
 }
 
-// putEndpoint makes a server with the answer the only endpoint of the Service. It is on an interface of this machine: the
-// API server admits no loopback address.
+// putEndpoint makes a server with the answer the only endpoint of the Service. It is on an interface of this machine:
+// the API server admits no loopback address.
 func putEndpoint(t *testing.T, answer string) {
 	t.Helper()
 	address := testenv.OwnAddress(t)
@@ -143,7 +143,8 @@ func expectAnswer(t *testing.T, port int32, path, want string) {
 	})
 }
 
-// The built programs with a certificate that is good and others that are not, under the schema and the permissions of the cluster.
+// The built programs with a certificate that is good and others that are not, under the schema and the permissions of
+// the cluster.
 func TestAgentWithCertificates(t *testing.T) {
 	gateway, _ := setUp(t, "certificates")
 	port := haproxytest.FreePort(t)

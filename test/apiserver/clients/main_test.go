@@ -1,5 +1,5 @@
-// Package clients runs the programs of examples/clients on a real API server, built the way a module of somebody else's would
-// build them: with the clients vendored.
+// Package clients runs the programs of examples/clients on a real API server, built the way a module of somebody else's
+// would build them: with the clients vendored.
 package clients
 
 import (
@@ -41,16 +41,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// build vendors the examples in a copy, checks that only what is public comes with the clients, and nothing that only the operator
-// needs, runs their own tests, and returns the directory of the programs.
+// build vendors the examples in a copy, checks that only what is public comes with the clients, and nothing that only
+// the operator needs, runs their own tests, and returns the directory of the programs.
 func build(t *testing.T) string {
 	t.Helper()
 	root, module := testenv.MustRoot(t), t.TempDir()
 	if err := os.CopyFS(module, os.DirFS(filepath.Join(root, "examples/clients"))); err != nil {
 		t.Fatal(err)
 	}
-	// What the examples need is in the module cache. Without -trimpath, what is compiled in one temporary directory would not be found
-	// in the build cache for the next.
+	// What the examples need is in the module cache. Without -trimpath, what is compiled in one temporary directory
+	// would not be found in the build cache for the next.
 	offline := []string{"GOPROXY=off", "GOFLAGS=-buildvcs=false -trimpath", "GOWORK=off"}
 	testenv.Run(t, module, offline, "go", "mod", "edit", "-replace=gateway="+root)
 	testenv.Run(t, module, offline, "go", "mod", "vendor")

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 // foreign are the groups of kinds that the API server of the tests does not have. Their objects are only parsed.
 var foreign = map[string]bool{"cert-manager.io": true, "monitoring.coreos.com": true}
 
-// TestYAML has the API server check every block of YAML in the README and in docs. The recipes have a test of their own.
+// TestYAML has the API server check every block of YAML in the README and in docs. The recipes have a test of their
+// own.
 func TestYAML(t *testing.T) {
 	t.Parallel()
 	applier, err := examples.NewApplier(server.Kube.Discovery(), server.Dynamic)
@@ -131,7 +132,8 @@ func makeNamespace(t *testing.T, name string) {
 	}
 }
 
-// TestFlags compares what the programs print for -help with what docs/reference/flags.md shows. With -update, it writes it.
+// TestFlags compares what the programs print for -help with what docs/reference/flags.md shows. With -update, it writes
+// it.
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	root, bin := testenv.MustRoot(t), t.TempDir()

@@ -1,6 +1,6 @@
-// Package edits changes a Gateway, its Services, endpoints and certificates many times under load, with the built programs
-// on a real API server and with a real HAProxy. Each request has to be answered by the state before an edit or by the one
-// after it, and after thousands of edits nothing may have grown.
+// Package edits changes a Gateway, its Services, endpoints and certificates many times under load, with the built
+// programs on a real API server and with a real HAProxy. Each request has to be answered by the state before an edit or
+// by the one after it, and after thousands of edits nothing may have grown.
 package edits
 
 import (
@@ -25,9 +25,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestManyEdits makes edits one after the other while requests are sent: one of each kind, then random ones. The first half
-// of these are of all kinds. Those of the second half take no reload, but for settings that no backend had before, so that
-// one HAProxy lives through thousands. Once in a while it goes back to the state at the beginning, and counts.
+// TestManyEdits makes edits one after the other while requests are sent: one of each kind, then random ones. The first
+// half of these are of all kinds. Those of the second half take no reload, but for settings that no backend had before,
+// so that one HAProxy lives through thousands. Once in a while it goes back to the state at the beginning, and counts.
 func TestManyEdits(t *testing.T) {
 	g := routingtest.New(t)
 	s := startSite(t, g)

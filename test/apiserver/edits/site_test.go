@@ -162,7 +162,8 @@ func slot(service string, i int) string { return fmt.Sprintf("%s-%d", service, i
 // said is what a server answers: its name, and the tag that it was asked with.
 type said struct{ Server, Tag string }
 
-// startServer starts a server on an interface of this machine: the API server admits no loopback address as an endpoint.
+// startServer starts a server on an interface of this machine: the API server admits no loopback address as an
+// endpoint.
 func (s *site) startServer(name string) {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(s.t), "0"))

@@ -24,7 +24,8 @@ import (
 	"gateway/test/internal/examples"
 )
 
-// TestHAProxyAcceptsExamples: HAProxy takes what is made of each example, without a warning, with and without endpoints.
+// TestHAProxyAcceptsExamples: HAProxy takes what is made of each example, without a warning, with and without
+// endpoints.
 func TestHAProxyAcceptsExamples(t *testing.T) {
 	t.Parallel()
 	forEach(t, func(t *testing.T, example examples.Example) {
@@ -40,8 +41,8 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 	})
 }
 
-// input is what the agent makes the configuration from, where each Service has these endpoints, and every certificate is
-// there and good.
+// input is what the agent makes the configuration from, where each Service has these endpoints, and every certificate
+// is there and good.
 func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Input {
 	t.Helper()
 	table, _ := routing.Compile(source.Translate(gateway))

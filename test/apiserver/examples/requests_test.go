@@ -40,8 +40,8 @@ var needsPods = map[string]string{
 // runs makes the namespaces of repeated runs (-count) differ.
 var runs atomic.Int64
 
-// TestRequests does what the examples' comments say, on this machine: real HAProxy with what is made of the Gateway, the
-// backends of the demo as processes, and the Secrets that the commands made on the API server.
+// TestRequests does what the examples' comments say, on this machine: real HAProxy with what is made of the Gateway,
+// the backends of the demo as processes, and the Secrets that the commands made on the API server.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	probe, err := net.Listen("tcp", "127.77.0.1:80")

@@ -68,7 +68,8 @@ var apiFaults = []apiFault{
 // faultLasts is shorter than a lease: what comes after that is TestLongOutage.
 const faultLasts = 3 * time.Second
 
-// TestAPIServerFaults: traffic goes on, the programs wait without a storm, and what changed meanwhile is in force soon after.
+// TestAPIServerFaults: traffic goes on, the programs wait without a storm, and what changed meanwhile is in force soon
+// after.
 func TestAPIServerFaults(t *testing.T) {
 	t.Parallel()
 	for _, fault := range apiFaults {

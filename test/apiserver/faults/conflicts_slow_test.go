@@ -17,8 +17,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestConflictingWriters: somebody else writes the children and the status again and again. The operator and the agent neither
-// give in nor make a storm of it, and in the end everything is as it should be.
+// TestConflictingWriters: somebody else writes the children and the status again and again. The operator and the agent
+// neither give in nor make a storm of it, and in the end everything is as it should be.
 func TestConflictingWriters(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, "conflicts")
@@ -104,8 +104,8 @@ func (s *stack) versionless(t *testing.T) []string {
 	})
 }
 
-// TestForeignObjects: an object of somebody else has the name of a child for a while. It is not touched, everything else is
-// done, and the name is taken soon after it is free.
+// TestForeignObjects: an object of somebody else has the name of a child for a while. It is not touched, everything
+// else is done, and the name is taken soon after it is free.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()
 	const namespace = "foreign"

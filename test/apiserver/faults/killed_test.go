@@ -37,9 +37,9 @@ var plain = appv1.GatewaySpec{
 	Service:   appv1.ServiceSpec{Type: "ClusterIP"},
 }
 
-// TestKilledAtEachStep: an operator that is killed at any write of a sync, before or after the API server saw it, leaves
-// nothing that the next one does not bring to the same end, and nothing is written twice. Without the tag slow, the third write stands
-// for all.
+// TestKilledAtEachStep: an operator that is killed at any write of a sync, before or after the API server saw it,
+// leaves nothing that the next one does not bring to the same end, and nothing is written twice. Without the tag slow,
+// the third write stands for all.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const undisturbed = "killed-never"

@@ -20,8 +20,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestFrozenLeader: a leader that stands still for longer than its lease, with a write on its way. Another one takes over and
-// makes changes. The write arrives late and is refused; the old leader wakes up, changes nothing and ends.
+// TestFrozenLeader: a leader that stands still for longer than its lease, with a write on its way. Another one takes
+// over and makes changes. The write arrives late and is refused; the old leader wakes up, changes nothing and ends.
 func TestFrozenLeader(t *testing.T) {
 	t.Parallel()
 	const namespace = "frozen-leader"

@@ -1,6 +1,6 @@
-// Package faults breaks what is between the built operator, the built agent with a real HAProxy, and a real API server, and
-// looks what they make of it: traffic goes on, the status is true again soon after, and nothing is left over. There is no
-// controller manager and no node: the tests write what those would.
+// Package faults breaks what is between the built operator, the built agent with a real HAProxy, and a real API server,
+// and looks what they make of it: traffic goes on, the status is true again soon after, and nothing is left over. There
+// is no controller manager and no node: the tests write what those would.
 package faults
 
 import (
@@ -54,7 +54,8 @@ func ensureNamespace(t *testing.T, name string) {
 	}
 }
 
-// kubeconfig returns the path of one for a ServiceAccount, which reaches the API server through the proxy if there is one.
+// kubeconfig returns the path of one for a ServiceAccount, which reaches the API server through the proxy if there is
+// one.
 func kubeconfig(t *testing.T, proxy *faultproxy.Proxy, namespace, serviceAccount string) string {
 	t.Helper()
 	token, err := server.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
@@ -80,7 +81,8 @@ type operator struct {
 	again func() *testenv.Program
 }
 
-// startOperator starts an operator for one namespace, with a lease of its own there and the permissions in artifacts/rbac.
+// startOperator starts an operator for one namespace, with a lease of its own there and the permissions in
+// artifacts/rbac.
 func startOperator(t *testing.T, proxy *faultproxy.Proxy, namespace string, arguments ...string) *operator {
 	t.Helper()
 	return startOperatorAs(t, server.Build(t, "."), nil, proxy, namespace, arguments...)

@@ -23,8 +23,8 @@ import (
 // sockets are proxies before HAProxy's sockets.
 type sockets struct{ master, worker *faultproxy.Socket }
 
-// startSocketStack is startStack with proxies between the agent and HAProxy. The configuration names the worker's socket, so
-// both have to have the same path: the agent sees another directory there, in a mount namespace of its own.
+// startSocketStack is startStack with proxies between the agent and HAProxy. The configuration names the worker's
+// socket, so both have to have the same path: the agent sees another directory there, in a mount namespace of its own.
 func startSocketStack(t *testing.T, namespace string) (*stack, sockets) {
 	t.Helper()
 	s := setUp(t, namespace)
@@ -46,8 +46,8 @@ func startSocketStack(t *testing.T, namespace string) (*stack, sockets) {
 	return s, proxies
 }
 
-// TestHangingSockets: one of HAProxy's sockets takes connections and says nothing. Traffic goes on, the endpoints follow where
-// they can, and what changed meanwhile is in force soon after.
+// TestHangingSockets: one of HAProxy's sockets takes connections and says nothing. Traffic goes on, the endpoints
+// follow where they can, and what changed meanwhile is in force soon after.
 func TestHangingSockets(t *testing.T) {
 	t.Parallel()
 	for socket, change := range map[string]string{
@@ -91,8 +91,8 @@ func TestHangingSockets(t *testing.T) {
 	}
 }
 
-// TestAgentKilledAtEachStep: an agent that is killed at any command of a change, before or after HAProxy saw it, leaves nothing
-// that the next one does not bring to the right end. Traffic goes on all the time.
+// TestAgentKilledAtEachStep: an agent that is killed at any command of a change, before or after HAProxy saw it, leaves
+// nothing that the next one does not bring to the right end. Traffic goes on all the time.
 func TestAgentKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const reloads, commands = "reload", "commands"
@@ -129,7 +129,8 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 	})
 }
 
-// killAtEachStep makes changes, of which arm kills the agent at a step. It goes on until a change has no such step any more.
+// killAtEachStep makes changes, of which arm kills the agent at a step. It goes on until a change has no such step any
+// more.
 func killAtEachStep(
 	t *testing.T, namespace string, patch func(i int) string,
 	arm func(s sockets, kill func(before bool) faultproxy.SocketFault, before bool),
@@ -223,8 +224,8 @@ func (p *dataPlane) expectTidy(t *testing.T) {
 	})
 }
 
-// TestReloadRefused: a new listener's port is taken by another process, so HAProxy refuses to load it. Everything else goes
-// on, and the status says of the one thing what happened.
+// TestReloadRefused: a new listener's port is taken by another process, so HAProxy refuses to load it. Everything else
+// goes on, and the status says of the one thing what happened.
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()
 	s := startStack(t, "refused")

@@ -22,8 +22,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// stack is a namespace with a Gateway, its operator and one of its pods: an agent and a HAProxy. The two programs reach the
-// API server through the proxy, the test does not.
+// stack is a namespace with a Gateway, its operator and one of its pods: an agent and a HAProxy. The two programs reach
+// the API server through the proxy, the test does not.
 type stack struct {
 	namespace string
 	proxy     *faultproxy.Proxy
@@ -95,8 +95,8 @@ func startPod(t *testing.T, s *stack, program string, env ...string) *dataPlane 
 	return startPodAnd(t, s, program, nil, func(*dataPlane) {}, env...)
 }
 
-// startPodAnd is startPod with something to do before the agent starts. A wrapper starts the agent in its place, with the
-// command as arguments.
+// startPodAnd is startPod with something to do before the agent starts. A wrapper starts the agent in its place, with
+// the command as arguments.
 func startPodAnd(t *testing.T, s *stack, program string, wrapper []string, prepare func(*dataPlane), env ...string) *dataPlane {
 	t.Helper()
 	gateway, err := server.App.AppV1().Gateways(s.namespace).Get(t.Context(), name, metav1.GetOptions{})

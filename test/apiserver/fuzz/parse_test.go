@@ -126,7 +126,8 @@ func contains(words []string, word string) bool {
 	return false
 }
 
-// maxEntry is how long a line of a map may be that is set at run time: a command of internal/haproxy/runtime has 15 KiB.
+// maxEntry is how long a line of a map may be that is set at run time: a command of internal/haproxy/runtime has 15
+// KiB.
 const maxEntry = 14 << 10
 
 // checkMap checks that every line is one key and one value.

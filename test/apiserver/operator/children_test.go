@@ -132,8 +132,8 @@ listeners:
 	}
 }
 
-// TestUnreadyPodsCanBeEvicted: a node's drain gets rid of a pod that crashes again and again, though no other one is ready. The test
-// writes what kubelet and the disruption controller would.
+// TestUnreadyPodsCanBeEvicted: a node's drain gets rid of a pod that crashes again and again, though no other one is
+// ready. The test writes what kubelet and the disruption controller would.
 func TestUnreadyPodsCanBeEvicted(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "evicted", "crashing"
@@ -355,8 +355,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestForeignThatComesBetween: objects of someone else that are made when the operator has already seen that there are none are
-// not touched either. There is a Gateway for each kind.
+// TestForeignThatComesBetween: objects of someone else that are made when the operator has already seen that there are
+// none are not touched either. There is a Gateway for each kind.
 func TestForeignThatComesBetween(t *testing.T) {
 	t.Parallel()
 	const namespace = "between"

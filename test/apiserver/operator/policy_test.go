@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPolicy: what the administrator forbids is refused in the status, with the field and the flag, and what runs stays as it is.
+// TestPolicy: what the administrator forbids is refused in the status, with the field and the flag, and what runs stays
+// as it is.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "policy", "policy"

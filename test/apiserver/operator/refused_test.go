@@ -18,8 +18,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestARefusalWhoseTextChanges: a port, a time, how much of a quota is used may be new in each answer, and so in the status. To look at the
-// Gateway again for that would take the pauses away that grow between the tries.
+// TestARefusalWhoseTextChanges: a port, a time, how much of a quota is used may be new in each answer, and so in the
+// status. To look at the Gateway again for that would take the pauses away that grow between the tries.
 func TestARefusalWhoseTextChanges(t *testing.T) {
 	t.Parallel()
 	const namespace, name, enough = "text-changes", "refused", 8

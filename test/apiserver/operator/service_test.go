@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFieldsOfOthers: what a Gateway does not say of its Service stays as others have it, whatever the operator applies.
+// TestFieldsOfOthers: what a Gateway does not say of its Service stays as others have it, whatever the operator
+// applies.
 func TestFieldsOfOthers(t *testing.T) {
 	t.Parallel()
 	const namespace = "others"

@@ -74,7 +74,8 @@ func TestResolvedRefs(t *testing.T) {
 	expectCondition(t, namespace, "loop", kind, metav1.ConditionFalse, "UnsupportedBackend", "in a loop")
 }
 
-// TestAccepted: the condition counts routes that no listener takes, and the status names them. A bad rule leaves other routes accepted.
+// TestAccepted: the condition counts routes that no listener takes, and the status names them. A bad rule leaves other
+// routes accepted.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	const namespace = "accepted"
@@ -129,8 +130,8 @@ backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostnam
 	expectCondition(t, namespace, name, "Accepted", metav1.ConditionTrue, "Accepted", "")
 }
 
-// TestProgrammed plays two proxy pods: their endpoints and their reports. kstatus takes the Gateway for current exactly when it is
-// programmed.
+// TestProgrammed plays two proxy pods: their endpoints and their reports. kstatus takes the Gateway for current exactly
+// when it is programmed.
 func TestProgrammed(t *testing.T) {
 	t.Parallel()
 	const namespace = "programmed"
@@ -290,7 +291,8 @@ pods:
   resources: {limits: {memory: 0.5Gi}, requests: {cpu: 1e-1}}
 `
 
-// TestSteadyState: a Gateway with nothing to do for it costs no write, whatever it says, however often the operator looks at it.
+// TestSteadyState: a Gateway with nothing to do for it costs no write, whatever it says, however often the operator
+// looks at it.
 func TestSteadyState(t *testing.T) {
 	t.Parallel()
 	const namespace, gateways, rounds = "steady", 5, 3

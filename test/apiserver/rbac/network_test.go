@@ -20,8 +20,8 @@ import (
 // metricsLabel is on namespaces that may read metrics.
 var metricsLabel = map[string]string{"app.example.com/metrics": "true"}
 
-// TestNetworkPolicyOfDataPlane: it selects the pods of every Gateway and nothing else, all ports but the pod's own are for
-// everybody, and those for the labelled namespaces.
+// TestNetworkPolicyOfDataPlane: it selects the pods of every Gateway and nothing else, all ports but the pod's own are
+// for everybody, and those for the labelled namespaces.
 func TestNetworkPolicyOfDataPlane(t *testing.T) {
 	newNamespace(t, "policy")
 	apply(t, "data-plane.yaml", "-n", "policy")

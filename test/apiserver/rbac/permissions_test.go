@@ -23,8 +23,8 @@ const (
 	itsGateway = "its own"
 )
 
-// TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the table
-// of docs/explanation/security.md: each permission is in both.
+// TestPermissionsAreTheDocumentedOnes compares what the API server says that the operator and an agent may do, with the
+// table of docs/explanation/security.md: each permission is in both.
 func TestPermissionsAreTheDocumentedOnes(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "permissions")

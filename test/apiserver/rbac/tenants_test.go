@@ -48,8 +48,8 @@ var namedFields = map[string]string{
 	"the namespace of the policy": `{"listeners":[HTTP],"backends":[{"name":"svc","port":80,"proxyProtocol":"V1","namespace":NAME}]}`,
 }
 
-// TestNamesNameObjectsOfTheNamespace: the API server refuses what is not the name of an object. What it takes for the name of a
-// Secret or ConfigMap, which may have dots, is one of the pod's own namespace to kubelet.
+// TestNamesNameObjectsOfTheNamespace: the API server refuses what is not the name of an object. What it takes for the
+// name of a Secret or ConfigMap, which may have dots, is one of the pod's own namespace to kubelet.
 func TestNamesNameObjectsOfTheNamespace(t *testing.T) {
 	client := server.Dynamic.Resource(schema.GroupVersionResource{Group: appv1.GroupName, Version: "v1", Resource: "gateways"}).Namespace("default")
 	create := func(template, name string) (*appv1.Gateway, error) {
@@ -93,7 +93,8 @@ func expectOwnVolumes(t *testing.T, gateway *appv1.Gateway, field, name string) 
 	}
 }
 
-// TestAgentReachesNothingElse: the token of one Gateway's agents is no good for another Gateway, nor for another namespace.
+// TestAgentReachesNothingElse: the token of one Gateway's agents is no good for another Gateway, nor for another
+// namespace.
 func TestAgentReachesNothingElse(t *testing.T) {
 	newNamespace(t, "tenant-a")
 	newNamespace(t, "tenant-b")
@@ -185,8 +186,8 @@ func newSlice(name, service, address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// TestSpecialEndpointsAreRefused: an EndpointSlice may point anywhere (CVE-2021-25740), but not to the node itself, the proxy's
-// own pod or the cloud's metadata: the API server does not admit it.
+// TestSpecialEndpointsAreRefused: an EndpointSlice may point anywhere (CVE-2021-25740), but not to the node itself, the
+// proxy's own pod or the cloud's metadata: the API server does not admit it.
 func TestSpecialEndpointsAreRefused(t *testing.T) {
 	newNamespace(t, "special")
 	for _, address := range []string{
@@ -200,8 +201,8 @@ func TestSpecialEndpointsAreRefused(t *testing.T) {
 	}
 }
 
-// TestProxyReachesNoOtherNamespace: a Gateway whose namespace has nothing of the name goes nowhere, whatever another namespace
-// has, and whatever an ExternalName Service or an endpoint by name says.
+// TestProxyReachesNoOtherNamespace: a Gateway whose namespace has nothing of the name goes nowhere, whatever another
+// namespace has, and whatever an ExternalName Service or an endpoint by name says.
 func TestProxyReachesNoOtherNamespace(t *testing.T) {
 	newNamespace(t, "proxy-a")
 	newNamespace(t, "proxy-b")
@@ -214,7 +215,8 @@ func TestProxyReachesNoOtherNamespace(t *testing.T) {
 		_, err := server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), newSlice(service+"-1", service, address), metav1.CreateOptions{})
 		must(t, err)
 	}
-	// "api" exists elsewhere only; "external" leads elsewhere, by its type and by its endpoints; "named" has an endpoint that is a name.
+	// "api" exists elsewhere only; "external" leads elsewhere, by its type and by its endpoints; "named" has an
+	// endpoint that is a name.
 	service("proxy-b", "api", corev1.ServiceSpec{})
 	slice("proxy-b", "api", "10.1.2.3")
 	service("proxy-a", "external", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "api.proxy-b.svc.cluster.local"})
@@ -251,8 +253,8 @@ func TestProxyReachesNoOtherNamespace(t *testing.T) {
 	}
 }
 
-// TestForeignObjectsCountForNothing: who copies the labels of another namespace's children makes its Gateway neither ready nor
-// unready, and gets no address into its status.
+// TestForeignObjectsCountForNothing: who copies the labels of another namespace's children makes its Gateway neither
+// ready nor unready, and gets no address into its status.
 func TestForeignObjectsCountForNothing(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "status-a")
@@ -295,8 +297,8 @@ func writeReport(ctx context.Context, user testenv.Clients, namespace, pod strin
 	return err
 }
 
-// TestAnAgentReportsOfItsOwnPodOnly: RBAC lets an agent write every GatewayProxy of its namespace. The policy in artifacts/rbac leaves it the one
-// that is named after the pod that its token is bound to.
+// TestAnAgentReportsOfItsOwnPodOnly: RBAC lets an agent write every GatewayProxy of its namespace. The policy in
+// artifacts/rbac leaves it the one that is named after the pod that its token is bound to.
 func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "reports")
@@ -326,8 +328,8 @@ func TestAnAgentReportsOfItsOwnPodOnly(t *testing.T) {
 	must(t, writeReport(ctx, server.Clients, "reports", "own")) // it is for agents alone
 }
 
-// TestForgedReportsComeToNothing: without the policy, too, reports of pods that are no endpoints count for nothing, and the operator has no work
-// with them.
+// TestForgedReportsComeToNothing: without the policy, too, reports of pods that are no endpoints count for nothing, and
+// the operator has no work with them.
 func TestForgedReportsComeToNothing(t *testing.T) {
 	installOperator(t)
 	newNamespace(t, "forged")

@@ -190,9 +190,10 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	r.expectAllUsed(t, "operator")
 }
 
-// takeNames makes an object of every kind that children are of, but Services, under the name of a child. Where one is in the way, the
-// operator looks whose it is. It makes no RoleBinding before it has the ServiceAccount and the Role, and no Deployment before it has the
-// RoleBinding. So these two are in the way of Gateways of their own. It returns the names of the three Gateways.
+// takeNames makes an object of every kind that children are of, but Services, under the name of a child. Where one is
+// in the way, the operator looks whose it is. It makes no RoleBinding before it has the ServiceAccount and the Role,
+// and no Deployment before it has the RoleBinding. So these two are in the way of Gateways of their own. It returns the
+// names of the three Gateways.
 func takeNames(t *testing.T, namespace string) []string {
 	t.Helper()
 	const first, binding, deployment = "taken", "taken-binding", "taken-deployment"

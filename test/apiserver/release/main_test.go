@@ -1,5 +1,5 @@
-// Package release tests what a release is installed by, install.yaml, the kustomize base and the Helm chart, with kubectl and Helm on a real
-// API server that has nothing of the project yet.
+// Package release tests what a release is installed by, install.yaml, the kustomize base and the Helm chart, with
+// kubectl and Helm on a real API server that has nothing of the project yet.
 package release
 
 import (
@@ -28,7 +28,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// makeRelease makes the files of a release that hack/release writes, with one archive of the plugin, and returns their directory.
+// makeRelease makes the files of a release that hack/release writes, with one archive of the plugin, and returns their
+// directory.
 func makeRelease(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -64,7 +64,8 @@ type breaker struct {
 	t          *testing.T
 	object     any
 	violations []violation
-	// dear are the places with constraints that this file does not know how to break, as "anyOf", "not" or a CEL rule's message.
+	// dear are the places with constraints that this file does not know how to break, as "anyOf", "not" or a CEL rule's
+	// message.
 	dear map[string][]string
 }
 
@@ -238,8 +239,8 @@ func (v violation) applied(t *testing.T, object map[string]any) *unstructured.Un
 	return result
 }
 
-// TestConstraints breaks every constraint that the published schema has for one field, and looks for an error that names
-// the field and the constraint. Those that relate fields have cases of their own: see TestInvalid.
+// TestConstraints breaks every constraint that the published schema has for one field, and looks for an error that
+// names the field and the constraint. Those that relate fields have cases of their own: see TestInvalid.
 func TestConstraints(t *testing.T) {
 	t.Parallel()
 	object := everything(t)

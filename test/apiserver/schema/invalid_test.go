@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the API server says of an object that meets no alternative of an anyOf, or not all of an allOf, and of a value that
-// a not is about.
+// What the API server says of an object that meets no alternative of an anyOf, or not all of an allOf, and of a value
+// that a not is about.
 const (
 	none      = "must validate at least one schema (anyOf)"
 	notAll    = "must validate all the schemas (allOf)"
@@ -37,8 +37,8 @@ type refusal struct {
 	want []string
 }
 
-// invalid are those about what every Gateway has. The simple constraints of single fields are TestConstraints' business;
-// those that are here too are here for their messages.
+// invalid are those about what every Gateway has. The simple constraints of single fields are TestConstraints'
+// business; those that are here too are here for their messages.
 var invalid = []refusal{
 	{"no spec", "", "", []string{"spec: Required value"}},
 	{"no listeners field", "", "spec: {}", []string{"spec.listeners: Required value"}},
@@ -260,7 +260,8 @@ func expectEveryRule(t *testing.T, said []string) {
 	}
 }
 
-// expectRefusal checks that the API server refuses the Gateway with an error that has all of want, and returns the error.
+// expectRefusal checks that the API server refuses the Gateway with an error that has all of want, and returns the
+// error.
 func expectRefusal(t *testing.T, name, spec string, want ...string) string {
 	t.Helper()
 	_, err := create(t.Context(), object(t, name, spec), true)

@@ -141,7 +141,8 @@ func expectColumns(t *testing.T, row string) {
 	}
 }
 
-// TestExplain checks that kubectl explain has a sentence for every field that is ours, and no trace of Go or of markers.
+// TestExplain checks that kubectl explain has a sentence for every field that is ours, and no trace of Go or of
+// markers.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	crd := crdSchema(t.Context(), t)

@@ -83,7 +83,8 @@ func roundRobin(services int) []appv1.Backend {
 	return all
 }
 
-// gateway returns HAProxy with what the agent would write for a Gateway with these routes and backends, after a sed script if there is one.
+// gateway returns HAProxy with what the agent would write for a Gateway with these routes and backends, after a sed
+// script if there is one.
 func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
 		return runGateway(site, dir, gatewayInput(routes, backends, ports, site.servers), edit)
@@ -91,7 +92,8 @@ func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit s
 	return proxy{name: name + edit, run: run}
 }
 
-// gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each Service.
+// gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each
+// Service.
 func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]ir.Server) render.Input {
 	in := render.Input{Backends: map[routing.Backend]render.BackendState{}}
 	in.Table, _ = routing.Compile(source.Translate(&appv1.Gateway{Spec: appv1.GatewaySpec{

@@ -42,8 +42,8 @@ var answers = [2]string{"zero", "one"}
 // world is a Gateway with its agent and HAProxy.
 type world struct {
 	namespace string
-	// routes is how many the Gateway has when none is added: a route each for probeHost, splitHost and ruleHost, one that the churn
-	// replaces, and others that get no requests.
+	// routes is how many the Gateway has when none is added: a route each for probeHost, splitHost and ruleHost, one
+	// that the churn replaces, and others that get no requests.
 	routes int
 	// port is the Gateway's, health the address of the agent's metrics.
 	port   int32
@@ -130,7 +130,8 @@ func ruleFor(prefix string, refs ...appv1.BackendRef) appv1.RouteRule {
 	}
 }
 
-// startBackends starts two servers on an interface of this machine: the API server admits no loopback address as an endpoint.
+// startBackends starts two servers on an interface of this machine: the API server admits no loopback address as an
+// endpoint.
 func (w *world) startBackends(b *testing.B) {
 	b.Helper()
 	w.address = testenv.OwnAddress(b)
@@ -202,7 +203,8 @@ func atOnce(n int, do func(i int)) {
 	working.Wait()
 }
 
-// start makes the Gateway, starts the agent and, once it has written a configuration, HAProxy, and waits until requests are answered.
+// start makes the Gateway, starts the agent and, once it has written a configuration, HAProxy, and waits until requests
+// are answered.
 func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instance {
 	b.Helper()
 	_, err := server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// elsewhere are the commands of tutorials and how-tos that no test runs as they are, by their beginnings, with the reason.
+// elsewhere are the commands of tutorials and how-tos that no test runs as they are, by their beginnings, with the
+// reason.
 var elsewhere = map[string]string{
 	"kind ":             "kind needs docker",
 	"export ":           "sets up the reader's shell",
@@ -29,7 +30,8 @@ var elsewhere = map[string]string{
 	"kubectl -n gateway-system logs ":                         "reads a log",
 }
 
-// TestCommandsOfPages: what tutorials and how-tos tell to run is run by TestRequests, as a command of an example, or no test can do it.
+// TestCommandsOfPages: what tutorials and how-tos tell to run is run by TestRequests, as a command of an example, or no
+// test can do it.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")

@@ -13,8 +13,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// readGatewayAPI returns the objects of the Gateway API in documents, without those that want a GatewayClass of somebody
-// else. A class that is not there is taken to be ours.
+// readGatewayAPI returns the objects of the Gateway API in documents, without those that want a GatewayClass of
+// somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
 	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
 	for _, document := range documents {
@@ -85,8 +85,8 @@ func appendTo[T any](all *[]*T, document Document) error {
 	return nil
 }
 
-// gatewayAPISites returns a site for each Gateway of the Gateway API whose class is ours, and gives the others the routes
-// that belong to them.
+// gatewayAPISites returns a site for each Gateway of the Gateway API whose class is ours, and gives the others the
+// routes that belong to them.
 func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Document, namespace string) ([]*Site, error) {
 	services := newSite(&appv1.Gateway{})
 	if err := services.readFiles(documents, namespace); err != nil {

@@ -50,8 +50,8 @@ func IsProgrammed(gateway *appv1.Gateway) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
 }
 
-// One returns the Gateway of that name, from the files or, without any, from the cluster. Of those that FromFiles returns, only one
-// may have the name, or be there if name is "".
+// One returns the Gateway of that name, from the files or, without any, from the cluster. Of those that FromFiles
+// returns, only one may have the name, or be there if name is "".
 func (o *Options) One(ctx context.Context, files Files, name string) (*Site, error) {
 	if len(files.Paths) == 0 {
 		return o.live(ctx, name)
@@ -78,7 +78,8 @@ func (o *Options) One(ctx context.Context, files Files, name string) (*Site, err
 	return nil, Usagef("there are several Gateways in %s, name one of them%s: %s", paths, how, names)
 }
 
-// tellApart lists Gateways: by their names alone, if no two have the same. how is what it takes beside a name to choose one.
+// tellApart lists Gateways: by their names alone, if no two have the same. how is what it takes beside a name to choose
+// one.
 func tellApart(sites []*Site) (names, how string) {
 	var short, long []string
 	for _, site := range sites {
@@ -93,8 +94,8 @@ func tellApart(sites []*Site) (names, how string) {
 	return strings.Join(short, ", "), how
 }
 
-// FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace. It asks no
-// cluster. The error names all that the API server would refuse.
+// FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace.
+// It asks no cluster. The error names all that the API server would refuse.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	documents, err := files.Read(o.In)
 	if err != nil {
@@ -239,7 +240,8 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	return clients.Live(ctx, namespace, name)
 }
 
-// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace and the ConfigMaps that it names.
+// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace and the ConfigMaps that
+// it names.
 func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
 	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -266,8 +268,8 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 	return site, c.readAuthorities(ctx, site, table)
 }
 
-// Edited returns what is around a Gateway of the cluster when it has the table of a file: the ConfigMaps of the file, and those of
-// the cluster that the Gateway did not name until then. All else is the cluster's.
+// Edited returns what is around a Gateway of the cluster when it has the table of a file: the ConfigMaps of the file,
+// and those of the cluster that the Gateway did not name until then. All else is the cluster's.
 func (c Clients) Edited(ctx context.Context, live, file *Site, table routing.Table) (*Site, error) {
 	edited := *live
 	edited.authorities = maps.Clone(live.authorities)

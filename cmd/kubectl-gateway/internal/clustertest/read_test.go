@@ -140,8 +140,8 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
 }
 
-// TestDiffOfAuthorities compares with files that name ConfigMaps which the Gateway of the cluster does not name, or have another
-// content for them.
+// TestDiffOfAuthorities compares with files that name ConfigMaps which the Gateway of the cluster does not name, or
+// have another content for them.
 func TestDiffOfAuthorities(t *testing.T) {
 	namespace := newNamespace(t, "authorities")
 	authority := func(name, content string) string {

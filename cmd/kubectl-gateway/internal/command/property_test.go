@@ -30,8 +30,8 @@ var tables = flag.Int("tables", 20, "how many random Gateways TestExplainAgreesW
 
 const requestsPerTable = 40
 
-// TestExplainAgreesWithHAProxy compares what explain says with what real HAProxy does, on the random Gateways and requests that
-// the routing is tested with.
+// TestExplainAgreesWithHAProxy compares what explain says with what real HAProxy does, on the random Gateways and
+// requests that the routing is tested with.
 func TestExplainAgreesWithHAProxy(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)
@@ -92,7 +92,8 @@ func admissible(t *testing.T, spec appv1.GatewaySpec) appv1.GatewaySpec {
 	return admitted
 }
 
-// claims are conditions on what proxies say of a client, which HAProxy does not take from the client itself, and what that may say.
+// claims are conditions on what proxies say of a client, which HAProxy does not take from the client itself, and what
+// that may say.
 var claims = []struct {
 	name, value string
 	kind        appv1.ValueMatchType

@@ -79,8 +79,8 @@ func (o *objects) appProtocol(service types.NamespacedName, number int32) string
 	return ""
 }
 
-// protocolProblem says why requests to a port of a Service are answered with 500; "" if its appProtocol is one that is spoken. tls says
-// whether spec.backends has tls for it.
+// protocolProblem says why requests to a port of a Service are answered with 500; "" if its appProtocol is one that is
+// spoken. tls says whether spec.backends has tls for it.
 func (o *objects) protocolProblem(service types.NamespacedName, number int32, tls bool) string {
 	protocol := o.appProtocol(service, number)
 	problem := status.ProtocolProblem(protocol, tls)

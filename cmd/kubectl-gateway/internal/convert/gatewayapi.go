@@ -13,8 +13,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// fromGatewayAPI returns a Gateway for each Gateway of the Gateway API, with the routes that belong to it. The objects are taken to
-// be as the Gateway API's own CRDs admit them.
+// fromGatewayAPI returns a Gateway for each Gateway of the Gateway API, with the routes that belong to it. The objects
+// are taken to be as the Gateway API's own CRDs admit them.
 func fromGatewayAPI(o *objects, n *notes) []*appv1.Gateway {
 	routes := apiRoutes(o, n)
 	oldestFirst(o.policies)
@@ -241,8 +241,8 @@ type reference struct {
 	group, kind, namespace, name string
 }
 
-// local returns references to objects of a kind in a namespace, each once. What is of another kind or elsewhere has to be
-// brought there.
+// local returns references to objects of a kind in a namespace, each once. What is of another kind or elsewhere has to
+// be brought there.
 func (p place) local(refs []reference, kind, namespace string, limit int) []appv1.ObjectReference {
 	var all []appv1.ObjectReference
 	for _, ref := range refs {
@@ -265,8 +265,8 @@ func (p place) local(refs []reference, kind, namespace string, limit int) []appv
 	return all
 }
 
-// authorities returns references to ConfigMaps with certificates: to one of the name otherwise if there is none, so that nobody is
-// trusted until it is made.
+// authorities returns references to ConfigMaps with certificates: to one of the name otherwise if there is none, so
+// that nobody is trusted until it is made.
 func (p place) authorities(refs []reference, namespace, otherwise string) []appv1.ObjectReference {
 	all := p.local(refs, "ConfigMap", namespace, 8)
 	if len(all) == 0 {

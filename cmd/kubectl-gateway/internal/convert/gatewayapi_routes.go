@@ -22,7 +22,8 @@ type apiRoute struct {
 	backends []gatewayv1.BackendRef
 }
 
-// apiRoutes returns the routes of all kinds, in their order of precedence: the oldest first, then by namespace and name.
+// apiRoutes returns the routes of all kinds, in their order of precedence: the oldest first, then by namespace and
+// name.
 func apiRoutes(o *objects, n *notes) []*apiRoute {
 	var all []*apiRoute
 	add := func(object metav1.Object, kind string, common gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname) *apiRoute {
@@ -156,8 +157,8 @@ func (c *gatewayConverter) addTo(listeners []appv1.Name, all bool, route *apiRou
 	}
 }
 
-// listenersOf returns the names of the Gateway's listeners that take a route in, of those where it is closed, as nothing
-// says whether they do, and whether a route takes the former too if it names none.
+// listenersOf returns the names of the Gateway's listeners that take a route in, of those where it is closed, as
+// nothing says whether they do, and whether a route takes the former too if it names none.
 func (c *gatewayConverter) listenersOf(route *apiRoute) (taken, closed []appv1.Name, all bool) {
 	all = true
 	for i, listener := range c.sources {

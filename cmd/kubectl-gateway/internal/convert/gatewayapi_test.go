@@ -97,7 +97,8 @@ var apiRequests = []struct {
 	{"listed", "edge", request(80, "GET", "backends.example.com", "/none-left"), "backends 1 500"},
 }
 
-// TestGatewayAPIRequests asks the Gateways made of the golden files what becomes of requests, which is what the Gateway API says.
+// TestGatewayAPIRequests asks the Gateways made of the golden files what becomes of requests, which is what the Gateway
+// API says.
 func TestGatewayAPIRequests(t *testing.T) {
 	for _, test := range apiRequests {
 		for _, gateway := range convertFile(t, "testdata/gatewayapi-"+test.file+".in.yaml").Gateways {
@@ -170,8 +171,8 @@ func TestUnknownNamespaceIsOpened(t *testing.T) {
 	}
 }
 
-// TestGatewayAPIRules: rules have the shape of HTTPRoute's. Random ones, and those of the examples, come back as they were from a
-// HTTPRoute that they were pasted into.
+// TestGatewayAPIRules: rules have the shape of HTTPRoute's. Random ones, and those of the examples, come back as they
+// were from a HTTPRoute that they were pasted into.
 func TestGatewayAPIRules(t *testing.T) {
 	g := routingtest.New(t)
 	var specs []appv1.GatewaySpec

@@ -109,7 +109,8 @@ func (c *command) show(l line, out *printer) error {
 	return out.print(l)
 }
 
-// history prints what was logged up to now. It returns up to when the log of each pod was read, and which could not be read.
+// history prints what was logged up to now. It returns up to when the log of each pod was read, and which could not be
+// read.
 func (c *command) history(ctx context.Context, read *reader, pods []corev1.Pod, out *printer) (map[string]time.Time, []error, error) {
 	options := corev1.PodLogOptions{}
 	if c.tail >= 0 && c.isEmpty() {

@@ -15,7 +15,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// retryAfter is the pause before a log is read on that ended: its container has not started yet, or ended and will start again.
+// retryAfter is the pause before a log is read on that ended: its container has not started yet, or ended and will
+// start again.
 const retryAfter = time.Second
 
 // follower reads the logs of the pods that there are, and of those that come.

@@ -17,8 +17,8 @@ type line struct {
 	access *Access
 }
 
-// Access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS listener there is
-// no method, path, status and rule.
+// Access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS
+// listener there is no method, path, status and rule.
 type Access struct {
 	Client      string `json:"client"`
 	Port        string `json:"port"`

@@ -133,8 +133,8 @@ func backend(a *Access) string {
 	return a.Backend + "/" + a.Server
 }
 
-// request says what was asked for and, if the connection did not end as it should, how (HAProxy's documentation, "Session state at
-// disconnection").
+// request says what was asked for and, if the connection did not end as it should, how (HAProxy's documentation,
+// "Session state at disconnection").
 func request(a *Access) string {
 	host := a.Host
 	if a.Port != "80" && a.Port != "443" {

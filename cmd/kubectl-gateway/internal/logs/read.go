@@ -25,8 +25,8 @@ type reader struct {
 	since time.Duration
 }
 
-// read returns the lines that a pod logged after a time, if that is not zero, and goes on with those to come. An error is the last
-// element.
+// read returns the lines that a pod logged after a time, if that is not zero, and goes on with those to come. An error
+// is the last element.
 func (r *reader) read(ctx context.Context, pod string, after time.Time, options corev1.PodLogOptions) iter.Seq2[line, error] {
 	options.Container, options.Timestamps = proxypod.HAProxyContainer, true
 	if !after.IsZero() {

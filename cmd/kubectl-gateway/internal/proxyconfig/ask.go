@@ -29,8 +29,8 @@ const (
 	maxAnswer = 64 << 20
 )
 
-// ask returns what a pod says of itself, through a forwarded port. That goes through the API server and kubelet and comes from within
-// the pod, so no NetworkPolicy is in the way, and agents need to answer nobody else.
+// ask returns what a pod says of itself, through a forwarded port. That goes through the API server and kubelet and
+// comes from within the pod, so no NetworkPolicy is in the way, and agents need to answer nobody else.
 func ask(ctx context.Context, clients cli.Clients, pod *corev1.Pod) (*proxyconfig.Config, error) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return nil, fmt.Errorf("it is %s", pod.Status.Phase)
@@ -62,7 +62,8 @@ func ask(ctx context.Context, clients cli.Clients, pod *corev1.Pod) (*proxyconfi
 	}
 }
 
-// dial opens a connection for streams to ports of the pod, as kubectl does: over a WebSocket or, where that is refused, SPDY.
+// dial opens a connection for streams to ports of the pod, as kubectl does: over a WebSocket or, where that is refused,
+// SPDY.
 func dial(clients cli.Clients, pod *corev1.Pod) (httpstream.Connection, error) {
 	url := clients.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(clients.Config)

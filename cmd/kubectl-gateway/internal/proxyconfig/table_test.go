@@ -17,8 +17,8 @@ func version(generation int64) *proxyconfig.Version {
 	return &proxyconfig.Version{Origins: []model.Origin{{Generation: generation}}}
 }
 
-// TestTables shows pods in every state: one that could not be asked, one whose HAProxy does not answer, one that keeps an older
-// generation, and one that is as it should be.
+// TestTables shows pods in every state: one that could not be asked, one whose HAProxy does not answer, one that keeps
+// an older generation, and one that is as it should be.
 func TestTables(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

@@ -17,7 +17,8 @@ import (
 	"gateway/internal/haproxy/render"
 )
 
-// makeCertificates makes one certificate, with its key, that stands for all that HAProxy is to find: it starts on no other.
+// makeCertificates makes one certificate, with its key, that stands for all that HAProxy is to find: it starts on no
+// other.
 func makeCertificates(input *render.Input) error {
 	certificate, key, err := selfSigned()
 	if err != nil {

@@ -112,8 +112,8 @@ func (c *command) run(ctx context.Context) error {
 	return nil
 }
 
-// haproxyCommand returns the command that runs HAProxy with the arguments: that of the PATH, if it is of the version, or
-// else docker with the image, which gets the directory.
+// haproxyCommand returns the command that runs HAProxy with the arguments: that of the PATH, if it is of the version,
+// or else docker with the image, which gets the directory.
 func haproxyCommand(ctx context.Context, dir string, arguments ...string) (*exec.Cmd, error) {
 	if binary, err := exec.LookPath("haproxy"); err == nil {
 		out, err := exec.CommandContext(ctx, binary, "-v").Output() //nolint:gosec // HAProxy

@@ -106,7 +106,8 @@ type fileSource struct {
 	changed func()
 }
 
-// set replaces the objects. It returns the generation that the Gateway has with them, and whether there is anything new.
+// set replaces the objects. It returns the generation that the Gateway has with them, and whether there is anything
+// new.
 func (s *fileSource) set(o *objects) (generation int64, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

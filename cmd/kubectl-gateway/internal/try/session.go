@@ -57,7 +57,8 @@ type session struct {
 	mounted   [2][]string
 }
 
-// newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx ends.
+// newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx
+// ends.
 func newSession(ctx context.Context, options *cli.Options, dir string, o *objects) (*session, error) {
 	// The agent's log is of no interest: what matters of it is printed.
 	_ = errors.Join(flag.Set("stderrthreshold", "FATAL"), flag.Set("log_dir", dir))
@@ -150,7 +151,8 @@ func (s *session) startAgent(ctx context.Context) error {
 	return nil
 }
 
-// checkPorts says which port of a listener something else has. HAProxy would share it with another one of the same user.
+// checkPorts says which port of a listener something else has. HAProxy would share it with another one of the same
+// user.
 func (s *session) checkPorts(ctx context.Context) error {
 	checked := map[int32]bool{}
 	for i := range s.objects.gateway.Listeners {

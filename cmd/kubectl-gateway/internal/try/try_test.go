@@ -40,8 +40,8 @@ spec:
         - backendRefs: [{name: web, port: 80}]
 `
 
-// TestOnce: the requests of the command line are sent, over HTTP and HTTPS, and the exit code says whether the answers are
-// the expected ones. Each try has ports of its own, so that several can run at once.
+// TestOnce: the requests of the command line are sent, over HTTP and HTTPS, and the exit code says whether the answers
+// are the expected ones. Each try has ports of its own, so that several can run at once.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "16480", "16443"))

@@ -8,7 +8,8 @@ import (
 	"gateway/internal/certificates"
 )
 
-// volume is a directory that changes as kubelet changes those of Secrets and ConfigMaps: all files at once, by a symlink.
+// volume is a directory that changes as kubelet changes those of Secrets and ConfigMaps: all files at once, by a
+// symlink.
 type volume struct {
 	dir      string
 	versions int

@@ -1,5 +1,6 @@
-// Command plain does the operator's job as sample controllers do it: shared informers of everything, and a sync that applies
-// all children and the status each time, whether they differ or not. It exists to be measured against the operator.
+// Command plain does the operator's job as sample controllers do it: shared informers of everything, and a sync that
+// applies all children and the status each time, whether they differ or not. It exists to be measured against the
+// operator.
 package main
 
 import (
