@@ -11,8 +11,8 @@ import (
 // BackendApplyConfiguration represents a declarative configuration of the Backend type for use
 // with apply.
 //
-// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused, since an API server
-// that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused,
+// since an API server that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 type BackendApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace.
 	Name *string `json:"name,omitempty"`

@@ -9,14 +9,14 @@ package v1
 //
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
 type ClientLimitsApplyConfiguration struct {
-	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More connections are
-	// closed at once; more requests are answered with 503. Where the node allows a container fewer than three open files for each, it is
-	// a third of these. The pod needs up to 100 KiB of memory for each.
+	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More
+	// connections are closed at once; more requests are answered with 503. Where the node allows a container fewer than
+	// three open files for each, it is a third of these. The pod needs up to 100 KiB of memory for each.
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
-	// How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4 address, or the
-	// first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and behind a node where the Service
-	// has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their own. With proxyProtocol, the address in the PROXY
-	// header counts. Zero: no limit of its own for any client.
+	// How many connections a client may have open at a time, and how many requests over HTTP/2. A client is an IPv4
+	// address, or the first 64 bits of an IPv6 address. Many people may share an address: behind a NAT gateway, and
+	// behind a node where the Service has the externalTrafficPolicy Cluster. Trusted proxies have no limit of their
+	// own. With proxyProtocol, the address in the PROXY header counts. Zero: no limit of its own for any client.
 	MaxPerAddress *int32 `json:"maxPerAddress,omitempty"`
 }
 

@@ -13,8 +13,8 @@ import (
 //
 // ClientValidation says whose certificates clients have to show.
 //
-// The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject, and
-// the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
+// The backend gets a verified certificate in the header Client-Cert (RFC 9440), its subject in X-SSL-Client-Subject,
+// and the hexadecimal SHA-256 of it in X-SSL-Client-Fingerprint. What clients send under these names, or as
 // Client-Cert-Chain, is removed.
 type ClientValidationApplyConfiguration struct {
 	// The ConfigMaps with the certificates (PEM, under the key ca.crt) of those who sign clients' certificates.

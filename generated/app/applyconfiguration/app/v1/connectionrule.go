@@ -9,8 +9,8 @@ package v1
 //
 // ConnectionRule says where connections go.
 type ConnectionRuleApplyConfiguration struct {
-	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint, or does
-	// not exist, is closed.
+	// The Services, each getting its share of the connections by weight. The share of a Service that has no endpoint,
+	// or does not exist, is closed.
 	BackendRefs []ConnectionBackendRefApplyConfiguration `json:"backendRefs,omitempty"`
 }
 

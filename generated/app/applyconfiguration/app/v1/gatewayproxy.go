@@ -18,8 +18,8 @@ import (
 // with apply.
 //
 // GatewayProxy is what one proxy pod of a Gateway runs, as its agent reports it. It is named after the pod, is labelled
-// app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator takes from it
-// whether the Gateway is Programmed.
+// app.example.com/gateway with the Gateway's name, and goes with the pod. Nobody but the agents writes it: the operator
+// takes from it whether the Gateway is Programmed.
 type GatewayProxyApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata. The name is the pod's.

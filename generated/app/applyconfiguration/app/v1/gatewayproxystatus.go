@@ -13,7 +13,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	Gateway *ProxiedGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// The generation of the Gateway that HAProxy answers by.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole generation comes first.
+	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
+	// generation comes first.
 	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
 }
 

@@ -11,15 +11,15 @@ import (
 // GatewaySpecApplyConfiguration represents a declarative configuration of the GatewaySpec type for use
 // with apply.
 //
-// The sum of names bounds what the rule after it costs the API server, which refuses rules that cost too much: the names
-// of the listeners are made once (a list of one list), not for each route.
+// The sum of names bounds what the rule after it costs the API server, which refuses rules that cost too much: the
+// names of the listeners are made once (a list of one list), not for each route.
 // GatewaySpec is the desired state of a Gateway.
 type GatewaySpecApplyConfiguration struct {
 	// How many proxy pods to run. Zero is allowed: the Gateway then answers nothing. kubectl scale and a
 	// HorizontalPodAutoscaler change this field.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak
-	// the same protocol.
+	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
+	// speak the same protocol.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
 	// Which requests go to which Services. Names are unique.
 	//
@@ -28,34 +28,36 @@ type GatewaySpecApplyConfiguration struct {
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with more are refused (400,
-	// 431; over HTTP/2, the stream is reset), answers with more become 502.
+	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with
+	// more are refused (400, 431; over HTTP/2, the stream is reset), answers with more become 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`
 	// Which connections of TLS listeners go to which Services, by the server name the client asks for. Names are
 	// unique.
 	TLSRoutes []TLSRouteApplyConfiguration `json:"tlsRoutes,omitempty"`
-	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries that no route
-	// refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So nothing is sent to a Service port
-	// that has no entry and the same Service or the same port: requests are answered with 500, and Accepted is False. TLS that is passed
-	// through goes on.
+	// How to talk to the Services that routes name, where the defaults do not do. The condition Accepted names entries
+	// that no route refers to, with the reason UnusedBackend. An entry of this kind that has tls may have a typo. So
+	// nothing is sent to a Service port that has no entry and the same Service or the same port: requests are answered
+	// with 500, and Accepted is False. TLS that is passed through goes on.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
-	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers Forwarded and
-	// X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are kept, too. Those of anyone else
-	// are removed. A listener with proxyProtocol takes connections of trusted proxies only. Backends get Forwarded and
-	// X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or 80 where a trusted proxy says only that the
-	// scheme is another than that of its connection. With trusted proxies, idle connections are kept for 620 s, which is longer than load balancers keep them. Without,
-	// they are kept for 60 s.
+	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
+	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
+	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies
+	// only. Backends get Forwarded and X-Forwarded-For, -Host, -Port and -Proto in any case. X-Forwarded-Port is 443 or
+	// 80 where a trusted proxy says only that the scheme is another than that of its connection. With trusted proxies,
+	// idle connections are kept for 620 s, which is longer than load balancers keep them. Without, they are kept for 60
+	// s.
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How much of each proxy pod clients may take, so that none of them takes it from the others.
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
-	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to
-	// end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come
-	// meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.
+	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
+	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
+	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a
+	// pod takes that much longer to stop.
 	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
-	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said here, such as
-	// sessionAffinity, can be set in the Service: the operator leaves it as it is.
+	// The Service that makes the proxies reachable, whose name is the Gateway's with "-gateway". What cannot be said
+	// here, such as sessionAffinity, can be set in the Service: the operator leaves it as it is.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
 	// How the proxy pods run.
 	Pods *PodsSpecApplyConfiguration `json:"pods,omitempty"`

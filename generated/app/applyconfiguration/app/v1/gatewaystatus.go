@@ -15,16 +15,17 @@ import (
 type GatewayStatusApplyConfiguration struct {
 	// The latest generation the operator has seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their ports,
-	// certificates. Programmed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
-	// What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for all kinds of objects look for.
+	// Accepted: the spec can be carried out. ResolvedRefs: all it names exists and can be used: Services and their
+	// ports, certificates. Programmed: every proxy that receives traffic runs the generation in the condition's
+	// observedGeneration. What each proxy runs is in its GatewayProxy. Ready is Programmed by the name that tools for
+	// all kinds of objects look for.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// The listeners of the spec, in its order.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
 	// The routes of the spec that are not served in full; the first 64. All others are.
 	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
-	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service. There are none
-	// as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
+	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
+	// There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
 	// How many proxy pods exist.
 	Replicas *int32 `json:"replicas,omitempty"`

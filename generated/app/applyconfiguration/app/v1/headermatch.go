@@ -16,8 +16,8 @@ type HeaderMatchApplyConfiguration struct {
 	// Exact: the header has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
 	// Unicode. How long a value may be is as with paths.
 	Type *appv1.ValueMatchType `json:"type,omitempty"`
-	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend gets them.
-	// Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.
+	// The name of the header; case does not matter. X-Forwarded-*, Forwarded and Upgrade are compared as the backend
+	// gets them. Headers that the proxies remove never match, such as Client-Cert, Proxy and X-Original-URL.
 	Name *appv1.HeaderName `json:"name,omitempty"`
 	// The value; case matters. A header that comes several times counts as one whose values are joined by commas (RFC
 	// 9110, section 5.2).

@@ -9,7 +9,8 @@ package v1
 //
 // HTTPSRedirect is a redirect to HTTPS.
 type HTTPSRedirectApplyConfiguration struct {
-	// The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may become a GET.
+	// The status of the answer. With 307 and 308, clients repeat the request as it was; with the others, a POST may
+	// become a GET.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 

@@ -17,9 +17,9 @@ type ListenerApplyConfiguration struct {
 	Name *appv1.Name `json:"name,omitempty"`
 	// The port to accept connections on. Ports 8404 and 8405 belong to the proxy pod itself.
 	Port *int32 `json:"port,omitempty"`
-	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1 and
-	// HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to the Service that the server name
-	// stands for: see tls.mode.
+	// The protocol spoken on the port. HTTP: HTTP/1.1, and HTTP/2 by prior knowledge, in clear text. HTTPS: HTTP/1.1
+	// and HTTP/2 over TLS. TCP: bytes. TLS: bytes over TLS, which the proxies terminate, or pass through unopened to
+	// the Service that the server name stands for: see tls.mode.
 	Protocol *appv1.Protocol `json:"protocol,omitempty"`
 	// Only requests for this hostname use the listener. "*.example.com" stands for every name below example.com, but not
 	// example.com itself. Empty: every hostname. A request uses the listener of its port with the most specific
@@ -28,15 +28,15 @@ type ListenerApplyConfiguration struct {
 	Hostname *appv1.Hostname `json:"hostname,omitempty"`
 	// How to speak TLS. Required for protocols HTTPS and TLS.
 	TLS *ListenerTLSApplyConfiguration `json:"tls,omitempty"`
-	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its hostname: 443,
-	// if there is one. The listener then has no routes.
+	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its
+	// hostname: 443, if there is one. The listener then has no routes.
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
-	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in
-	// spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give
-	// such clients a listener of their own, on another port.
+	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
+	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
+	// within the cluster: give such clients a listener of their own, on another port.
 	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
-	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet
-	// that do. The routes in this object belong to it in any case.
+	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener.
+	// There are none yet that do. The routes in this object belong to it in any case.
 	AllowedRoutes *AllowedRoutesApplyConfiguration `json:"allowedRoutes,omitempty"`
 }
 

@@ -14,8 +14,9 @@ import (
 // LoadBalancing is how requests are spread over endpoints.
 type LoadBalancingApplyConfiguration struct {
 	// Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy.
-	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted proxies say), for a
-	// path, or for the value of a request header, both as filters leave them, as long as the endpoints stay the same.
+	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted
+	// proxies say), for a path, or for the value of a request header, both as filters leave them, as long as the
+	// endpoints stay the same.
 	Algorithm *appv1.LoadBalancingAlgorithm `json:"algorithm,omitempty"`
 	// The name of the request header.
 	Header *appv1.HeaderName `json:"header,omitempty"`

@@ -12,18 +12,20 @@ import (
 // with apply.
 //
 // PathMatch is a condition on a request's path, without the query string. Case matters. Paths are compared after
-// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend
-// gets the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered with 400. So
-// are those whose path has characters to decode and more than 3,200 bytes.
+// percent-encoded characters were decoded and empty segments dropped, so /%61pi and //api are /api; the backend gets
+// the path as the client sent it. Requests with "." and ".." segments or with backslashes, encoded or not, are answered
+// with 400. So are those whose path has characters to decode and more than 3,200 bytes.
 type PathMatchApplyConfiguration struct {
-	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches /api,
-	// /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression: the whole
-	// path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An expression is refused if some
-	// path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside each other. Expressions that take little work
-	// are compared with paths of up to 8,192 bytes. A request with a longer path than those of its host can take is answered with 400.
+	// Exact: the path is the value. PathPrefix: the path is the value or below it, by whole segments: /api matches
+	// /api, /api/ and /api/users, but not /apis; a trailing slash in the value makes no difference. RegularExpression:
+	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
+	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
+	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
+	// longer path than those of its host can take is answered with 400.
 	Type *appv1.PathMatchType `json:"type,omitempty"`
-	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or
-	// backslash (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of printable ASCII characters.
+	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or backslash
+	// (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of
+	// printable ASCII characters.
 	Value *string `json:"value,omitempty"`
 }
 

@@ -11,13 +11,13 @@ import (
 // PodsSpecApplyConfiguration represents a declarative configuration of the PodsSpec type for use
 // with apply.
 //
-// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning that they have in a
-// pod. The administrator of the operator may forbid those that decide where pods run: Accepted then is False with the reason NotAllowed, and
-// the pods stay as they are.
+// PodsSpec is how the proxy pods run. Whoever edits it replaces them all, one after the other. Fields have the meaning
+// that they have in a pod. The administrator of the operator may forbid those that decide where pods run: Accepted then
+// is False with the reason NotAllowed, and the pods stay as they are.
 type PodsSpecApplyConfiguration struct {
-	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself: app.example.com/gateway, whose value
-	// is the Gateway's name, and app.kubernetes.io/name, /instance and /managed-by. A Service that selects its pods by such a label alone
-	// gets these, too.
+	// Labels for the proxy pods. Their keys must not be among those that the operator sets itself:
+	// app.example.com/gateway, whose value is the Gateway's name, and app.kubernetes.io/name, /instance and
+	// /managed-by. A Service that selects its pods by such a label alone gets these, too.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Annotations for the proxy pods.
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -25,11 +25,11 @@ type PodsSpecApplyConfiguration struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// Taints of nodes that do not keep the proxy pods away.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway prefer nodes that
-	// have no other of them.
+	// Which nodes are wanted, by their labels and by the pods they run. Without podAntiAffinity, the pods of a Gateway
+	// prefer nodes that have no other of them.
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the Gateway's name, selects
-	// them. With none here, the scheduler's defaults apply.
+	// How the proxy pods are spread over zones, nodes and the like. The label app.example.com/gateway, with the
+	// Gateway's name, selects them. With none here, the scheduler's defaults apply.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	// The name of the PriorityClass: pods of a lower one may have to make room.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`

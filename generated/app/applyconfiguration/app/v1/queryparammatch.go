@@ -11,8 +11,8 @@ import (
 // QueryParamMatchApplyConfiguration represents a declarative configuration of the QueryParamMatch type for use
 // with apply.
 //
-// QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is answered with 400 if
-// such a condition would have to be tested on it.
+// QueryParamMatch is a condition on a parameter of the query. A request whose query has more than 3,200 bytes is
+// answered with 400 if such a condition would have to be tested on it.
 type QueryParamMatchApplyConfiguration struct {
 	// Exact: the parameter has the value. RegularExpression: the whole value matches the expression, in RE2 syntax without
 	// Unicode. How long a value may be is as with paths.

@@ -17,7 +17,8 @@ import (
 type RouteApplyConfiguration struct {
 	// The route's name; it is in the access log. A DNS label.
 	Name *appv1.Name `json:"name,omitempty"`
-	// The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to HTTPS.
+	// The names of the listeners the route belongs to. Empty: every HTTP and HTTPS listener that does not redirect to
+	// HTTPS.
 	Listeners []appv1.Name `json:"listeners,omitempty"`
 	// The hostnames the route is for. Where a listener has a hostname too, what both allow counts. Empty: every hostname
 	// of the listener.

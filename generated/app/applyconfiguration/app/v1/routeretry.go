@@ -11,13 +11,14 @@ import (
 // RouteRetryApplyConfiguration represents a declarative configuration of the RouteRetry type for use
 // with apply.
 //
-// RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not idempotent
-// (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt on
-// another endpoint, and one second before one on the same, if it could not be reached.
+// RouteRetry is when to try a request again, on another endpoint if there is one. Requests whose method is not
+// idempotent (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt
+// on another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetryApplyConfiguration struct {
 	// Answers that are tried again, if the request had at most 15 KiB.
 	Codes []appv1.RetryCode `json:"codes,omitempty"`
-	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each, fit into it.
+	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each,
+	// fit into it.
 	Attempts *int32 `json:"attempts,omitempty"`
 }
 

@@ -11,9 +11,10 @@ import (
 // RouteTimeoutsApplyConfiguration represents a declarative configuration of the RouteTimeouts type for use
 // with apply.
 //
-// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time until the
-// answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What comes before
-// is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to connect.
+// RouteTimeouts bounds how long to wait for a backend, from when the request was sent to it. HAProxy bounds the time
+// until the answer begins, and after that each pause in it, but not how long an answer takes that keeps flowing. What
+// comes before is not counted: waiting in a queue (spec.backends[].connections), and 2 seconds for each attempt to
+// connect.
 type RouteTimeoutsApplyConfiguration struct {
 	// How long all attempts together may take until the answer begins.
 	Request *appv1.Duration `json:"request,omitempty"`

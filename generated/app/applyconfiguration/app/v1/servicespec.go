@@ -13,24 +13,24 @@ import (
 // ServiceSpecApplyConfiguration represents a declarative configuration of the ServiceSpec type for use
 // with apply.
 //
-// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The administrator of the
-// operator may forbid types, classes of load balancers and annotations: Accepted then is False with the reason NotAllowed, and the Service
-// stays as it is.
+// ServiceSpec is the Service that makes the proxies reachable. It has one port for each port in spec.listeners. The
+// administrator of the operator may forbid types, classes of load balancers and annotations: Accepted then is False
+// with the reason NotAllowed, and the Service stays as it is.
 type ServiceSpecApplyConfiguration struct {
-	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the cluster
-	// has them.
+	// ClusterIP: reachable inside the cluster. NodePort: on every node too. LoadBalancer: by a load balancer, if the
+	// cluster has them.
 	Type *corev1.ServiceType `json:"type,omitempty"`
-	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If it is not set,
-	// it is the default one.
+	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If
+	// it is not set, it is the default one.
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
 	LoadBalancerSourceRanges []appv1.CIDR `json:"loadBalancerSourceRanges,omitempty"`
-	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's. Local: nodes pass
-	// them to proxies of their own only, which see the client's address. If it is not set, it is what the Service has: Cluster, unless
-	// someone else changed it.
+	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's.
+	// Local: nodes pass them to proxies of their own only, which see the client's address. If it is not set, it is what
+	// the Service has: Cluster, unless someone else changed it.
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
-	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack, unless someone else
-	// changed it.
+	// Whether the Service has addresses of IPv4 and IPv6. If it is not set, it is what the Service has: SingleStack,
+	// unless someone else changed it.
 	IPFamilyPolicy *corev1.IPFamilyPolicy `json:"ipFamilyPolicy,omitempty"`
 	// Ports on the nodes, for the listeners' ports that shall have certain ones. The cluster chooses those of all others.
 	Ports []ServicePortApplyConfiguration `json:"ports,omitempty"`
