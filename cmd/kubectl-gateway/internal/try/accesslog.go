@@ -50,7 +50,7 @@ func (l *accessLog) Write(content []byte) (int, error) {
 func (l *accessLog) line(text string) {
 	access, ok := logs.ParseAccess(text)
 	if !ok && strings.HasPrefix(text, "[NOTICE]") {
-		return // it tells of each start
+		return // HAProxy writes one at each start
 	}
 	if !ok {
 		l.messages = append(l.messages, text)
