@@ -1,6 +1,8 @@
 package faultproxy
 
 import (
+	"bytes"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -67,10 +69,10 @@ func (s *Socket) Commands() []string {
 	return append([]string(nil), s.commands...)
 }
 
-// serve answers one command, which ends when the agent has closed its side.
+// serve answers one command.
 func (s *Socket) serve(conn net.Conn) {
 	defer conn.Close() //nolint:errcheck // there is nobody to tell
-	command, err := io.ReadAll(conn)
+	command, err := readCommand(conn)
 	if err != nil || len(command) == 0 {
 		return
 	}
@@ -88,6 +90,27 @@ func (s *Socket) serve(conn net.Conn) {
 	_, _ = conn.Write(reply) // the agent may be gone
 }
 
+// readCommand reads until the agent closes its side or, of a command with a payload, until the empty line that ends it:
+// the agent keeps its side open then.
+func readCommand(conn net.Conn) ([]byte, error) {
+	var command []byte
+	buffer := make([]byte, 4096)
+	for !hasPayload(command) || !bytes.HasSuffix(command, []byte("\n\n")) {
+		n, err := conn.Read(buffer)
+		command = append(command, buffer[:n]...)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return command, nil
+}
+
+// hasPayload says whether a command is followed by a payload (HAProxy's management guide, section 9.3).
+func hasPayload(command []byte) bool { return bytes.Contains(command, []byte(" <<\n")) }
+
 // ask returns HAProxy's answer, nil if it does not listen: the agent sees the connection end without one. While HAProxy loads it
 // does not listen for a moment; the agent would try again then, but here it has been let in already.
 func (s *Socket) ask(command []byte) []byte {
@@ -103,8 +126,10 @@ func (s *Socket) ask(command []byte) []byte {
 	if _, err := conn.Write(command); err != nil {
 		return nil
 	}
-	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
-		return nil
+	if !hasPayload(command) {
+		if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+			return nil
+		}
 	}
 	reply, _ := io.ReadAll(conn) // a master that starts anew hangs up in between
 	return reply
