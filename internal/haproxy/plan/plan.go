@@ -265,8 +265,12 @@ func canChangeList(desired, running ir.CertificateList) bool {
 func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	missing := map[string][]ir.CertificateLine{}
 	for name, list := range has.Certificates {
+		known := map[string]bool{}
+		for _, line := range hasNot.Certificates[name].Lines {
+			known[line.String()] = true
+		}
 		for _, line := range list.Lines {
-			if !slices.ContainsFunc(hasNot.Certificates[name].Lines, func(l ir.CertificateLine) bool { return l.String() == line.String() }) {
+			if !known[line.String()] {
 				missing[name] = append(missing[name], line)
 			}
 		}
