@@ -21,7 +21,8 @@ func FindUnused(desired, running ir.Config) Unused {
 	}
 }
 
-func minus[V any](all, without map[string]V) map[string]bool {
+// minus returns the names that one map has and the other has not.
+func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
 	names := map[string]bool{}
 	for name := range all {
 		if _, ok := without[name]; !ok {
@@ -33,17 +34,7 @@ func minus[V any](all, without map[string]V) map[string]bool {
 
 // Without returns what is still not used now that a configuration is desired.
 func (u Unused) Without(desired ir.Config) Unused {
-	return Unused{Backends: except(u.Backends, desired.Backends), Contents: except(u.Contents, desired.Contents), Lists: except(u.Lists, desired.Lists)}
-}
-
-func except[V any](names map[string]bool, used map[string]V) map[string]bool {
-	kept := map[string]bool{}
-	for name := range names {
-		if _, ok := used[name]; !ok {
-			kept[name] = true
-		}
-	}
-	return kept
+	return Unused{Backends: minus(u.Backends, desired.Backends), Contents: minus(u.Contents, desired.Contents), Lists: minus(u.Lists, desired.Lists)}
 }
 
 // Removal is what to delete from a running HAProxy, in this order.
