@@ -24,14 +24,8 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []ir.MapEn
 	if err != nil {
 		return fmt.Errorf("failed to prepare map %s: %w", file, err)
 	}
-	payloads, err := payloads(entries, maxCommand-len(addMap("99999999", file, "")))
-	if err != nil {
-		return fmt.Errorf("failed to replace map %s: %w", file, err)
-	}
-	for _, payload := range payloads {
-		if err := w.expectSilence(ctx, addMap(version, file, payload)); err != nil {
-			return fmt.Errorf("failed to add to map %s: %w", file, err)
-		}
+	if err := w.addEntries(ctx, file, "@"+version+" ", entries); err != nil {
+		return err
 	}
 	if err := w.expectSilence(ctx, "commit map @"+version+" "+file+"\n"); err != nil {
 		return fmt.Errorf("failed to commit map %s: %w", file, err)
@@ -41,9 +35,14 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []ir.MapEn
 
 // AddEntries adds entries to the map, with few commands. What is added comes as a payload, in which nothing is special.
 func (w *Worker) AddEntries(ctx context.Context, file string, entries []ir.MapEntry) error {
-	payloads, err := payloads(entries, maxCommand-len(addMap("99999999", file, "")))
+	return w.addEntries(ctx, file, "", entries)
+}
+
+// addEntries adds entries to a version of the map: "@7 ", or "" for the one that is in use.
+func (w *Worker) addEntries(ctx context.Context, file, version string, entries []ir.MapEntry) error {
+	payloads, err := payloads(entries, maxCommand-len(addMap(version, file, "")))
 	for i := 0; i < len(payloads) && err == nil; i++ {
-		err = w.expectSilence(ctx, "add map "+file+" <<\n"+payloads[i]+"\n")
+		err = w.expectSilence(ctx, addMap(version, file, payloads[i]))
 	}
 	if err != nil {
 		return fmt.Errorf("failed to add to map %s: %w", file, err)
@@ -137,7 +136,7 @@ func (w *Worker) prepareMap(ctx context.Context, file string) (string, error) {
 // lines will be treated as the payload [...]. To validate a command with a payload, it needs to end with an empty
 // line." Nothing is escaped in a payload: an empty line in the middle of it would make commands of the rest.
 func addMap(version, file, payload string) string {
-	return "add map @" + version + " " + file + " <<\n" + payload + "\n"
+	return "add map " + version + file + " <<\n" + payload + "\n"
 }
 
 // payloads splits the entries into payloads of at most limit bytes, one "key value" a line.
