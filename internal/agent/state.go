@@ -189,7 +189,7 @@ func (r refusals) remove(c *configuration) {
 	}
 }
 
-// keep drops refusals that are not of these, as nobody wants those any more.
+// keep forgets the refusals of all configurations but these.
 func (r *refusals) keep(wanted ...*configuration) {
 	kept := refusals{}
 	for _, c := range wanted {

@@ -28,7 +28,7 @@ func TestRetriesBackOff(t *testing.T) {
 	}
 	refused.keep(&y, nil)
 	if refused.hold(&x, now) {
-		t.Error("a refusal nobody asks for is kept")
+		t.Error("the refusal of a configuration that is not wanted any more is kept")
 	}
 	refused.add(&x, "no", lastRetry, now)
 	refused.add(&y, "no", lastRetry, now.Add(2*forgetAfter))

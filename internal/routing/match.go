@@ -38,8 +38,8 @@ type Match struct {
 // Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is
 // not one that CanonicalPath accepts or something is TooLong, with 400.
 //
-// It is the definition of routing, kept plain for that: linear in the size of the table, so nothing that is in a hurry
-// calls it.
+// It is the definition of routing, and kept simple for that: it takes time linear in the size of the table, so only tests
+// and the plugin call it.
 func (t Table) Match(r Request) (Match, bool) {
 	path, ok := CanonicalPath(r.Path)
 	if !ok {

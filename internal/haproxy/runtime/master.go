@@ -17,9 +17,9 @@ const (
 	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again, and a worker that does not
 	// stop yet.
 	reloadPoll = 2 * time.Millisecond
-	// firstPatience is how long a worker that may have ended is waited for at first. HAProxy answers in under a millisecond if it has a
+	// firstStopTimeout bounds the first question to a worker that may have ended. HAProxy answers in under a millisecond if it has a
 	// processor.
-	firstPatience = 50 * time.Millisecond
+	firstStopTimeout = 50 * time.Millisecond
 )
 
 // RejectedError says that HAProxy did not accept a configuration. The workers it had go on with the one before.
@@ -73,13 +73,13 @@ func (m *Master) Reload(ctx context.Context) error {
 func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
 	tick := time.NewTicker(reloadPoll)
 	defer tick.Stop()
-	for patience := firstPatience; ; {
-		stops, err := m.stops(ctx, pid, patience)
+	for timeout := firstStopTimeout; ; {
+		stops, err := m.stops(ctx, pid, timeout)
 		if stops {
 			return nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			patience *= 10
+			timeout *= 10
 		}
 		select {
 		case <-ctx.Done():
@@ -90,12 +90,12 @@ func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
 }
 
 // stops says whether the worker of the PID says that it stops, within a time, or is gone.
-func (m *Master) stops(ctx context.Context, pid int, patience time.Duration) (bool, error) {
+func (m *Master) stops(ctx context.Context, pid int, timeout time.Duration) (bool, error) {
 	workers, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil || !strings.Contains(workers, fmt.Sprintf("\n%d ", pid)) {
 		return err == nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	info, err := exchange(ctx, m.socket, fmt.Sprintf("@!%d show info\n", pid))
 	return err == nil && parseFields(info)["Stopping"] == "1", err
