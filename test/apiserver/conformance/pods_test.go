@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gateway/internal/haproxy/haproxytest"
@@ -47,15 +48,14 @@ func buildEcho(t *testing.T) string {
 // ports of the echo program, as the suite's manifests have them, and the variables that choose others.
 var echoPorts = map[int32][]string{3000: {"HTTP_PORT", "TCP_PORT"}, 3001: {"H2C_PORT"}, 8443: {"HTTPS_PORT", "TLS_PORT"}}
 
-// readPods starts the pods of Deployments that there are none of yet. Their Secrets have to be there before.
-func (s *cluster) readPods(ctx context.Context, state *state) error {
-	var deployments k8sappsv1.DeploymentList
-	found, err := list(ctx, s, state, &deployments, func() []k8sappsv1.Deployment { return deployments.Items })
-	if err != nil {
+// startPods starts the pods of Deployments that do not run yet. Their Secrets have to exist before.
+func (s *cluster) startPods(ctx context.Context, state *state) error {
+	var deployments []*k8sappsv1.Deployment
+	if err := list(ctx, s, &k8sappsv1.DeploymentList{}, &deployments); err != nil {
 		return err
 	}
 	var errs []error
-	for _, deployment := range found {
+	for _, deployment := range deployments {
 		container := &deployment.Spec.Template.Spec.Containers[0]
 		for i := range *deployment.Spec.Replicas {
 			id := fmt.Sprintf("%s-%d", deployment.UID, i)
@@ -102,22 +102,20 @@ func (s *cluster) startPod(ctx context.Context, state *state, deployment *k8sapp
 	if err := p.command.Start(); err != nil {
 		return nil, err
 	}
-	if err := awaitPort(p.ports[3000]); err != nil {
+	if err := awaitPort(ctx, p.ports[3000]); err != nil {
 		return nil, err
 	}
 	return p, s.createPod(ctx, p, name, template)
 }
 
-func awaitPort(port int32) error {
-	var err error
-	for range 1200 {
-		var conn net.Conn
-		if conn, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return conn.Close()
+func awaitPort(ctx context.Context, port int32) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false, nil
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return err
+		return true, conn.Close()
+	})
 }
 
 // writeVolumes writes the Secrets and ConfigMaps that are mounted, and returns where.
