@@ -51,7 +51,9 @@ func TestManyEdits(t *testing.T) {
 	stop()
 	t.Logf("seed %d: edits by kind: %v; the API server refused %d", g.Seed, kinds, s.refused)
 	t.Logf("requests by status: %v", s.statuses)
-	t.Logf("what HAProxy took: %v", s.taken())
+	metrics, err := s.metrics()
+	must(t, err)
+	t.Logf("what HAProxy took: %v", loads(metrics))
 	t.Logf("what there is:\n%s", table(s.samples))
 	for _, status := range []int{200, 302, 400, 404, 500, 503} {
 		if *edits >= 300 && s.statuses[status] == 0 {

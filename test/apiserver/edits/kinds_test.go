@@ -280,24 +280,19 @@ func (s *site) expectFuture(next *state) {
 // change makes a change of Services or endpoints and waits until HAProxy has taken it.
 func (s *site) change(make func()) {
 	s.t.Helper()
-	before := total(s.taken())
+	metrics, err := s.metrics()
+	must(s.t, err)
+	before := total(metrics)
 	s.expectFuture(s.newState())
 	make()
-	s.await("HAProxy takes a change of endpoints", func(got map[string]float64) bool {
-		sum := 0.0
-		for metric, value := range got {
-			if strings.HasPrefix(metric, "gateway_agent_loads_total") {
-				sum += value
-			}
-		}
-		return sum > before
-	})
+	s.await("HAProxy takes a change of endpoints", func(got map[string]float64) bool { return total(got) > before })
 	s.live.Store(s.last)
 }
 
-func total(taken map[string]float64) float64 {
+// total returns how many changes HAProxy took.
+func total(metrics map[string]float64) float64 {
 	sum := 0.0
-	for _, value := range taken {
+	for _, value := range loads(metrics) {
 		sum += value
 	}
 	return sum
@@ -365,7 +360,7 @@ func (s *site) toggleService() {
 	})
 }
 
-// toggleExtra adds a route to a new Service, which then comes with an endpoint, or takes one back.
+// toggleExtra adds a route to a new Service, then that Service with an endpoint, or removes the oldest of several.
 func (s *site) toggleExtra() {
 	if len(s.wish.extras) < 3 {
 		s.extras++
@@ -378,6 +373,11 @@ func (s *site) toggleExtra() {
 		s.change(func() { s.createSlice(service, 0, "extra") })
 		return
 	}
+	s.removeExtra()
+}
+
+// removeExtra removes the oldest extra Service, then its route.
+func (s *site) removeExtra() {
 	service := s.wish.extras[0]
 	delete(s.wish.endpoints, slot(service, 0))
 	s.change(func() { s.deleteSlice(service, 0) })
@@ -391,14 +391,7 @@ func (s *site) toggleExtra() {
 func (s *site) reset() {
 	s.t.Helper()
 	for len(s.wish.extras) > 0 {
-		extras := s.wish.extras
-		service := extras[0]
-		delete(s.wish.endpoints, slot(service, 0))
-		s.change(func() { s.deleteSlice(service, 0) })
-		delete(s.wish.exists, service)
-		s.change(func() { s.deleteService(service) })
-		s.wish.extras = extras[1:]
-		s.write()
+		s.removeExtra()
 	}
 	for _, service := range []string{"one", "two", "three", "four"} {
 		if !s.wish.exists[service] {

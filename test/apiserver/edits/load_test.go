@@ -44,7 +44,7 @@ func (c *client) send(request string) (answer, error) {
 		}
 		c.conn, c.reader = conn, bufio.NewReader(conn)
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	_ = c.conn.SetDeadline(time.Now().Add(timeout))
 	if _, err := io.WriteString(c.conn, request); err != nil {
 		return answer{}, err
 	}

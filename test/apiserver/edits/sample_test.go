@@ -21,7 +21,7 @@ type sample struct {
 func (s *site) count() {
 	s.t.Helper()
 	var now sample
-	testenv.Eventually(s.t, patience, "HAProxy has only what is used", func(context.Context) error {
+	testenv.Eventually(s.t, timeout, "HAProxy has only what is used", func(context.Context) error {
 		now = sample{processes: 1, backends: strings.Count(s.haproxy.Worker("show backend"), "\n") - 2}
 		config, err := os.ReadFile(filepath.Join(s.paths.ConfigDir, "haproxy.cfg"))
 		if err != nil {

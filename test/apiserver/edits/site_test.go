@@ -35,8 +35,8 @@ const (
 	namespace = "edits"
 	name      = "web"
 	secret    = "pair"
-	// patience is how long an edit may take on a busy machine.
-	patience = time.Minute
+	// timeout bounds an edit and a request, on a busy machine.
+	timeout = time.Minute
 	// perService is how many servers a Service may have.
 	perService = 3
 )
@@ -136,7 +136,7 @@ func (s *site) startPod(gateway *appv1.Gateway) {
 	s.agent = testenv.Start(s.t, pod.Env, server.Build(s.t, "./cmd/gateway-agent"),
 		"-gateway="+name, "-logtostderr", "-kubeconfig="+server.TokenKubeconfig(s.t, pod.Token), "-config-dir="+dir, "-run-dir="+s.paths.RunDir,
 		"-health-address="+s.health, "-secret="+secret, "-certificates-dir="+certificates, "-haproxy-certificates-dir="+keys, "-keys-socket="+socket)
-	testenv.Eventually(s.t, patience, "a configuration", func(context.Context) error {
+	testenv.Eventually(s.t, timeout, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(s.paths.ConfigDir, ir.ConfigFile))
 		return errors.Join(err, s.agent.Running())
 	})
@@ -247,34 +247,25 @@ func (s *site) metrics() (map[string]float64, error) {
 	return values, err
 }
 
-// taken are the changes that HAProxy took, by kind and reason.
-func (s *site) taken() map[string]float64 {
-	s.t.Helper()
-	all, err := s.metrics()
-	must(s.t, err)
-	loads := map[string]float64{}
-	for metric, value := range all {
+// loads are the changes that HAProxy took, by kind and reason.
+func loads(metrics map[string]float64) map[string]float64 {
+	all := map[string]float64{}
+	for metric, value := range metrics {
 		if labels, ok := strings.CutPrefix(metric, "gateway_agent_loads_total"); ok {
-			loads[labels] = value
+			all[labels] = value
 		}
 	}
-	return loads
+	return all
 }
 
 // await waits until the agent's metrics are as wanted.
 func (s *site) await(what string, check func(map[string]float64) bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	testenv.Eventually(s.t, timeout, what, func(context.Context) error {
 		all, err := s.metrics()
-		if err == nil && check(all) {
-			return
+		if err == nil && !check(all) {
+			err = fmt.Errorf("generation %v is live, and HAProxy took %v", all[generation], loads(all))
 		}
-		if time.Now().After(deadline) || s.agent.Running() != nil {
-			s.t.Fatalf("it did not come about that %s: %v %v\n%s", what, err, s.taken(), s.agent.Output())
-		}
-		<-tick.C
-	}
+		return errors.Join(err, s.agent.Running())
+	})
 }
