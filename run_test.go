@@ -14,11 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"gateway/internal/operator/options"
-	"gateway/internal/operator/queue"
 	"gateway/internal/operator/status"
 )
 
@@ -33,29 +31,6 @@ func expectQueue(t *testing.T, controller *Controller, want []string) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestOnChange(t *testing.T) {
-	var got []string
-	handler := queue.OnChange(func(obj any, priority queue.Priority) {
-		name := obj.(metav1.Object).GetName()
-		if priority == queue.Low {
-			name += " (low)"
-		}
-		got = append(got, name)
-	})
-	version := func(name, version string) *metav1.ObjectMeta {
-		return &metav1.ObjectMeta{Name: name, ResourceVersion: version}
-	}
-	handler.OnAdd(version("found", "1"), true)
-	handler.OnAdd(version("added", "1"), false)
-	handler.OnUpdate(version("resynced", "1"), version("resynced", "1"))
-	handler.OnUpdate(version("before", "1"), version("after", "2"))
-	handler.OnDelete(version("deleted", "1"))
-	handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: version("missed", "1")})
-	if want := []string{"found (low)", "added", "before", "after", "deleted", "missed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -155,7 +130,7 @@ func TestCachesAreFilledOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsUntilRun: the queue's metrics of an operator that does not lead, perhaps for months, tell of no work;
+// TestNothingWaitsUntilRun: the queue's metrics of an operator that does not lead, perhaps for months, count no work;
 // the one that takes over looks at every Gateway.
 func TestNothingWaitsUntilRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
