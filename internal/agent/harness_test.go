@@ -79,7 +79,9 @@ func (r *rig) startAgent(mods ...func(*Agent)) {
 	if r.agent, err = New(r.options); err != nil {
 		r.t.Fatal(err)
 	}
-	r.agent.report.interval = 0
+	if r.agent.report != nil {
+		r.agent.report.interval = 0
+	}
 	for _, mod := range mods {
 		mod(r.agent)
 	}

@@ -91,8 +91,11 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 	}
 	objects.put(gateway(), "shop", "api", newEndpoint(t, "shop"))
 	objects.put(gateway(), "blog", "api", newEndpoint(t, "blog"))
-	r.startAgent(func(a *Agent) { a.source = objects.source() })
+	source := objects.source()
+	r.options.Source, r.options.Gateways, r.options.Core = &source, nil, nil
+	r.startAgent()
 	r.startHAProxy()
+	r.eventually("the pod is ready", r.agent.probes.ready)
 	r.expectBody("/shop", "shop")
 	r.expectBody("/blog", "blog")
 	running := r.process()
