@@ -90,7 +90,7 @@ type Controller struct {
 	// synced say that the caches above, and those of the children, have been filled.
 	synced []cache.InformerSynced
 	// working says that Run has begun. Before, nothing is put into the queue: while another process leads, all Gateways
-	// would wait there, and the queue's metrics tell of work that is not done.
+	// would wait there, and the queue's metrics would count them as work.
 	working atomic.Bool
 	// queue holds the names of Gateways to look at. It never hands out one name to two workers at a time.
 	queue *queue.Queue

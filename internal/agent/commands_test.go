@@ -110,7 +110,7 @@ func (r *rig) getSlow(entered chan struct{}) chan error {
 	answered := make(chan error, 1)
 	r.eventually("the request is at the slow endpoint", func() error {
 		go func() {
-			status, _, err := r.getWithin("/slow", 10*patience)
+			status, _, err := r.getWithin("/slow", 10*timeout)
 			if err == nil && status != http.StatusOK {
 				err = fmt.Errorf("status %d", status)
 			}

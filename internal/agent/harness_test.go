@@ -34,8 +34,8 @@ const (
 	namespace = "shop"
 	gatewayN  = "web"
 	podName   = "web-gateway-abc12"
-	// patience is how long a test waits for what has to happen, on a machine that is busy with other tests.
-	patience = 20 * time.Second
+	// timeout is how long a test waits for what has to happen, on a machine that is busy with other tests.
+	timeout = 20 * time.Second
 )
 
 // rig is a cluster that exists in memory, an agent, and a real HAProxy.
@@ -128,7 +128,7 @@ func serving(t *testing.T) (*rig, *endpoint) {
 // eventually waits until check returns nil.
 func (r *rig) eventually(what string, check func() error) {
 	r.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -138,7 +138,7 @@ func (r *rig) eventually(what string, check func() error) {
 		}
 		select {
 		case <-deadline:
-			r.t.Fatalf("it did not come about that %s: %v", what, err)
+			r.t.Fatalf("timed out before %s: %v", what, err)
 		case <-tick.C:
 		}
 	}
@@ -258,7 +258,7 @@ func (r *rig) must(err error) {
 }
 
 // get returns the status and body of a request on a connection of its own.
-func (r *rig) get(path string) (int, string, error) { return r.getWithin(path, patience) }
+func (r *rig) get(path string) (int, string, error) { return r.getWithin(path, timeout) }
 
 func (r *rig) getWithin(path string, limit time.Duration) (int, string, error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: limit}

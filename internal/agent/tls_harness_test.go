@@ -162,7 +162,7 @@ func (r *tlsRig) keepsShowing(serverName string) (stop func()) {
 
 // client sends requests over TLS to a server name, verifying it.
 func (r *tlsRig) client(serverName string) *http.Client {
-	return &http.Client{Timeout: patience, Transport: &http.Transport{
+	return &http.Client{Timeout: timeout, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: r.authority.Pool(), ServerName: serverName},
 		DialContext:     (&net.Dialer{}).DialContext,
 	}}

@@ -306,7 +306,7 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
-// TestDrift: children that are changed by hand are repaired.
+// TestDrift: children that somebody else changes are repaired.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	const namespace = "drift"

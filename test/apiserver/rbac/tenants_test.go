@@ -169,7 +169,7 @@ func requestToken(ctx context.Context, user testenv.Clients, namespace, account 
 	return err
 }
 
-// newSlice is an EndpointSlice as somebody writes one by hand.
+// newSlice is an EndpointSlice that no controller made.
 func newSlice(name, service, address string) *discoveryv1.EndpointSlice {
 	kind := discoveryv1.AddressTypeIPv4
 	switch {
