@@ -78,7 +78,7 @@ var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 // remarkable are the reasons for which someone should look at a condition though it is true.
 var remarkable = map[string]bool{ReasonUnusedBackend: true}
 
-// condition is what setCondition sets.
+// condition is a metav1.Condition without what stamp adds.
 type condition struct {
 	kind    string
 	status  metav1.ConditionStatus

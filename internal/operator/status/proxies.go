@@ -42,7 +42,7 @@ func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice) endpoints {
 	return found
 }
 
-// endpointName is the pod's name. Endpoints that someone made by hand have none; they count by their address, because they
+// endpointName is the pod's name. Endpoints that no controller made have none; they count by their address, because they
 // receive traffic, and will never report.
 func endpointName(endpoint discoveryv1.Endpoint) string {
 	if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" {

@@ -40,7 +40,7 @@ type Observed struct {
 
 // ChildFailure says why a child is not as it should be.
 type ChildFailure struct {
-	// Reason is ReasonChildNotOwned or ReasonApplyFailed.
+	// Reason is that of Programmed.
 	Reason string
 	// Message names the child and says what to do.
 	Message string
