@@ -80,10 +80,7 @@ func (t *translator) addOwn() {
 func (t *translator) addListenerSets() {
 	for _, set := range sorted(t.ListenerSets) {
 		ref := set.Spec.ParentRef
-		gateway := t.parents[Parent{
-			Group: string(or(ref.Group, gatewayv1.GroupName)), Kind: string(or(ref.Kind, kindGateway)),
-			Namespace: string(or(ref.Namespace, gatewayv1.Namespace(set.Namespace))), Name: string(ref.Name),
-		}]
+		gateway := t.parents[parentOf(gatewayv1.ParentReference{Group: ref.Group, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}, set.Namespace)]
 		if gateway == nil || gateway.plane.gateway == nil {
 			continue
 		}
