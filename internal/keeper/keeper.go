@@ -17,12 +17,10 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/volume"
 )
 
 const (
-	// versionPrefix begins the names of the directories that a Keeper's symlinks point to.
-	versionPrefix = "..version-"
-
 	// interval is how often a Keeper looks for changes. kubelet takes up to a minute or so to write one.
 	interval = 500 * time.Millisecond
 	// waitInterval takes its place while HAProxy is to be asked or told something and does not answer: it is about to start.
@@ -66,7 +64,7 @@ type Keeper struct {
 }
 
 // contents are those of files, by SECRET/FILE.
-type contents map[string][]byte
+type contents = map[string][]byte
 
 // Run works until ctx ends. An error says why it cannot.
 func (k *Keeper) Run(ctx context.Context) error {
@@ -108,18 +106,18 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	if version == k.version && !at.Before(k.from) && (k.until.IsZero() || at.Before(k.until)) {
 		return nil
 	}
-	now, err := read(link)
+	now, err := volume.Read(k.Secrets)
 	if after, _ := os.Readlink(link); after != version {
 		return nil // of what kubelet replaced meanwhile, files may be missing
 	}
 	if err != nil {
 		return err
 	}
-	before, err := read(filepath.Join(k.Pairs, certificates.DataLink))
+	before, err := volume.Read(k.Pairs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	known, err := read(filepath.Join(k.Certificates, certificates.DataLink))
+	known, err := volume.Read(k.Certificates)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -130,14 +128,14 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 		return nil
 	}
 	// HAProxy's first: the agent has it load what the agent sees.
-	if err := replace(k.Pairs, pairs); err != nil {
+	if err := volume.Replace(k.Pairs, pairs); err != nil {
 		return err
 	}
 	k.note(pairs, before, at)
 	if err := k.tell(ctx, at); err != nil {
 		return err
 	}
-	if err := replace(k.Certificates, shown); err != nil {
+	if err := volume.Replace(k.Certificates, shown); err != nil {
 		return err
 	}
 	k.version, k.from, k.until = version, at.Round(0), until
@@ -233,7 +231,7 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 	if process == k.told {
 		return nil
 	}
-	pairs, err := read(filepath.Join(k.Pairs, certificates.DataLink))
+	pairs, err := volume.Read(k.Pairs)
 	if err != nil {
 		return err
 	}
@@ -268,79 +266,4 @@ func checkTime(joined []byte, at time.Time) (problem string, until time.Time) {
 		return problem, time.Time{}
 	}
 	return certificates.CheckTime(chain[0].NotBefore, chain[0].NotAfter, at)
-}
-
-// read returns the files that a volume's symlink leads to.
-func read(link string) (contents, error) {
-	found, volume := contents{}, os.DirFS(link)
-	err := fs.WalkDir(volume, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		found[path], err = fs.ReadFile(volume, path)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("failed to read certificates: %w", err)
-	}
-	return found, nil
-}
-
-// replace makes files the content of a volume, all at once, unless they are it already.
-func replace(volume string, files contents) error {
-	link := filepath.Join(volume, certificates.DataLink)
-	current, _ := os.Readlink(link)
-	// One that ended in between may have left something.
-	if err := prune(volume, current); err != nil {
-		return err
-	}
-	if before, err := read(link); err == nil && maps.EqualFunc(before, files, bytes.Equal) {
-		return nil
-	}
-	version, err := os.MkdirTemp(volume, versionPrefix)
-	if err == nil {
-		err = write(volume, version, files)
-	}
-	next := version + ".next"
-	if err == nil {
-		err = os.Symlink(filepath.Base(version), next)
-	}
-	if err == nil {
-		err = os.Rename(next, link)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("failed to write certificates: %w", err), prune(volume, current))
-	}
-	return prune(volume, filepath.Base(version))
-}
-
-// write puts files into a version of a volume, and makes them to be found at the volume's top.
-func write(volume, version string, files contents) error {
-	for path, content := range files {
-		secret := filepath.Dir(path)
-		if err := os.MkdirAll(filepath.Join(version, secret), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(version, path), content, 0o600); err != nil {
-			return err
-		}
-		if err := os.Symlink(filepath.Join(certificates.DataLink, secret), filepath.Join(volume, secret)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// prune removes all versions of a volume but one.
-func prune(volume, keep string) error {
-	entries, err := os.ReadDir(volume)
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), versionPrefix) && entry.Name() != keep {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(volume, entry.Name())))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("failed to remove old certificates: %w", err)
-	}
-	return nil
 }

@@ -121,7 +121,7 @@ func (r *rig) look(at time.Time) {
 // expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left over.
 func (r *rig) expectNoLook(at time.Time) {
 	r.t.Helper()
-	left := filepath.Join(r.keeper.Pairs, versionPrefix+"left")
+	left := filepath.Join(r.keeper.Pairs, "..version-left")
 	if err := errors.Join(os.Mkdir(left, 0o700), r.keeper.Look(r.t.Context(), at), os.Remove(left)); err != nil {
 		r.t.Errorf("at %s it did something: %v", at, err)
 	}
@@ -372,7 +372,7 @@ func TestKeeperWritesWhatChanged(t *testing.T) {
 func TestKeeperKeepsKeysToHAProxy(t *testing.T) {
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	// One that ended in between left this.
-	left := filepath.Join(r.keeper.Pairs, versionPrefix+"left", "a")
+	left := filepath.Join(r.keeper.Pairs, "..version-left", "a")
 	if err := errors.Join(os.MkdirAll(left, 0o700), os.WriteFile(filepath.Join(left, "tls.pem"), authority.Issue(t, nil).Key, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -423,11 +423,11 @@ func TestKeeperSaysWhyItCannotWork(t *testing.T) {
 		want  string
 	}{
 		{func(k *Keeper) { k.Secrets = "/nowhere" }, "failed to see what kubelet mounted"},
-		{func(k *Keeper) { k.Secrets = broken.Dir }, "failed to read certificates: open a/tls.crt"},
-		{func(k *Keeper) { k.Pairs = broken.Dir }, "failed to read certificates: open a/tls.crt"},
-		{func(k *Keeper) { k.Pairs = taken }, "failed to write certificates: rename"},
-		{func(k *Keeper) { k.Pairs = "/nowhere" }, "failed to remove old certificates: open /nowhere"},
-		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to remove old certificates: open /nowhere"},
+		{func(k *Keeper) { k.Secrets = broken.Dir }, "failed to read a volume: open a/tls.crt"},
+		{func(k *Keeper) { k.Pairs = broken.Dir }, "failed to read a volume: open a/tls.crt"},
+		{func(k *Keeper) { k.Pairs = taken }, "failed to write a volume: rename"},
+		{func(k *Keeper) { k.Pairs = "/nowhere" }, "failed to remove an old version of a volume: open /nowhere"},
+		{func(k *Keeper) { k.Certificates = "/nowhere" }, "failed to remove an old version of a volume: open /nowhere"},
 	} {
 		spoilt := *r.keeper
 		test.spoil(&spoilt)

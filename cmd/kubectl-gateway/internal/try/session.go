@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,11 +27,10 @@ import (
 	haproxy "gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/model"
+	"gateway/internal/volume"
 )
 
 const (
-	// haproxyVersion is the version of HAProxy that configurations are for.
-	haproxyVersion = "3.4"
 	// pollInterval is how often a file or an answer is looked at that is waited for.
 	pollInterval = 20 * time.Millisecond
 	// stopTimeout is how long HAProxy may take to end.
@@ -40,13 +40,14 @@ const (
 // session is a running Gateway.
 type session struct {
 	*cli.Options
-	dir                 string
-	paths               ir.Paths
-	bind                render.Bind
-	health              string
-	source              *fileSource
-	backends            *backends
-	secrets, configMaps volume
+	dir      string
+	paths    ir.Paths
+	bind     render.Bind
+	health   string
+	source   *fileSource
+	backends *backends
+	// secrets and configMaps are their volumes.
+	secrets, configMaps string
 	objects             *objects
 	generation          int64
 	log                 *accessLog
@@ -80,8 +81,8 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 		health:     fmt.Sprintf("127.0.0.1:%d", health),
 		source:     &fileSource{uid: types.UID(dir)},
 		backends:   &backends{ctx: ctx, addresses: map[model.Backend]netip.AddrPort{}},
-		secrets:    volume{dir: filepath.Join(dir, "secrets")},
-		configMaps: volume{dir: filepath.Join(dir, "configmaps")},
+		secrets:    filepath.Join(dir, "secrets"),
+		configMaps: filepath.Join(dir, "configmaps"),
 		log:        newAccessLog(options.Out),
 		stopAgent:  func() {},
 	}
@@ -108,7 +109,7 @@ func (s *session) apply(o *objects) error {
 	if err := s.backends.complete(o); err != nil {
 		return err
 	}
-	if err := errors.Join(s.secrets.write(o.secrets), s.configMaps.write(o.configMaps)); err != nil {
+	if err := errors.Join(volume.Replace(s.secrets, inVolume(o.secrets)), volume.Replace(s.configMaps, inVolume(o.configMaps))); err != nil {
 		return err
 	}
 	s.objects = o
@@ -121,6 +122,17 @@ func (o *objects) mounts() [2][]string {
 	return [2][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps))}
 }
 
+// inVolume returns the files of objects as a volume has them.
+func inVolume(objects map[string]map[string][]byte) map[string][]byte {
+	all := map[string][]byte{}
+	for name, files := range objects {
+		for file, content := range files {
+			all[path.Join(name, path.Base(file))] = content
+		}
+	}
+	return all
+}
+
 // startAgent starts the agent, in place of the one that runs.
 func (s *session) startAgent(ctx context.Context) error {
 	s.stopAgent()
@@ -130,7 +142,7 @@ func (s *session) startAgent(ctx context.Context) error {
 		Namespace: s.objects.namespace, Gateway: s.objects.name, Pod: "try", Source: &source,
 		Paths: s.paths, Bind: s.bind, HealthAddress: s.health,
 		Mounts: agent.Mounts{
-			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps.dir,
+			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps,
 			Secrets: s.mounted[0], ConfigMaps: s.mounted[1],
 		},
 	})
@@ -180,7 +192,7 @@ func (s *session) start(ctx context.Context) error {
 		return err
 	}
 	k := keeper.Keeper{
-		Secrets: s.secrets.dir, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
+		Secrets: s.secrets, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
 		HAProxy: haproxy.NewWorker(s.paths.KeysSocket),
 	}
 	go func() {
@@ -222,7 +234,7 @@ func (s *session) startHAProxy(ctx context.Context, files ...string) error {
 	}
 	arguments = append(arguments, "-W", "-db", "-S", filepath.Join(s.paths.RunDir, "master.sock")+",mode,600")
 	var err error
-	if s.haproxy, err = haproxyCommand(ctx, s.dir, arguments...); err != nil {
+	if s.haproxy, err = cli.HAProxy(ctx, s.dir, arguments...); err != nil {
 		return err
 	}
 	s.haproxy.Stdout, s.haproxy.Stderr = s.log, s.log
