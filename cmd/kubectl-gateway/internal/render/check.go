@@ -41,10 +41,6 @@ func (c *command) checkAll(ctx context.Context) error {
 
 // checkOne lets HAProxy check the configuration, with files of its own in place of a pod's.
 func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
-	binary, err := findHAProxy()
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "kubectl-gateway-")
 	if err != nil {
 		return fmt.Errorf("failed to make a directory for the check: %w", err)
@@ -59,13 +55,17 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	if err := write(dir, render.Render(input).AllFiles()); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, binary, "-c", "-f", filepath.Join(dir, ir.ConfigFile)).CombinedOutput() //nolint:gosec // HAProxy
+	haproxy, err := cli.HAProxy(ctx, dir, "-c", "-f", filepath.Join(dir, ir.ConfigFile))
+	if err != nil {
+		return err
+	}
+	out, err := haproxy.CombinedOutput()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit):
+	case errors.As(err, &exit) && exit.ExitCode() == 1:
 		return cli.Nof("%s: HAProxy refuses it: %s", site.Name(), alerts(strings.ReplaceAll(string(out), dir+"/", "")))
 	case err != nil:
-		return fmt.Errorf("failed to run %s: %w", binary, err)
+		return fmt.Errorf("failed to run HAProxy: %w: %s", err, out)
 	}
 	if len(problems) > 0 {
 		return cli.Nof("%s: HAProxy accepts it, but a part has no effect: see the warnings", site.Name())
@@ -87,13 +87,4 @@ func alerts(output string) string {
 		return output
 	}
 	return strings.Join(all, "; ")
-}
-
-func findHAProxy() (string, error) {
-	for _, name := range []string{"haproxy", "/usr/sbin/haproxy", "/usr/local/sbin/haproxy"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	return "", errors.New("failed to check: there is no haproxy on the PATH: install HAProxy 3.4")
 }
