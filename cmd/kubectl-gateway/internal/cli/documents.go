@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -37,9 +38,6 @@ func (d Document) String() string {
 	}
 	return d.Object.GetKind() + " " + name
 }
-
-// Into makes a typed object of the document. Unknown fields are errors.
-func (d Document) Into(into any) error { return convert(d, into) }
 
 // Read returns the objects of all files, in their order. The error names everything that is wrong with any of them.
 func (f Files) Read(stdin io.Reader) ([]Document, error) {
@@ -128,19 +126,23 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 }
 
 // parse returns the objects of a file.
-func parse(file string, content []byte) ([]Document, error) {
+func parse(file string, text []byte) ([]Document, error) {
 	if file == "-" {
 		file = "standard input"
 	}
 	var all []Document
 	var errs []error
-	for _, part := range split(content) {
+	for _, part := range split(text) {
 		source := fmt.Sprintf("%s:%d", file, part.line)
 		objects, err := parseDocument(part)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		for _, object := range objects {
+			// Names become names of files.
+			if problems := content.IsPathSegmentName(object.GetName()); len(problems) > 0 {
+				errs = append(errs, fmt.Errorf("%s: metadata.name %q %s", source, object.GetName(), problems[0]))
+			}
 			all = append(all, Document{Source: source, Object: object})
 		}
 	}

@@ -39,6 +39,8 @@ type Site struct {
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
 	// authorities are by the names that the model has for ConfigMaps.
 	authorities map[string][]byte
+	// secrets are the files of Secrets, by the names that the model has for those. They come from files alone.
+	secrets map[string]map[string][]byte
 }
 
 // Name names the Gateway.
@@ -186,7 +188,7 @@ func convert(document Document, into any) error {
 func newSite(gateway *appv1.Gateway) *Site {
 	return &Site{
 		Gateway: gateway, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
-		authorities: map[string][]byte{},
+		authorities: map[string][]byte{}, secrets: map[string]map[string][]byte{},
 	}
 }
 
@@ -213,14 +215,29 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			if err := convert(document, configMap); err != nil {
 				return err
 			}
-			name := configMap.Name
-			if configMap.Namespace != s.Gateway.Namespace {
-				name = configMap.Namespace + "/" + name
+			s.authorities[s.qualified(configMap)] = []byte(configMap.Data[certificates.AuthorityFile])
+		case corev1.SchemeGroupVersion.WithKind("Secret"):
+			secret := &corev1.Secret{}
+			if err := convert(document, secret); err != nil {
+				return err
 			}
-			s.authorities[name] = []byte(configMap.Data[certificates.AuthorityFile])
+			files := map[string][]byte{}
+			maps.Copy(files, secret.Data)
+			for key, value := range secret.StringData {
+				files[key] = []byte(value)
+			}
+			s.secrets[s.qualified(secret)] = files
 		}
 	}
 	return nil
+}
+
+// qualified returns the name that the model has for a Secret or a ConfigMap.
+func (s *Site) qualified(object metav1.Object) string {
+	if object.GetNamespace() == s.Gateway.Namespace {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
 }
 
 func (s *Site) addSlice(slice *discoveryv1.EndpointSlice) {

@@ -43,6 +43,9 @@ func (s *Site) Objects() (map[types.NamespacedName]*corev1.Service, map[types.Na
 // Authorities returns the CAs, by the names that the model has for ConfigMaps.
 func (s *Site) Authorities() map[string][]byte { return s.authorities }
 
+// Secrets returns the files of Secrets, by the names that the model has for those, in a map that may be changed.
+func (s *Site) Secrets() map[string]map[string][]byte { return maps.Clone(s.secrets) }
+
 // Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the
 // hostname of their listener: keys and what goes with them are nothing to read for that.
 func (s *Site) Input(table routing.Table) render.Input {

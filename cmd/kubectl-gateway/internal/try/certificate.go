@@ -1,38 +1,60 @@
 package try
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
+	"fmt"
 	"net"
 	"slices"
-	"time"
+	"strings"
+
+	"k8s.io/client-go/util/cert"
+
+	"gateway/internal/certificates"
+	"gateway/internal/model"
 )
 
-// selfSigned makes a certificate for names, and its key.
-func selfSigned(names []string) (certificate, key []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
+// pairs are certificates with their keys, by their names: what a browser accepted stays when a file is saved.
+type pairs map[string]map[string][]byte
+
+// complete makes a certificate for each Secret that a listener names and the files do not have.
+func (p pairs) complete(o *objects) error {
+	hostnames := map[string][]string{}
+	for i := range o.gateway.Listeners {
+		listener := &o.gateway.Listeners[i]
+		if listener.TLS == nil {
+			continue
+		}
+		for _, secret := range listener.TLS.Secrets {
+			if _, ok := o.secrets[secret]; !ok {
+				hostnames[secret] = append(hostnames[secret], o.namesOf(listener)...)
+			}
+		}
 	}
-	slices.Sort(names)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "kubectl gateway try"},
-		DNSNames: slices.Compact(names), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(0, 1, 0),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	for secret, names := range hostnames {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		key := strings.Join(names, " ")
+		if p[key] == nil {
+			certificate, private, err := cert.GenerateSelfSignedCertKey(names[0], []net.IP{net.IPv4(127, 0, 0, 1)}, names[1:])
+			if err != nil {
+				return fmt.Errorf("failed to make a certificate: %w", err)
+			}
+			p[key] = map[string][]byte{certificates.CertificateFile: certificate, certificates.KeyFile: private}
+		}
+		o.secrets[secret] = p[key]
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		return nil, nil, err
+	return nil
+}
+
+// namesOf are the names that a certificate of a listener is for: its hostname, or else those of its routes.
+func (o *objects) namesOf(listener *model.Listener) []string {
+	if listener.Hostname != "" {
+		return []string{listener.Hostname}
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, nil, err
+	names := []string{"localhost"}
+	for i := range o.gateway.Routes {
+		if slices.Contains(o.gateway.Routes[i].Listeners, listener.Name) {
+			names = append(names, slices.DeleteFunc(slices.Clone(o.gateway.Routes[i].Hostnames), func(name string) bool { return name == "" })...)
+		}
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), nil
+	return names
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -43,11 +42,12 @@ type command struct {
 	endpoints        map[string]string
 	once             bool
 	requests, expect []string
+	made             pairs
 }
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
-	c := &command{Options: options}
+	c := &command{Options: options, made: pairs{}}
 	cmd := &cobra.Command{
 		Use: "try [NAME] -f FILE", Short: "Run a Gateway of a file on this machine, without Kubernetes", Long: long, Example: examples,
 		Args: cli.MaxArgs(1),
@@ -56,7 +56,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 			return c.run(cmd.Context())
 		},
 	}
-	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway")
+	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
 	cmd.Flags().Int32Var(&c.offset, "port-offset", 8000, "add this to ports below 1024")
 	cmd.Flags().StringToStringVar(&c.endpoints, "endpoint", nil, "send the requests for a Service port to an address: SERVICE:PORT=ADDRESS:PORT")
 	cmd.Flags().BoolVar(&c.once, "once", false, "send the requests of --request, compare the answers with --expect, and end")
@@ -110,23 +110,4 @@ func (c *command) run(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// haproxyCommand returns the command that runs HAProxy with the arguments: that of the PATH, if it is of the version,
-// or else docker with the image, which gets the directory.
-func haproxyCommand(ctx context.Context, dir string, arguments ...string) (*exec.Cmd, error) {
-	if binary, err := exec.LookPath("haproxy"); err == nil {
-		out, err := exec.CommandContext(ctx, binary, "-v").Output() //nolint:gosec // HAProxy
-		if err == nil && strings.HasPrefix(string(out), "HAProxy version "+haproxyVersion+".") {
-			return exec.Command(binary, arguments...), nil //nolint:gosec // it ends by a signal, not with ctx
-		}
-	}
-	if docker, err := exec.LookPath("docker"); err == nil {
-		arguments = append([]string{
-			"run", "--rm", "--network=host", fmt.Sprintf("--user=%d:%d", os.Getuid(), os.Getgid()), "--volume=" + dir + ":" + dir,
-			"haproxy:" + haproxyVersion, "haproxy",
-		}, arguments...)
-		return exec.Command(docker, arguments...), nil //nolint:gosec // it ends by a signal, not with ctx
-	}
-	return nil, fmt.Errorf("there is neither HAProxy %s on the PATH nor docker: install one of them", haproxyVersion)
 }

@@ -3,6 +3,8 @@ package try_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -53,6 +55,12 @@ func TestOnce(t *testing.T) {
 		"--request", "POST https://shop.example.com:16443/", "--expect", "200:web",
 		"--request", "http://other.example.com:16480/", "--expect", "404",
 	).Want(t, 0, "GET http://shop.example.com:16480/cart/1: 200:cart", "3 answers are the expected ones")
+	content := ports(shop, "16480", "16443")
+	clitest.Run(t, content, "try", "-f", "-", "--once", "--request", "http://shop.example.com:16480/cart", "--expect", "200:cart").Want(t, 0)
+	secret := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData: {tls.crt: none}\n"
+	clitest.Run(t, content+fmt.Sprintf(secret, "shop"), "try", "-f", "-", "--once", "--request", "https://shop.example.com:16443/").
+		Want(t, cli.ExitFailed, "no answer") // no other certificate is in its place
+	clitest.Run(t, content+fmt.Sprintf(secret, "../shop"), "try", "-f", "-", "--once").Want(t, cli.ExitFailed, "may not contain '/'")
 	once("--request", "http://shop.example.com:16480/cart", "--expect", "200:web").Want(t, cli.ExitNo, "200:cart, but expected 200:web")
 	once("--request", "ftp://shop.example.com", "--expect", "200").Want(t, cli.ExitUsage, "GET http://shop.example.com/cart")
 	once("--expect", "200").Want(t, cli.ExitUsage)
@@ -67,11 +75,14 @@ func TestPrivilegedPorts(t *testing.T) {
 	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16700",
 		"--request", "http://shop.example.com/cart", "--expect", "200:cart",
 		"--request", "https://shop.example.com/", "--expect", "200:web").Want(t, 0)
+	if clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "0").Code == cli.ExitUsage {
+		t.Error("ports cannot stay as they are")
+	}
 	file = clitest.WriteFile(t, "clash.yaml", ports(shop, "80", "16880"))
 	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16800").Want(t, cli.ExitUsage, "choose another --port-offset")
 }
 
-// TestGatewayAPI: a Gateway of the Gateway API runs with its HTTPRoutes.
+// TestGatewayAPI: a Gateway of the Gateway API runs with its HTTPRoutes, and with what it has in other namespaces.
 func TestGatewayAPI(t *testing.T) {
 	t.Parallel()
 	file := clitest.WriteFile(t, "routes.yaml", `apiVersion: gateway.networking.k8s.io/v1
@@ -79,7 +90,21 @@ kind: Gateway
 metadata: {name: shop}
 spec:
   gatewayClassName: gateway
-  listeners: [{name: http, port: 16680, protocol: HTTP}]
+  listeners:
+    - {name: http, port: 16680, protocol: HTTP}
+    - {name: https, port: 16643, protocol: HTTPS, hostname: shop.example.com, tls: {certificateRefs: [{name: shop, namespace: certificates}]}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ReferenceGrant
+metadata: {name: shop, namespace: certificates}
+spec:
+  from: [{group: gateway.networking.k8s.io, kind: Gateway, namespace: default}]
+  to: [{group: "", kind: Secret}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: other, namespace: elsewhere}
+data: {some.conf: "on"}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -91,6 +116,7 @@ spec:
 `)
 	clitest.Run(t, "", "try", "-f", file, "--once",
 		"--request", "http://shop.example.com:16680/cart", "--expect", "200:cart",
+		"--request", "https://shop.example.com:16643/cart", "--expect", "200:cart",
 		"--request", "http://shop.example.com:16680/", "--expect", "404").Want(t, 0)
 }
 
@@ -114,9 +140,13 @@ func TestFollow(t *testing.T) {
 	out.expect(t, "200  GET shop.example.com:16580/basket")
 	clitest.Run(t, "", "try", "-f", dir, "--once").Want(t, cli.ExitFailed, "listener http cannot have port 16580")
 
+	certificate := serial(t, "127.0.0.1:16543")
 	save(strings.Replace(shop, "/cart", "/basket", 1))
 	out.expect(t, `live after \S+, without a reload`)
 	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/cart:80 answers")
+	if now := serial(t, "127.0.0.1:16543"); now != certificate {
+		t.Errorf("the certificate that was made is another one: %s, was %s", now, certificate)
+	}
 
 	save(strings.Replace(shop, "PathPrefix", "PathPrefiks", 1))
 	out.expect(t, "refused, the last good state goes on: .*PathPrefiks")
@@ -126,6 +156,17 @@ func TestFollow(t *testing.T) {
 	save(strings.Replace(shop, "{name: shop}]", "{name: other}]", 1) + "  clientLimits: {maxConnections: 500}\n")
 	out.expect(t, `live after \S+, by a reload`)
 	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
+}
+
+// serial returns the serial number of the certificate that a listener shows.
+func serial(t *testing.T, address string) string {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{ServerName: "shop.example.com", InsecureSkipVerify: true}) //nolint:gosec // it was made here
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing was sent
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
 func ports(content, http, https string) string {
