@@ -151,9 +151,11 @@ func TestAnEditThatWritesChildren(t *testing.T) {
 }
 
 // TestForgedReports: whoever has taken over a proxy may write reports of pods that there are not, or for another
-// Gateway of the name. They count for nothing.
+// Gateway of the name. They count for nothing, nor does an EndpointSlice of another Service, whatever its label says.
 func TestForgedReports(t *testing.T) {
-	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a", "b"))
+	foreign := newSlice("c")
+	foreign.Name, foreign.Labels["kubernetes.io/service-name"] = "other-abcde", "other"
+	f := newFixture(t, newGateway(), newService("api", 8080), newSlice("a", "b"), foreign)
 	f.settle()
 	f.report("a", 1, "")
 	for i := range 100 {
