@@ -44,3 +44,19 @@ func TestDiffOfCertificates(t *testing.T) {
 		})
 	}
 }
+
+// TestDiffOfPorts: a port that is removed takes a reload, as HAProxy would go on listening there.
+func TestDiffOfPorts(t *testing.T) {
+	one := ir.Config{Sections: []ir.Section{{Header: "global"}, {Header: "frontend 80 from routing"}}}
+	two := ir.Config{Sections: append(one.Sections[:2:2], ir.Section{Header: "frontend 81 from routing"})}
+	for name, test := range map[string]struct {
+		desired, running ir.Config
+		want             string
+	}{
+		"one more": {two, one, plan.ReloadPorts}, "one less": {one, two, plan.ReloadPorts}, "the same": {two, two, ""},
+	} {
+		if got := plan.Diff(test.desired, test.running).Reload; got != test.want {
+			t.Errorf("%s: Diff says %q for a reload, want %q", name, got, test.want)
+		}
+	}
+}
