@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+const (
+	// askTimeout bounds asking one pod: a node that is gone does not answer at all.
+	askTimeout = 15 * time.Second
+	// maxAnswer bounds what is read: of /proxy-config, a server is some 150 bytes.
+	maxAnswer = 64 << 20
+)
+
+// Page is what a pod serves over HTTP.
+type Page struct {
+	Port int
+	Path string
+}
+
+// StatusError is the status of an answer that is not 200.
+type StatusError int
+
+func (e StatusError) Error() string {
+	return fmt.Sprintf("it answers %d %s", int(e), http.StatusText(int(e)))
+}
+
+// FromPod returns pages of a pod, through a forwarded port. That goes through the API server and kubelet and comes from
+// within the pod, so no NetworkPolicy is in the way, and programs in the pod need to answer nobody else.
+func (c Clients) FromPod(ctx context.Context, pod *corev1.Pod, pages ...Page) ([][]byte, error) {
+	if pod.Status.Phase != corev1.PodRunning {
+		return nil, fmt.Errorf("it is %s", pod.Status.Phase)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	type outcome struct {
+		answers [][]byte
+		err     error
+	}
+	done := make(chan outcome, 1)
+	// Dialing ends with no context.
+	go func() {
+		connection, err := c.dial(pod)
+		if err != nil {
+			done <- outcome{nil, err}
+			return
+		}
+		defer connection.Close() //nolint:errcheck // all was read
+		context.AfterFunc(ctx, func() { _ = connection.Close() })
+		var answers [][]byte
+		for i, page := range pages {
+			answer, err := get(connection, i, page)
+			if err != nil {
+				done <- outcome{nil, err}
+				return
+			}
+			answers = append(answers, answer)
+		}
+		done <- outcome{answers, nil}
+	}()
+	select {
+	case outcome := <-done:
+		return outcome.answers, outcome.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no answer within %s", askTimeout)
+	}
+}
+
+// dial opens a connection for streams to ports of the pod, as kubectl does: over a WebSocket or, where that is refused,
+// SPDY.
+func (c Clients) dial(pod *corev1.Pod) (httpstream.Connection, error) {
+	url := c.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	websocket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	dialer := portforward.NewFallbackDialerForStreaming(websocket, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url), func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	return connection, err
+}
+
+// get asks over two streams of the connection: one for the answer, and one for why the port cannot be reached.
+func get(connection httpstream.Connection, id int, page Page) ([]byte, error) {
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(page.Port))
+	headers.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(id))
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	failures, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	_ = failures.Close() // our side of it: nothing is written
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := exchange(data, page.Path)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if reason, _ := io.ReadAll(io.LimitReader(failures, 1000)); len(reason) > 0 {
+			err = errors.New(strings.TrimSpace(string(reason)))
+		}
+	}
+	return answer, err
+}
+
+func exchange(stream io.ReadWriter, path string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodGet, "http://localhost"+path, nil) //nolint:noctx // the connection is closed when it is over
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true
+	if err := request.Write(stream); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(stream), request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // all was read
+	if response.StatusCode != http.StatusOK {
+		return nil, StatusError(response.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+}
