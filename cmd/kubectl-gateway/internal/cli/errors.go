@@ -74,14 +74,14 @@ func explain(ctx context.Context, err error, server string) string {
 		return fmt.Sprintf("the API server%s does not know who is asking: check the credentials in the kubeconfig", server)
 	case apierrors.IsBadRequest(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return fmt.Sprintf("the API server%s does not understand the request: check whether its address has to begin with https", server)
-	case isUnknownKind(err):
+	case IsUnknownKind(err):
 		return fmt.Sprintf("the API server%s does not know Gateways: install the CRD with \"kubectl apply -f artifacts/crd\"", server)
 	}
 	return oneLine(err.Error())
 }
 
-// isUnknownKind says whether the API server has no Gateways at all, rather than not the one that was asked for.
-func isUnknownKind(err error) bool {
+// IsUnknownKind says whether the API server has no Gateways at all, rather than not the one that was asked for.
+func IsUnknownKind(err error) bool {
 	var noMatch *meta.NoKindMatchError
 	if errors.As(err, &noMatch) {
 		return noMatch.GroupKind.Group == appv1.GroupName

@@ -52,6 +52,14 @@ func IsProgrammed(gateway *appv1.Gateway) bool {
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
 }
 
+// WantedReplicas is how many proxies a Gateway asks for.
+func WantedReplicas(gateway *appv1.Gateway) int32 {
+	if gateway.Spec.Replicas == nil {
+		return 2 // the schema's default
+	}
+	return *gateway.Spec.Replicas
+}
+
 // One returns the Gateway of that name, from the files or, without any, from the cluster. Of those that FromFiles
 // returns, only one may have the name, or be there if name is "".
 func (o *Options) One(ctx context.Context, files Files, name string) (*Site, error) {

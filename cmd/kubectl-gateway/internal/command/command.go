@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gateway/cmd/kubectl-gateway/internal/apply"
+	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/convert"
 	"gateway/cmd/kubectl-gateway/internal/explain"
@@ -21,5 +22,5 @@ func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
-		version.NewCommand(options))
+		check.NewCommand(options), version.NewCommand(options))
 }

@@ -225,7 +225,7 @@ func TestOddServers(t *testing.T) {
 		{httptest.NewTLSServer(unauthorized), "cannot trust the API server at https://127.0.0.1:"},
 		{withoutTLS, "does not understand the request: check whether its address has to begin with https"},
 	} {
-		for _, args := range [][]string{{"list"}, {"get", "a"}, {"logs", "a"}, {"proxy-config", "a"}, {"explain", "a", "http://a/"}} {
+		for _, args := range [][]string{{"list"}, {"check"}, {"get", "a"}, {"logs", "a"}, {"proxy-config", "a"}, {"explain", "a", "http://a/"}} {
 			result := clitest.Run(t, "", append(args, "--server", test.server.URL)...)
 			result.Want(t, 1, "error: ", test.want)
 			if strings.Count(result.Out+result.Err, "\n") != 1 {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/proxypod"
 )
 
@@ -133,10 +134,6 @@ func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[str
 
 func (c *command) row(gateway *appv1.Gateway, proxies, images string, now time.Time) []any {
 	spec, status := &gateway.Spec, &gateway.Status
-	wanted := int32(2) // the schema's default
-	if spec.Replicas != nil {
-		wanted = *spec.Replicas
-	}
 	address := "<none>"
 	switch {
 	case len(status.Addresses) > 0:
@@ -150,7 +147,7 @@ func (c *command) row(gateway *appv1.Gateway, proxies, images string, now time.T
 	}
 	return []any{
 		gateway.Name, listeners(spec), int64(len(spec.Routes) + len(spec.TCPRoutes) + len(spec.TLSRoutes)), address,
-		fmt.Sprintf("%d/%d", status.ReadyReplicas, wanted), programmed(gateway), duration.HumanDuration(now.Sub(gateway.CreationTimestamp.Time)),
+		fmt.Sprintf("%d/%d", status.ReadyReplicas, cli.WantedReplicas(gateway)), programmed(gateway), duration.HumanDuration(now.Sub(gateway.CreationTimestamp.Time)),
 		gateway.Generation, proxies, images, problem,
 	}
 }

@@ -21,9 +21,6 @@ const long = `Show the version of this plugin, and the images that the operator 
 
 It takes the permission to list Deployments in all namespaces, or --client. Exit code: 3 if there is no operator.`
 
-// operatorSelector selects the operator, as artifacts/operator labels it.
-const operatorSelector = "app.kubernetes.io/name=gateway-operator"
-
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
 	client := false
@@ -52,22 +49,27 @@ func cluster(ctx context.Context, options *cli.Options) error {
 		{Name: "Program", Type: "string"}, {Name: "Namespace", Type: "string"}, {Name: "Deployment", Type: "string"}, {Name: "Ready", Type: "string"},
 		{Name: "Images", Type: "string"},
 	}}
-	for _, program := range []struct{ name, selector string }{{"operator", operatorSelector}, {"proxies", proxypod.LabelGateway}} {
-		deployments, err := clients.Core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: program.selector})
-		if err != nil {
-			return fmt.Errorf("failed to list Deployments: %w", err)
-		}
-		for i := range deployments.Items {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: row(program.name, &deployments.Items[i])})
-		}
+	operators, err := clients.Operators(ctx)
+	if err != nil {
+		return err
+	}
+	proxies, err := clients.Core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
+	if err != nil {
+		return fmt.Errorf("failed to list Deployments: %w", err)
+	}
+	for i := range operators {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: row("operator", &operators[i])})
+	}
+	for i := range proxies.Items {
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: row("proxies", &proxies.Items[i])})
 	}
 	if len(table.Rows) > 0 {
 		if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, options.Out); err != nil {
 			return err
 		}
 	}
-	if len(table.Rows) == 0 || table.Rows[0].Cells[0] != "operator" {
-		return cli.Nof("there is no operator in the cluster: no Deployment has the label %s", operatorSelector)
+	if len(operators) == 0 {
+		return cli.Nof("there is no operator in the cluster: no Deployment has the label %s", cli.OperatorSelector)
 	}
 	return nil
 }
@@ -79,10 +81,6 @@ func row(program string, deployment *k8sappsv1.Deployment) []any {
 			images = append(images, container.Image)
 		}
 	}
-	wanted := int32(1)
-	if deployment.Spec.Replicas != nil {
-		wanted = *deployment.Spec.Replicas
-	}
-	ready := fmt.Sprintf("%d/%d", deployment.Status.ReadyReplicas, wanted)
+	ready := fmt.Sprintf("%d/%d", deployment.Status.ReadyReplicas, cli.Replicas(deployment))
 	return []any{program, deployment.Namespace, deployment.Name, ready, strings.Join(images, ",")}
 }

@@ -1,0 +1,101 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+)
+
+const long = `Say whether the cluster is fit for Gateways, and what is wrong with the Gateways of a namespace, with what to Do: the version of the
+API server, the CRDs compared with those of this plugin, the operator, what you may do, and what the status of each Gateway says.
+
+Exit codes: 3 if something is wrong; warnings alone are 0.`
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels, the best first.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Wrong   Level = "wrong"
+)
+
+// Finding is something that was looked at.
+type Finding struct {
+	Level Level
+	// About names what was looked at, Says is what was found, and Details are more of that.
+	About, Says string
+	Details     []string
+	// Do is what to do about it; "" if nothing.
+	Do string
+}
+
+// print writes a finding as a line, with those below it that say more.
+func (f Finding) print(options *cli.Options) {
+	options.Say("%-8s %s: %s", f.Level, f.About, oneLine(f.Says))
+	for _, detail := range f.Details {
+		options.Say("%-8s %s", "", oneLine(detail))
+	}
+	if f.Do != "" {
+		options.Say("%-8s -> %s", "", f.Do)
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
+	all := false
+	cmd := &cobra.Command{
+		Use: "check", Short: "Say whether the cluster is fit, and what is wrong with its Gateways", Long: long,
+		Example: `  kubectl gateway check
+  kubectl gateway check -A`,
+		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), options, all) },
+	}
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "the Gateways of all namespaces")
+	return cmd
+}
+
+func run(ctx context.Context, options *cli.Options, all bool) error {
+	clients, namespace, err := options.Connect()
+	if err != nil {
+		return err
+	}
+	if all {
+		namespace = metav1.NamespaceAll
+	}
+	checks := []func(context.Context, cli.Clients, string) ([]Finding, error){server, definitions, operators, permissions, gateways}
+	count, bad := 0, 0
+	for _, check := range checks {
+		findings, err := check(ctx, clients, namespace)
+		if err != nil {
+			return err
+		}
+		for _, found := range findings {
+			found.print(options)
+			count++
+			if found.Level == Wrong {
+				bad++
+			}
+		}
+	}
+	if bad > 0 {
+		return cli.Nof("%d of %d checks failed", bad, count)
+	}
+	return nil
+}
+
+// where names a namespace.
+func where(namespace string) string {
+	if namespace == metav1.NamespaceAll {
+		return "all namespaces"
+	}
+	return fmt.Sprintf("namespace %s", namespace)
+}

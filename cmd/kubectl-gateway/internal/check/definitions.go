@@ -1,0 +1,189 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"gateway/artifacts"
+	"gateway/cmd/kubectl-gateway/internal/cli"
+)
+
+const (
+	applyDefinitions = "Apply the CRDs of this version: kubectl apply --server-side -f install.yaml"
+	// maxFields is how many fields a difference names.
+	maxFields = 4
+)
+
+// definitions compares the CRDs of the cluster with those of this plugin.
+func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding, error) {
+	ours, err := embedded()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the CRDs of the plugin: %w", err)
+	}
+	client, err := clientset.NewForConfig(clients.Config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a client for CRDs: %w", err)
+	}
+	var findings []Finding
+	for _, definition := range ours {
+		live, err := client.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, definition.Name, metav1.GetOptions{})
+		about := "CRD " + definition.Name
+		switch {
+		case apierrors.IsNotFound(err):
+			findings = append(findings, Finding{Level: Wrong, About: about, Says: "it is not installed", Do: applyDefinitions})
+		case apierrors.IsForbidden(err):
+			findings = append(findings, Finding{
+				Level: Warning, About: about, Says: "not known whether it is current: you may not get CustomResourceDefinitions",
+				Do: "Ask an administrator of the cluster.",
+			})
+		case err != nil:
+			return nil, fmt.Errorf("failed to get CustomResourceDefinition %s: %w", definition.Name, err)
+		default:
+			findings = append(findings, compare(definition, live))
+		}
+	}
+	return findings, nil
+}
+
+// embedded returns the CRDs that this plugin has in it.
+func embedded() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		content, err := artifacts.CRDs.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(content, definition); err != nil {
+			return nil, err
+		}
+		all = append(all, definition)
+	}
+	return all, nil
+}
+
+// compare says how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
+func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
+	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as that of this plugin"}
+	for _, condition := range live.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established && condition.Status != apiextensionsv1.ConditionTrue {
+			found.Level, found.Says, found.Do = Wrong, "it is not in use: "+condition.Message, "See kubectl describe crd "+ours.Name
+			return found
+		}
+	}
+	lacks, has, same := differences(ours, live)
+	newer := "Use the plugin of the version that the cluster runs: kubectl gateway version"
+	switch {
+	case len(lacks) > 0 && len(has) > 0:
+		found.Level, found.Says, found.Do = Wrong, fmt.Sprintf("it is of another version: it lacks %s, and has %s", some(lacks), some(has)), applyDefinitions
+	case len(lacks) > 0:
+		found.Level, found.Says, found.Do = Wrong, "it is older than this plugin: it lacks "+some(lacks), applyDefinitions
+	case len(has) > 0:
+		found.Level, found.Says, found.Do = Warning, "it is newer than this plugin: it has "+some(has), newer
+	case !same:
+		found.Level, found.Says, found.Do = Warning, "it has the fields of this plugin's, with other rules", applyDefinitions
+	}
+	return found
+}
+
+// differences are the fields that the CRD of the cluster lacks, those that only it has, and whether the two say the same.
+func differences(ours, live *apiextensionsv1.CustomResourceDefinition) (lacks, has []string, same bool) {
+	same = true
+	for _, version := range ours.Spec.Versions {
+		i := slices.IndexFunc(live.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == version.Name && v.Served
+		})
+		if i < 0 {
+			lacks = append(lacks, "the version "+version.Name)
+			continue
+		}
+		mine, theirs := fields(version.Schema), fields(live.Spec.Versions[i].Schema)
+		lacks, has = append(lacks, missing(mine, theirs)...), append(has, missing(theirs, mine)...)
+		same = same && reflect.DeepEqual(rules(version), rules(live.Spec.Versions[i]))
+	}
+	return lacks, has, same
+}
+
+// missing are the fields of one set that another lacks, without those below them, sorted.
+func missing(from, in map[string]bool) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		if in[name] || len(names) > 0 && strings.HasPrefix(name, names[len(names)-1]+".") {
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// fields are the paths of all fields of a schema.
+func fields(validation *apiextensionsv1.CustomResourceValidation) map[string]bool {
+	all := map[string]bool{}
+	var walk func(schema *apiextensionsv1.JSONSchemaProps, path string)
+	walk = func(schema *apiextensionsv1.JSONSchemaProps, path string) {
+		for name, property := range schema.Properties {
+			below := strings.TrimPrefix(path+"."+name, ".")
+			all[below] = true
+			walk(&property, below)
+		}
+		if schema.Items != nil && schema.Items.Schema != nil {
+			walk(schema.Items.Schema, path)
+		}
+		if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+			walk(schema.AdditionalProperties.Schema, path)
+		}
+	}
+	if validation != nil && validation.OpenAPIV3Schema != nil {
+		walk(validation.OpenAPIV3Schema, "")
+	}
+	return all
+}
+
+// rules is what a version says, without descriptions.
+func rules(version apiextensionsv1.CustomResourceDefinitionVersion) any {
+	content, _ := json.Marshal(version) // it has nothing that JSON cannot say
+	var value any
+	_ = json.Unmarshal(content, &value)
+	return withoutDescriptions(value)
+}
+
+func withoutDescriptions(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		if _, isText := value["description"].(string); isText { // a field of that name is no text
+			delete(value, "description")
+		}
+		for key := range value {
+			value[key] = withoutDescriptions(value[key])
+		}
+	case []any:
+		for i := range value {
+			value[i] = withoutDescriptions(value[i])
+		}
+	}
+	return value
+}
+
+// some names the first of the fields.
+func some(names []string) string {
+	if more := len(names) - maxFields; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxFields], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,131 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/proxypod"
+)
+
+// advice is what to do about a condition with a reason, as docs/reference/conditions.md has it.
+var advice = map[string]string{
+	"UnusedBackend":              "Correct the name or port of the entry.",
+	"NoMatchingListenerHostname": "Correct the hostnames of the route or the listener, or `listeners` of the route.",
+	"NotAllowed":                 "Do without it, or have the operator's flag changed that the message names.",
+	"UnsupportedValue":           "Do what the message says.",
+	"BackendNotFound":            "Create it, or change the route.",
+	"PortNotFound":               "Add the port, or change the route.",
+	"UnsupportedBackend":         "Use a Service with endpoints of your application.",
+	"UnsupportedProtocol":        "Change `appProtocol`, or add `tls`.",
+	"InvalidCertificateRef":      "Correct the Secret. The message names it.",
+	"InvalidCACertificateRef":    "Correct the ConfigMap.",
+	"Pending":                    "Wait. If it stays, the message names the pod: see its events and the log of its container `agent`; or the child: see its finalizers.",
+	"NoReadyProxies":             "Wait, or see the pods' events: `kubectl get pods -l app.example.com/gateway=NAME`.",
+	"LoadFailed":                 "Do what the message says, such as freeing a port or space on the node's disk.",
+	"ChildNotOwned":              "Rename or delete it, or choose another name for the Gateway.",
+	"ApplyFailed":                "Do what the message says: a quota, a webhook, no free node port.",
+}
+
+// adviceIfTrue is what to do about a condition that is True for a reason that someone should look at.
+var adviceIfTrue = map[string]string{
+	"UnusedBackend":      "Wait for the route, correct the entry, or remove it.",
+	"AddressNotAssigned": "Look at the events of the Service, or set `spec.service.type`.",
+}
+
+// gateways looks at the status of the Gateways of a namespace.
+func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Finding, error) {
+	list, err := clients.Gateways.AppV1().Gateways(namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case cli.IsUnknownKind(err):
+		return nil, nil // the CRD is said to be missing already
+	case apierrors.IsForbidden(err):
+		return []Finding{{
+			Level: Wrong, About: "Gateways", Says: "you may not list them in " + where(namespace), Do: "Ask for that permission, or name a namespace with -n.",
+		}}, nil
+	case err != nil:
+		return nil, fmt.Errorf("failed to list Gateways: %w", err)
+	case len(list.Items) == 0:
+		return []Finding{{Level: OK, About: "Gateways", Says: "there are none in " + where(namespace)}}, nil
+	}
+	var findings []Finding
+	for i := range list.Items {
+		findings = append(findings, Examine(&list.Items[i])...)
+	}
+	return findings, nil
+}
+
+// Examine says what is wrong with a Gateway, or that nothing is.
+func Examine(gateway *appv1.Gateway) []Finding {
+	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
+	status := &gateway.Status
+	if len(status.Conditions) == 0 {
+		return []Finding{{
+			Level: Wrong, About: about, Says: "no operator has looked at it",
+			Do: "See the operator's log. With the flag -namespace, it works in one namespace only.",
+		}}
+	}
+	var findings []Finding
+	for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
+		condition := meta.FindStatusCondition(status.Conditions, kind)
+		switch {
+		case condition == nil:
+		case condition.ObservedGeneration != gateway.Generation:
+			return []Finding{{
+				Level: Wrong, About: about, Says: fmt.Sprintf("the operator has not looked at generation %d yet", gateway.Generation),
+				Do: "Wait some seconds. If it stays, see the operator's log.",
+			}}
+		case condition.Status != metav1.ConditionTrue:
+			findings = append(findings, Finding{
+				Level: Wrong, About: about, Says: fmt.Sprintf("%s is %s, %s: %s", kind, condition.Status, condition.Reason, condition.Message),
+				Details: parts(status, kind, condition.Message), Do: toDo(advice, condition.Reason, gateway),
+			})
+		case adviceIfTrue[condition.Reason] != "":
+			findings = append(findings, Finding{Level: Warning, About: about, Says: condition.Message, Do: toDo(adviceIfTrue, condition.Reason, gateway)})
+		}
+	}
+	if wanted := cli.WantedReplicas(gateway); len(findings) == 0 && status.ReadyReplicas < wanted {
+		findings = append(findings, Finding{
+			Level: Warning, About: about, Says: fmt.Sprintf("%d of %d proxies are ready", status.ReadyReplicas, wanted), Do: toDo(advice, "NoReadyProxies", gateway),
+		})
+	}
+	if len(findings) > 0 {
+		return findings
+	}
+	return []Finding{{Level: OK, About: about, Says: fmt.Sprintf("generation %d is live in %d proxies", gateway.Generation, status.ReadyReplicas)}}
+}
+
+// parts are the listeners and routes that a condition of the Gateway counts, but for those whose message it has.
+func parts(status *appv1.GatewayStatus, kind, message string) []string {
+	var details []string
+	add := func(name string, conditions []metav1.Condition) {
+		condition := meta.FindStatusCondition(conditions, kind)
+		if condition != nil && condition.Status != metav1.ConditionTrue && !strings.Contains(message, condition.Message) {
+			details = append(details, fmt.Sprintf("%s: %s", name, condition.Message))
+		}
+	}
+	for _, listener := range status.Listeners {
+		add("listener "+string(listener.Name), listener.Conditions)
+	}
+	for _, route := range status.Routes {
+		add(fmt.Sprintf("%s %s", route.Kind, route.Name), route.Conditions)
+	}
+	return details
+}
+
+// toDo is what to do about a reason, for a Gateway.
+func toDo(words map[string]string, reason string, gateway *appv1.Gateway) string {
+	do := words[reason]
+	if do == "" {
+		do = "See docs/reference/conditions.md."
+	}
+	selector := proxypod.PodSelector(gateway.Name).String()
+	do = strings.ReplaceAll(do, "kubectl get pods -l app.example.com/gateway=NAME", fmt.Sprintf("kubectl -n %s get pods -l %s", gateway.Namespace, selector))
+	return strings.ReplaceAll(do, "`", "")
+}

@@ -1,0 +1,111 @@
+package clustertest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/operator/status"
+)
+
+// TestCheck begins without an operator, and ends with what the reference shows.
+func TestCheck(t *testing.T) {
+	namespace := newNamespace(t, "check")
+	check := []string{"check", "-n", namespace}
+	clitest.Run(t, "", check...).Want(t, 3, "ok       API server: Kubernetes v1.",
+		"ok       CRD gatewayproxies.app.example.com: the same as that of this plugin\nok       CRD gateways.app.example.com: the same as that of this plugin\n",
+		"wrong    operator: there is none: no Deployment has the label app.kubernetes.io/name=gateway-operator\n         -> Install it",
+		"ok       permissions: you may use every command in namespace check\nok       Gateways: there are none in namespace check\n1 of 6 checks failed\n")
+	newOperator(t)
+	clitest.Run(t, "", check...).Want(t, 0, "ok       operator gateway-system/gateway-operator: 2 of 2 replicas are ready\n")
+
+	shop, err := os.ReadFile(filepath.Join(clitest.Root, "artifacts/examples/shop.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.Run(t, string(shop), "apply", "-f", "-").Want(t, 0)
+	t.Cleanup(func() {
+		_ = clients.Gateways.AppV1().Gateways("shop").Delete(context.Background(), "shop", metav1.DeleteOptions{}) // for other tests
+	})
+	clitest.Run(t, "", "check", "-A").Want(t, 3, "wrong    Gateway shop/shop: no operator has looked at it\n")
+	live := get(t, "shop", "shop")
+	// Without the Service echo-v2.
+	computed := status.Compute(live, status.Observed{Backends: map[string]*corev1.Service{"echo-v1": {Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}}}, time.Now())
+	written := programmed(live, "")
+	written.Conditions, written.Routes = append(written.Conditions, computed.Conditions[1]), computed.Routes
+	if err := setStatus(t.Context(), live, written); err != nil {
+		t.Fatal(err)
+	}
+	expectDocumented(t, clitest.Run(t, "", "check", "-n", "shop").Out+"1 of 6 checks failed\n")
+	clitest.Run(t, "", "check", "-n", "shop").Want(t, 3, "1 of 6 checks failed\n")
+}
+
+// newOperator makes the Deployment of an operator that is ready.
+func newOperator(t *testing.T) {
+	t.Helper()
+	newNamespace(t, "gateway-system")
+	file := filepath.Join(clitest.Root, "artifacts/operator/deployment.yaml")
+	clitest.Run(t, "", "apply", "-f", file).Want(t, 0)
+	deployments := clients.Core.AppsV1().Deployments("gateway-system")
+	t.Cleanup(func() { _ = deployments.Delete(context.Background(), "gateway-operator", metav1.DeleteOptions{}) }) // for other tests
+	live, err := deployments.Get(t.Context(), "gateway-operator", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.Status = k8sappsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 2}
+	if _, err := deployments.UpdateStatus(t.Context(), live, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectDocumented compares an output with that in the reference, but for the version of Kubernetes.
+func expectDocumented(t *testing.T, got string) {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(clitest.Root, "docs/reference/kubectl-gateway.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`Kubernetes v[\d.]+`)
+	got = version.ReplaceAllString(got, "Kubernetes VERSION")
+	if !strings.Contains(version.ReplaceAllString(string(page), "Kubernetes VERSION"), "\n$ kubectl gateway check -n shop\n"+got+"```\n") {
+		t.Errorf("the reference does not show\n%s", got)
+	}
+}
+
+// TestCheckAsAnother: who may do less gets warnings, and a refusal if that are the Gateways.
+func TestCheckAsAnother(t *testing.T) {
+	namespace := newNamespace(t, "check-as")
+	check := []string{"check", "-n", namespace, "--as", "somebody"}
+	clitest.Run(t, "", check...).Want(t, 3, "warning  CRD gateways.app.example.com: not known whether it is current", "warning  operator: not known",
+		"warning  permissions: you may not do everything in namespace check-as\n         get gateways: for get,", "         create pods/portforward: for proxy-config",
+		"wrong    Gateways: you may not list them in namespace check-as\n")
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "reader"}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"app.example.com"}, Resources: []string{"gateways"}, Verbs: []string{"list"}}}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"}},
+	}
+	if _, err := clients.Core.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.Core.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute) // the authorizer reads roles from a cache
+	for clitest.Run(t, "", check...).Code != 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("it fails though the Gateways may be listed")
+		}
+	}
+	clitest.Run(t, "", check...).Want(t, 0, "ok       Gateways: there are none in namespace check-as\n")
+}
