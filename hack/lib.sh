@@ -116,3 +116,9 @@ need_haproxy() {
     dir=$(hack/haproxy.sh) || exit
     export PATH=$dir:$PATH
 }
+
+# need_chromium installs Chromium where it is missing, for the tests of the plugin's page.
+need_chromium() {
+    command -v chromium >/dev/null && return
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends chromium >&2 || fail "Chromium is needed: install Debian's package chromium"
+}

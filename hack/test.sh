@@ -50,6 +50,7 @@ api_server() {
 plugin() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
+    [[ ${#slow[@]} == 0 ]] || need_chromium || return 1
     (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./...)
 }
 

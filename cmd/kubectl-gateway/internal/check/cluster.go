@@ -101,13 +101,13 @@ type permission struct {
 
 var needed = []permission{
 	{"get", appv1.GroupName, "gateways", "", "get, explain, render, proxy-config, logs"},
-	{"list", appv1.GroupName, "gateways", "", "list, check"},
+	{"list", appv1.GroupName, "gateways", "", "list, check, dashboard"},
 	{"list", appv1.GroupName, "gatewayproxies", "", "list -o wide"},
 	{"list", "", "services", "", "explain, render"},
 	{"list", "discovery.k8s.io", "endpointslices", "", "explain, render"},
 	{"get", "", "configmaps", "", "explain, render"},
-	{"list", "", "pods", "", "proxy-config, logs"},
-	{"create", "", "pods", "portforward", "proxy-config"},
+	{"list", "", "pods", "", "proxy-config, logs, dashboard"},
+	{"create", "", "pods", "portforward", "proxy-config, dashboard"},
 	{"get", "", "pods", "log", "logs"},
 	{"patch", appv1.GroupName, "gateways", "", "apply"},
 }

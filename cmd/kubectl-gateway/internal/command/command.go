@@ -8,6 +8,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/check"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/convert"
+	"gateway/cmd/kubectl-gateway/internal/dashboard"
 	"gateway/cmd/kubectl-gateway/internal/explain"
 	"gateway/cmd/kubectl-gateway/internal/list"
 	"gateway/cmd/kubectl-gateway/internal/logs"
@@ -22,5 +23,5 @@ func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
 		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
-		check.NewCommand(options), version.NewCommand(options))
+		check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

@@ -57,6 +57,8 @@ func TestUsage(t *testing.T) {
 		{"proxy-config without a name", "", []string{"proxy-config"}, 2, "name a Gateway"},
 		{"two tables", "", []string{"proxy-config", "a", "--servers", "--reloads"}, 2, "--servers, --reloads and -o do not go together"},
 		{"no cluster for logs", "", []string{"logs", "a"}, 1, "no cluster is configured"},
+		{"no port", "", []string{"dashboard", "--port", "70000"}, 2, `invalid argument "70000" for "--port" flag`},
+		{"no cluster for the dashboard", "", []string{"dashboard"}, 1, "no cluster is configured"},
 		{"no cluster for proxy-config", "", []string{"proxy-config", "a"}, 1, "no cluster is configured"},
 		{"several Gateways", two, []string{"render", "-f", "-"}, 2, "name one of them: one, two"},
 		{"another name", two, []string{"render", "-f", "-", "three"}, 1, "there is no Gateway three in -, but one, two"},
@@ -225,7 +227,7 @@ func TestOddServers(t *testing.T) {
 		{httptest.NewTLSServer(unauthorized), "cannot trust the API server at https://127.0.0.1:"},
 		{withoutTLS, "does not understand the request: check whether its address has to begin with https"},
 	} {
-		for _, args := range [][]string{{"list"}, {"check"}, {"get", "a"}, {"logs", "a"}, {"proxy-config", "a"}, {"explain", "a", "http://a/"}} {
+		for _, args := range [][]string{{"list"}, {"check"}, {"dashboard"}, {"get", "a"}, {"logs", "a"}, {"proxy-config", "a"}, {"explain", "a", "http://a/"}} {
 			result := clitest.Run(t, "", append(args, "--server", test.server.URL)...)
 			result.Want(t, 1, "error: ", test.want)
 			if strings.Count(result.Out+result.Err, "\n") != 1 {
