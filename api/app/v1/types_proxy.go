@@ -54,6 +54,13 @@ type GatewayProxyStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
+	// All objects with this resourceVersion or a lower one are live.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8192
+	Resources []ProxiedResource `json:"resources,omitempty"`
+
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
 	// +optional
@@ -73,6 +80,27 @@ type ProxiedGateway struct {
 	// The UID of the Gateway: another one of the same name is not meant.
 	// +required
 	UID types.UID `json:"uid"`
+}
+
+// ProxiedResource says which objects of a resource and namespace HAProxy answers by.
+type ProxiedResource struct {
+	// The resource of the Gateway API, such as httproutes.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Resource string `json:"resource"`
+
+	// The namespace of the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// The highest resourceVersion among the objects.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ResourceVersion string `json:"resourceVersion"`
 }
 
 // ProxyProblem is what keeps a proxy from answering by all of its Gateway.

@@ -38,7 +38,7 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	Listeners []ListenerStatus `json:"listeners,omitempty"`
 
-	// The routes of the spec that are not served in full; the first 64. All others are.
+	// The routes of the spec that are not served in full, at most 64 of them. The condition Accepted has their number.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -51,6 +51,10 @@ type GatewayStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Addresses []GatewayAddress `json:"addresses,omitempty"`
 
+	// What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.
+	// +optional
+	Attachments *Attachments `json:"attachments,omitempty"`
+
 	// How many proxy pods exist.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
@@ -62,6 +66,45 @@ type GatewayStatus struct {
 	// The label selector of the proxy pods, in the form kubectl -l takes; a HorizontalPodAutoscaler reads it.
 	// +optional
 	Selector string `json:"selector,omitempty"`
+}
+
+// Attachments say where the objects of the Gateway API are that belong to a Gateway. The agents watch them there. Which
+// of them count, and what they mean, the agents find out for themselves.
+type Attachments struct {
+	// The namespaces of routes, of what they refer to, and of ListenerSets.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1024
+	Namespaces []AttachedNamespace `json:"namespaces,omitempty"`
+
+	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	ConfigMaps []ObjectReference `json:"configMaps,omitempty"`
+}
+
+// AttachedNamespace is a namespace with objects that belong to a Gateway. In a namespace other than the Gateway's, the
+// agents may read these, Services and EndpointSlices, by a RoleBinding that the operator makes.
+type AttachedNamespace struct {
+	// The name of the namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// The labels of the namespace, by which listeners select it.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// The resources of the Gateway API that are watched there, such as httproutes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	Resources []string `json:"resources,omitempty"`
 }
 
 // ListenerStatus is what was observed of a listener.

@@ -1,0 +1,74 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=gatewayconfigs,scope=Namespaced,singular=gatewayconfig,shortName=gwcfg,categories=app-gateway
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`,description="Proxies wanted"
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service.type`,description="The type of the Service"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// GatewayConfig says how to run the data planes of Gateways of the Gateway API, which have no fields for it. A
+// GatewayClass names them in spec.parametersRef, for all its Gateways. A Gateway names one in
+// spec.infrastructure.parametersRef, for itself: what it sets replaces what that of the class sets.
+type GatewayConfig struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// How to run the data planes.
+	Spec GatewayConfigSpec `json:"spec"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// GatewayConfigList is a list of GatewayConfigs.
+type GatewayConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The GatewayConfigs.
+	Items []GatewayConfig `json:"items"`
+}
+
+// GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.
+type GatewayConfigSpec struct {
+	// How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may
+	// change their number in the Gateway of the kind app.example.com that the operator makes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// The CIDR ranges of the proxies in front of the Gateways, which are trusted to say who the client is.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, isCIDR(c))",message="every trusted proxy must be a CIDR range, like 10.0.0.0/8 or fd00::/8"
+	TrustedProxies []CIDR `json:"trustedProxies,omitempty"`
+
+	// How much of each proxy pod clients may take.
+	// +optional
+	ClientLimits *ClientLimits `json:"clientLimits,omitempty"`
+
+	// How long connections that stay open may go on when their HAProxy process has to end.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"
+	DrainTimeout Duration `json:"drainTimeout,omitempty"`
+
+	// The Service that makes the proxies reachable.
+	// +optional
+	Service *ServiceSpec `json:"service,omitempty"`
+
+	// How the proxy pods run.
+	// +optional
+	Pods *PodsSpec `json:"pods,omitempty"`
+}
