@@ -49,6 +49,8 @@ func init() {
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Gateway{},
+		&GatewayConfig{},
+		&GatewayConfigList{},
 		&GatewayList{},
 		&GatewayProxy{},
 		&GatewayProxyList{},

@@ -21,6 +21,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=app.example.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("AllowedRoutes"):
 		return &appv1.AllowedRoutesApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AttachedNamespace"):
+		return &appv1.AttachedNamespaceApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Attachments"):
+		return &appv1.AttachmentsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Backend"):
 		return &appv1.BackendApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendRef"):
@@ -47,6 +51,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):
 		return &appv1.GatewayAddressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayConfig"):
+		return &appv1.GatewayConfigApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GatewayConfigSpec"):
+		return &appv1.GatewayConfigSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayProxy"):
 		return &appv1.GatewayProxyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayProxyStatus"):
@@ -91,6 +99,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ProblemOriginApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProxiedGateway"):
 		return &appv1.ProxiedGatewayApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProxiedResource"):
+		return &appv1.ProxiedResourceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProxyProblem"):
 		return &appv1.ProxyProblemApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("QueryParamMatch"):

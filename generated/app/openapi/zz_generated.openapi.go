@@ -19,6 +19,8 @@ import (
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
 		"gateway/api/app/v1.AllowedRoutes":                schema_gateway_api_app_v1_AllowedRoutes(ref),
+		"gateway/api/app/v1.AttachedNamespace":            schema_gateway_api_app_v1_AttachedNamespace(ref),
+		"gateway/api/app/v1.Attachments":                  schema_gateway_api_app_v1_Attachments(ref),
 		"gateway/api/app/v1.Backend":                      schema_gateway_api_app_v1_Backend(ref),
 		"gateway/api/app/v1.BackendRef":                   schema_gateway_api_app_v1_BackendRef(ref),
 		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
@@ -32,6 +34,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.DirectResponse":               schema_gateway_api_app_v1_DirectResponse(ref),
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
 		"gateway/api/app/v1.GatewayAddress":               schema_gateway_api_app_v1_GatewayAddress(ref),
+		"gateway/api/app/v1.GatewayConfig":                schema_gateway_api_app_v1_GatewayConfig(ref),
+		"gateway/api/app/v1.GatewayConfigList":            schema_gateway_api_app_v1_GatewayConfigList(ref),
+		"gateway/api/app/v1.GatewayConfigSpec":            schema_gateway_api_app_v1_GatewayConfigSpec(ref),
 		"gateway/api/app/v1.GatewayList":                  schema_gateway_api_app_v1_GatewayList(ref),
 		"gateway/api/app/v1.GatewayProxy":                 schema_gateway_api_app_v1_GatewayProxy(ref),
 		"gateway/api/app/v1.GatewayProxyList":             schema_gateway_api_app_v1_GatewayProxyList(ref),
@@ -56,6 +61,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.PodsSpec":                     schema_gateway_api_app_v1_PodsSpec(ref),
 		"gateway/api/app/v1.ProblemOrigin":                schema_gateway_api_app_v1_ProblemOrigin(ref),
 		"gateway/api/app/v1.ProxiedGateway":               schema_gateway_api_app_v1_ProxiedGateway(ref),
+		"gateway/api/app/v1.ProxiedResource":              schema_gateway_api_app_v1_ProxiedResource(ref),
 		"gateway/api/app/v1.ProxyProblem":                 schema_gateway_api_app_v1_ProxyProblem(ref),
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
@@ -169,6 +175,119 @@ func schema_gateway_api_app_v1_AllowedRoutes(ref common.ReferenceCallback) commo
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.RouteKind", "gateway/api/app/v1.RouteNamespaces"},
+	}
+}
+
+func schema_gateway_api_app_v1_AttachedNamespace(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AttachedNamespace is a namespace with objects that belong to a Gateway. In a namespace other than the Gateway's, the agents may read these, Services and EndpointSlices, by a RoleBinding that the operator makes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the namespace.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"labels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The labels of the namespace, by which listeners select it.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The resources of the Gateway API that are watched there, such as httproutes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"name"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_Attachments(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Attachments say where the objects of the Gateway API are that belong to a Gateway. The agents watch them there. Which of them count, and what they mean, the agents find out for themselves.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespaces": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespaces of routes, of what they refer to, and of ListenerSets.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.AttachedNamespace"),
+									},
+								},
+							},
+						},
+					},
+					"configMaps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.AttachedNamespace", "gateway/api/app/v1.ObjectReference"},
 	}
 }
 
@@ -779,6 +898,166 @@ func schema_gateway_api_app_v1_GatewayAddress(ref common.ReferenceCallback) comm
 	}
 }
 
+func schema_gateway_api_app_v1_GatewayConfig(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayConfig says how to run the data planes of Gateways of the Gateway API, which have no fields for it. A GatewayClass names them in spec.parametersRef, for all its Gateways. A Gateway names one in spec.infrastructure.parametersRef, for itself: what it sets replaces what that of the class sets.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How to run the data planes.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.GatewayConfigSpec"),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.GatewayConfigSpec", v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_GatewayConfigList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayConfigList is a list of GatewayConfigs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The GatewayConfigs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.GatewayConfig"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.GatewayConfig", v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "GatewayConfigSpec says how to run data planes. Each field is as in the spec of our own kind Gateway.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many proxy pods to run. Without it there are two at first, and kubectl scale or a HorizontalPodAutoscaler may change their number in the Gateway of the kind app.example.com that the operator makes.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"trustedProxies": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The CIDR ranges of the proxies in front of the Gateways, which are trusted to say who the client is.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"clientLimits": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much of each proxy pod clients may take.",
+							Ref:         ref("gateway/api/app/v1.ClientLimits"),
+						},
+					},
+					"drainTimeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long connections that stay open may go on when their HAProxy process has to end.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Service that makes the proxies reachable.",
+							Ref:         ref("gateway/api/app/v1.ServiceSpec"),
+						},
+					},
+					"pods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the proxy pods run.",
+							Ref:         ref("gateway/api/app/v1.PodsSpec"),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
+	}
+}
+
 func schema_gateway_api_app_v1_GatewayList(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -944,6 +1223,24 @@ func schema_gateway_api_app_v1_GatewayProxyStatus(ref common.ReferenceCallback) 
 							Format:      "int64",
 						},
 					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace. All objects with this resourceVersion or a lower one are live.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ProxiedResource"),
+									},
+								},
+							},
+						},
+					},
 					"problems": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -967,7 +1264,7 @@ func schema_gateway_api_app_v1_GatewayProxyStatus(ref common.ReferenceCallback) 
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ProxiedGateway", "gateway/api/app/v1.ProxyProblem"},
+			"gateway/api/app/v1.ProxiedGateway", "gateway/api/app/v1.ProxiedResource", "gateway/api/app/v1.ProxyProblem"},
 	}
 }
 
@@ -1207,7 +1504,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The routes of the spec that are not served in full; the first 64. All others are.",
+							Description: "The routes of the spec that are not served in full, at most 64 of them. The condition Accepted has their number.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1236,6 +1533,12 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 							},
 						},
 					},
+					"attachments": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.",
+							Ref:         ref("gateway/api/app/v1.Attachments"),
+						},
+					},
 					"replicas": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How many proxy pods exist.",
@@ -1261,7 +1564,7 @@ func schema_gateway_api_app_v1_GatewayStatus(ref common.ReferenceCallback) commo
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.GatewayAddress", "gateway/api/app/v1.ListenerStatus", "gateway/api/app/v1.RouteStatus", v1.Condition{}.OpenAPIModelName()},
+			"gateway/api/app/v1.Attachments", "gateway/api/app/v1.GatewayAddress", "gateway/api/app/v1.ListenerStatus", "gateway/api/app/v1.RouteStatus", v1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2097,6 +2400,44 @@ func schema_gateway_api_app_v1_ProxiedGateway(ref common.ReferenceCallback) comm
 					},
 				},
 				Required: []string{"name", "uid"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ProxiedResource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProxiedResource says which objects of a resource and namespace HAProxy answers by.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The resource of the Gateway API, such as httproutes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The namespace of the objects.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resourceVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The highest resourceVersion among the objects.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"resource", "namespace", "resourceVersion"},
 			},
 		},
 	}

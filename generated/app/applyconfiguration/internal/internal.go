@@ -38,6 +38,43 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.RouteNamespaces
       default: {}
+- name: gateway.api.app.v1.AttachedNamespace
+  map:
+    fields:
+    - name: labels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: resources
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+- name: gateway.api.app.v1.Attachments
+  map:
+    fields:
+    - name: configMaps
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: namespaces
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.AttachedNamespace
+          elementRelationship: associative
+          keys:
+          - name
 - name: gateway.api.app.v1.Backend
   map:
     fields:
@@ -253,6 +290,47 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.GatewayConfig
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: gateway.api.app.v1.GatewayConfigSpec
+      default: {}
+- name: gateway.api.app.v1.GatewayConfigSpec
+  map:
+    fields:
+    - name: clientLimits
+      type:
+        namedType: gateway.api.app.v1.ClientLimits
+    - name: drainTimeout
+      type:
+        scalar: string
+    - name: pods
+      type:
+        namedType: gateway.api.app.v1.PodsSpec
+    - name: replicas
+      type:
+        scalar: numeric
+    - name: service
+      type:
+        namedType: gateway.api.app.v1.ServiceSpec
+    - name: trustedProxies
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.GatewayProxy
   map:
     fields:
@@ -285,6 +363,12 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: gateway.api.app.v1.ProxyProblem
+          elementRelationship: atomic
+    - name: resources
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ProxiedResource
           elementRelationship: atomic
 - name: gateway.api.app.v1.GatewaySpec
   map:
@@ -363,6 +447,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.GatewayAddress
           elementRelationship: atomic
+    - name: attachments
+      type:
+        namedType: gateway.api.app.v1.Attachments
     - name: conditions
       type:
         list:
@@ -693,6 +780,21 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
       default: ""
     - name: uid
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.ProxiedResource
+  map:
+    fields:
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+    - name: resourceVersion
       type:
         scalar: string
       default: ""

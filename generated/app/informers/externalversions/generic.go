@@ -41,6 +41,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=app.example.com, Version=v1
 	case v1.SchemeGroupVersion.WithResource("gateways"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Gateways().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("gatewayconfigs"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayConfigs().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gatewayproxies"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayProxies().Informer()}, nil
 

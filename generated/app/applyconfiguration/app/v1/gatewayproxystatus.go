@@ -13,6 +13,9 @@ type GatewayProxyStatusApplyConfiguration struct {
 	Gateway *ProxiedGatewayApplyConfiguration `json:"gateway,omitempty"`
 	// The generation of the Gateway that HAProxy answers by.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// The objects of the Gateway API that HAProxy answers by: the highest resourceVersion of each resource and namespace.
+	// All objects with this resourceVersion or a lower one are live.
+	Resources []ProxiedResourceApplyConfiguration `json:"resources,omitempty"`
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
 	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
@@ -37,6 +40,19 @@ func (b *GatewayProxyStatusApplyConfiguration) WithGateway(value *ProxiedGateway
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *GatewayProxyStatusApplyConfiguration) WithObservedGeneration(value int64) *GatewayProxyStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithResources adds the given value to the Resources field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Resources field.
+func (b *GatewayProxyStatusApplyConfiguration) WithResources(values ...*ProxiedResourceApplyConfiguration) *GatewayProxyStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithResources")
+		}
+		b.Resources = append(b.Resources, *values[i])
+	}
 	return b
 }
 

@@ -22,11 +22,13 @@ type GatewayStatusApplyConfiguration struct {
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// The listeners of the spec, in its order.
 	Listeners []ListenerStatusApplyConfiguration `json:"listeners,omitempty"`
-	// The routes of the spec that are not served in full; the first 64. All others are.
+	// The routes of the spec that are not served in full, at most 64 of them. The condition Accepted has their number.
 	Routes []RouteStatusApplyConfiguration `json:"routes,omitempty"`
 	// Where traffic can be sent: the addresses of the load balancer, or without one the cluster IPs of the Service.
 	// There are none as long as the load balancer has none: Programmed then has the reason AddressNotAssigned.
 	Addresses []GatewayAddressApplyConfiguration `json:"addresses,omitempty"`
+	// What belongs to the Gateway beside its spec: objects of the Gateway API. There is none if there are no such objects.
+	Attachments *AttachmentsApplyConfiguration `json:"attachments,omitempty"`
 	// How many proxy pods exist.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// How many proxy pods receive traffic.
@@ -98,6 +100,14 @@ func (b *GatewayStatusApplyConfiguration) WithAddresses(values ...*GatewayAddres
 		}
 		b.Addresses = append(b.Addresses, *values[i])
 	}
+	return b
+}
+
+// WithAttachments sets the Attachments field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Attachments field is set to the value of the last call.
+func (b *GatewayStatusApplyConfiguration) WithAttachments(value *AttachmentsApplyConfiguration) *GatewayStatusApplyConfiguration {
+	b.Attachments = value
 	return b
 }
 

@@ -12,6 +12,14 @@ type GatewayListerExpansion interface{}
 // GatewayNamespaceLister.
 type GatewayNamespaceListerExpansion interface{}
 
+// GatewayConfigListerExpansion allows custom methods to be added to
+// GatewayConfigLister.
+type GatewayConfigListerExpansion interface{}
+
+// GatewayConfigNamespaceListerExpansion allows custom methods to be added to
+// GatewayConfigNamespaceLister.
+type GatewayConfigNamespaceListerExpansion interface{}
+
 // GatewayProxyListerExpansion allows custom methods to be added to
 // GatewayProxyLister.
 type GatewayProxyListerExpansion interface{}

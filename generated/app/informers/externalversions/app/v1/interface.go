@@ -12,6 +12,8 @@ import (
 type Interface interface {
 	// Gateways returns a GatewayInformer.
 	Gateways() TypedGatewayInformer
+	// GatewayConfigs returns a GatewayConfigInformer.
+	GatewayConfigs() TypedGatewayConfigInformer
 	// GatewayProxies returns a GatewayProxyInformer.
 	GatewayProxies() TypedGatewayProxyInformer
 }
@@ -30,6 +32,11 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Gateways returns a TypedGatewayInformer.
 func (v *version) Gateways() TypedGatewayInformer {
 	return &gatewayInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// GatewayConfigs returns a TypedGatewayConfigInformer.
+func (v *version) GatewayConfigs() TypedGatewayConfigInformer {
+	return &gatewayConfigInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // GatewayProxies returns a TypedGatewayProxyInformer.

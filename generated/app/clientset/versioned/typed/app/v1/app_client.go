@@ -15,6 +15,7 @@ import (
 type AppV1Interface interface {
 	RESTClient() rest.Interface
 	GatewaysGetter
+	GatewayConfigsGetter
 	GatewayProxiesGetter
 }
 
@@ -25,6 +26,10 @@ type AppV1Client struct {
 
 func (c *AppV1Client) Gateways(namespace string) GatewayInterface {
 	return newGateways(c, namespace)
+}
+
+func (c *AppV1Client) GatewayConfigs(namespace string) GatewayConfigInterface {
+	return newGatewayConfigs(c, namespace)
 }
 
 func (c *AppV1Client) GatewayProxies(namespace string) GatewayProxyInterface {

@@ -6,4 +6,6 @@ package v1
 
 type GatewayExpansion interface{}
 
+type GatewayConfigExpansion interface{}
+
 type GatewayProxyExpansion interface{}

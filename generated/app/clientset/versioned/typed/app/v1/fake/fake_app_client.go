@@ -19,6 +19,10 @@ func (c *FakeAppV1) Gateways(namespace string) v1.GatewayInterface {
 	return newFakeGateways(c, namespace)
 }
 
+func (c *FakeAppV1) GatewayConfigs(namespace string) v1.GatewayConfigInterface {
+	return newFakeGatewayConfigs(c, namespace)
+}
+
 func (c *FakeAppV1) GatewayProxies(namespace string) v1.GatewayProxyInterface {
 	return newFakeGatewayProxies(c, namespace)
 }
