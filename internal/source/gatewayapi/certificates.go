@@ -14,21 +14,31 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 		return
 	}
 	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2"}
+	unusable := 0
 	if len(spec.CertificateRefs) == 0 {
 		l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
 	}
 	for i, ref := range spec.CertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
 		problem := t.certificateProblem(ref, l.owner)
+		if i >= maxCertificates {
+			problem.no(gatewayv1.ListenerReasonInvalidCertificateRef, "a listener has at most %d certificates", maxCertificates)
+		}
 		if problem.reason != "" {
 			l.resolved.no(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
-		l.tls.Secrets = append(l.tls.Secrets, plane.qualified(namespace, string(ref.Name)))
+		l.tls.Secrets = append(l.tls.Secrets, LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
+		plane.attachOther(namespace, "referencegrants")
+		if t.Certificate == nil {
+			continue
+		}
+		if wrong := t.Certificate(ListenerName{plane.parent, l.name}, namespace, string(ref.Name)); wrong != "" {
+			l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs[%d]: %s", i, wrong)
+			unusable++
+		}
 	}
-	if len(l.tls.Secrets) == 0 {
-		l.unserved = true
-	}
+	l.unserved = len(l.tls.Secrets) == unusable
 	t.setClientValidation(l, plane)
 }
 
@@ -43,20 +53,20 @@ func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, own
 	case !t.isGranted(from, corev1.GroupName, "Secret", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use Secret %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
-	case t.Certificate != nil:
-		if problem := t.Certificate(namespace, string(ref.Name)); problem != "" {
-			v.no(gatewayv1.ListenerReasonInvalidCertificateRef, "Secret %s/%s %s", namespace, ref.Name, problem)
-		}
 	}
 	return v
 }
 
-// qualified names an object: by its name if it is in the Gateway's namespace, or else as NAMESPACE/NAME.
-func (p *plane) qualified(namespace, name string) string {
-	if namespace == p.parent.Namespace {
+// maxCertificates is how many a listener has.
+const maxCertificates = 16
+
+// LocalName returns what a Secret or ConfigMap is called in the namespace of a data plane, where its pods mount it. One
+// of another namespace is mounted as a copy with a name of its own.
+func LocalName(plane, namespace, name string) string {
+	if namespace == plane {
 		return name
 	}
-	return namespace + "/" + name
+	return hashed(name, namespace, name)
 }
 
 // nobody is in place of the name of a ConfigMap that there cannot be: what needs it is not served.
@@ -82,11 +92,17 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	owner := origin(kindGateway, plane.gateway)
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
-		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
+		problem := t.authorityProblem(ref, namespace, owner)
+		if problem.reason == "" {
+			plane.mount(LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
+			plane.attachOther(namespace, "referencegrants")
+			problem = t.contentProblem(gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
+		}
+		if problem.reason != "" {
 			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
-		l.tls.ClientCAs = append(l.tls.ClientCAs, plane.qualified(namespace, string(ref.Name)))
+		l.tls.ClientCAs = append(l.tls.ClientCAs, LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
 	}
 	if len(l.tls.ClientCAs) == 0 {
 		l.tls.ClientCAs = []string{nobody}
@@ -104,9 +120,16 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	case !t.isGranted(from, corev1.GroupName, "ConfigMap", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use ConfigMap %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)
-	case t.Authority != nil:
-		if problem := t.Authority(namespace, string(ref.Name)); problem != "" {
-			v.no(gatewayv1.ListenerReasonInvalidCACertificateRef, "ConfigMap %s/%s %s", namespace, ref.Name, problem)
+	}
+	return v
+}
+
+// contentProblem says what is wrong with the content of a ConfigMap with CA certificates.
+func (t *translator) contentProblem(reason any, namespace, name string) verdict {
+	var v verdict
+	if t.Authority != nil {
+		if problem := t.Authority(namespace, name); problem != "" {
+			v.no(reason, "%s", problem)
 		}
 	}
 	return v

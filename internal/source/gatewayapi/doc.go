@@ -1,5 +1,5 @@
-// Package gatewayapi translates objects of the Gateway API to the model, and says what their status has to be. The plugin
-// and the Gateway API's conformance suite use it. The operator and the agents do not watch these objects yet.
+// Package gatewayapi translates objects of the Gateway API to the model, and says what their status has to be. The
+// operator takes the status from it, the agents what HAProxy has to do, the plugin what to explain.
 //
 // It expects what the schemas of the Gateway API's CRDs demand. It applies their defaults, so that objects that never
 // saw an API server mean the same. What it cannot do faithfully is refused: requests that it may be about are answered

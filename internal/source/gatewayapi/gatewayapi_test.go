@@ -98,17 +98,25 @@ func read(t *testing.T, file string) gatewayapi.Objects {
 			t.Fatalf("%s: unknown kind %q", file, head.Kind)
 		}
 	}
+	addFunctions(&objects, services, others)
+	return objects
+}
+
+// addFunctions lets the source ask for what it does not get whole.
+func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Service, others map[string]bool) {
 	objects.Service = func(namespace, name string) (*corev1.Service, bool) { return services[namespace+"/"+name], true }
 	exists := func(kind string) func(namespace, name string) string {
 		return func(namespace, name string) string {
 			if others[kind+" "+namespace+"/"+name] {
 				return ""
 			}
-			return "does not exist"
+			return kind + " " + namespace + "/" + name + " does not exist"
 		}
 	}
-	objects.Certificate, objects.Authority = exists("Secret"), exists("ConfigMap")
-	return objects
+	objects.Authority = exists("ConfigMap")
+	objects.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
+		return exists("Secret")(namespace, name)
+	}
 }
 
 func parse[T any](t *testing.T, document []byte) *T {
@@ -118,6 +126,40 @@ func parse[T any](t *testing.T, document []byte) *T {
 		t.Fatalf("%v in\n%s", err, document)
 	}
 	return object
+}
+
+// allLive says that everything is live.
+type allLive struct{}
+
+func (allLive) Plane(gatewayapi.Parent) (live bool, reason, message string) { return true, "", "" }
+func (allLive) Object(gatewayapi.Parent, string, metav1.Object) bool        { return true }
+func (allLive) Addresses(gatewayapi.Parent) []gatewayv1.GatewayStatusAddress {
+	return []gatewayv1.GatewayStatusAddress{{Value: "192.0.2.1"}}
+}
+
+// describeDataPlanes writes down what has to be there for the Gateways, and what their pods have to watch and mount.
+func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
+	for _, plane := range result.DataPlanes() {
+		fmt.Fprintf(b, "data plane %s/%s\n", plane.Gateway.Namespace, plane.Name)
+		if plane.Spec != nil {
+			for _, listener := range plane.Spec.Listeners {
+				fmt.Fprintf(b, "  listener %s port %d protocol %s hostname %q tls %v\n", listener.Name, listener.Port, listener.Protocol, listener.Hostname, listener.TLS)
+			}
+		}
+	}
+	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		attachments := result.Attachments(parent, gatewayapi.WatchedResources)
+		if attachments == nil {
+			continue
+		}
+		fmt.Fprintf(b, "attachments of %s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
+		for _, namespace := range attachments.Namespaces {
+			fmt.Fprintf(b, "  namespace %s labels %v: %s\n", namespace.Name, namespace.Labels, strings.Join(namespace.Resources, " "))
+		}
+		for _, configMap := range attachments.ConfigMaps {
+			fmt.Fprintf(b, "  ConfigMap %s\n", configMap.Name)
+		}
+	}
 }
 
 // describe writes down what is made of objects, and their status.
@@ -131,7 +173,8 @@ func describe(result *gatewayapi.Result) string {
 		problems = append(problems, routing.Problems(plane)...)
 	}
 	b.WriteString("\n")
-	status := result.Status(problems)
+	describeDataPlanes(&b, result)
+	status := result.Status(problems, allLive{})
 	for _, name := range slices.Sorted(maps.Keys(status.Classes)) {
 		fmt.Fprintf(&b, "GatewayClass %s:%s\n", name, conditions(status.Classes[name].Conditions))
 	}

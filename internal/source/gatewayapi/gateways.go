@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"time"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -11,10 +12,10 @@ import (
 )
 
 func (t *translator) addClasses() {
-	t.classes = map[string]bool{}
+	t.classes = map[string]*gatewayv1.GatewayClass{}
 	for _, class := range t.Classes {
 		if class.Spec.ControllerName == ControllerName {
-			t.classes[class.Name] = true
+			t.classes[class.Name] = class
 		}
 	}
 }
@@ -22,11 +23,13 @@ func (t *translator) addClasses() {
 // addGateways adds a data plane for each Gateway whose class is ours.
 func (t *translator) addGateways() {
 	for _, gateway := range sorted(t.Gateways) {
-		if !t.classes[string(gateway.Spec.GatewayClassName)] {
+		class := t.classes[string(gateway.Spec.GatewayClassName)]
+		if class == nil {
 			continue
 		}
 		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway, used: map[model.Backend]bool{}}
-		plane.to.Settings, plane.to.Origins = defaultSettings(), []model.Origin{origin(kindGateway, gateway)}
+		plane.to.Origins = []model.Origin{origin(kindGateway, gateway)}
+		t.configure(plane, class)
 		plane.check()
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for _, spec := range gateway.Spec.Listeners {
@@ -40,29 +43,27 @@ func (t *translator) addGateways() {
 // check notes what of the whole Gateway cannot be done.
 func (p *plane) check() {
 	spec := &p.gateway.Spec
-	if spec.Infrastructure != nil && spec.Infrastructure.ParametersRef != nil {
-		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef is not supported")
+	for _, address := range spec.Addresses {
+		if address.Value != "" {
+			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: the load balancer chooses the addresses")
+		}
 	}
 	if spec.TLS != nil && spec.TLS.Backend != nil && spec.TLS.Backend.ClientCertificateRef != nil {
 		p.resolved.no(gatewayv1.GatewayReasonInvalidClientCertificateRef, "tls.backend is not supported: backends are shown no certificate")
 	}
 }
 
-// defaultSettings are those of a Gateway of our own that says nothing of them.
-func defaultSettings() model.Settings {
-	settings := source.Translate(&appv1.Gateway{}).Settings
-	settings.Policies = map[model.Backend]model.BackendPolicy{}
-	return settings
-}
-
-// addOwn adds a data plane for each of our own Gateways. Its listeners take routes of its namespace.
+// addOwn adds a data plane for each of our own Gateways.
 func (t *translator) addOwn() {
 	for _, gateway := range sorted(t.Own) {
-		plane := &plane{parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), used: map[model.Backend]bool{}}
+		plane := &plane{
+			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), used: map[model.Backend]bool{}, own: &gateway.Spec,
+		}
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {
 			l := &listener{owner: from.Origin, name: from.Name, tls: from.TLS, closed: gateway.Spec.Listeners[i].HTTPSRedirect != nil, Listener: gatewayv1.Listener{
 				Name: gatewayv1.SectionName(from.Name), Port: from.Port, Protocol: gatewayv1.ProtocolType(from.Protocol),
+				AllowedRoutes: allowedRoutes(gateway.Spec.Listeners[i].AllowedRoutes),
 			}}
 			if from.Hostname != "" {
 				hostname := gatewayv1.Hostname(from.Hostname)
@@ -74,6 +75,19 @@ func (t *translator) addOwn() {
 		plane.listeners = parent.listeners
 		t.planes, t.parents[plane.parent] = append(t.planes, plane), parent
 	}
+}
+
+// allowedRoutes are those of a listener of our own kind, as the Gateway API has them.
+func allowedRoutes(own *appv1.AllowedRoutes) *gatewayv1.AllowedRoutes {
+	if own == nil {
+		return nil
+	}
+	from := gatewayv1.FromNamespaces(cmp.Or(own.Namespaces.From, appv1.NamespacesFromSame))
+	allowed := &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &from, Selector: own.Namespaces.Selector}}
+	for _, kind := range own.Kinds {
+		allowed.Kinds = append(allowed.Kinds, gatewayv1.RouteGroupKind{Kind: gatewayv1.Kind(kind.Kind)})
+	}
+	return allowed
 }
 
 // addListenerSets adds the listeners of ListenerSets to the data planes of their Gateways.
@@ -94,6 +108,7 @@ func (t *translator) addListenerSets() {
 		if parent.allowed {
 			plane.listeners = append(plane.listeners, parent.listeners...)
 			plane.to.Origins = append(plane.to.Origins, origin(kindListenerSet, set))
+			plane.attach(set.Namespace, "listenersets")
 		}
 		plane.sets, t.parents[parent.Parent] = append(plane.sets, parent), parent
 	}

@@ -1,9 +1,12 @@
 package gatewayapi
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -55,10 +58,7 @@ var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.Kind{
 
 // newListener returns a listener with all that can be said of it alone.
 func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
-	l := &listener{Listener: spec, owner: owner, name: string(spec.Name)}
-	if owner.Kind == kindListenerSet {
-		l.name = owner.Namespace + "/" + owner.Name + "/" + l.name
-	}
+	l := &listener{Listener: spec, owner: owner, name: listenerName(owner, string(spec.Name))}
 	known := kindsOf[spec.Protocol]
 	if known == nil {
 		l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "protocol %s is not spoken", spec.Protocol)
@@ -71,6 +71,21 @@ func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, pl
 		t.setTLS(l, plane)
 	}
 	return l
+}
+
+// listenerName returns the name that a listener has in its data plane. It is a DNS label.
+func listenerName(owner model.Origin, name string) string {
+	if owner.Kind == kindGateway && len(validation.IsDNS1123Label(name)) == 0 {
+		return name
+	}
+	return hashed(name, owner.Kind, owner.Namespace, owner.Name, name)
+}
+
+// hashed returns a DNS label that begins like a name, and is another one for each list of texts.
+func hashed(name string, texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "/")))
+	name = strings.ReplaceAll(name, ".", "-")
+	return fmt.Sprintf("%s-%x", name[:min(len(name), 46)], sum[:8])
 }
 
 // ownPorts are those of the data-plane pods themselves.
@@ -151,9 +166,15 @@ func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
 	return l.kinds
 }
 
+// maxListeners is how many a data plane has.
+const maxListeners = 64
+
 // addListeners adds to the model the listeners that there can be.
 func (p *plane) addListeners() {
 	for _, l := range p.listeners {
+		if len(p.to.Listeners) == maxListeners {
+			l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "a Gateway has at most %d listeners, with those of its ListenerSets", maxListeners)
+		}
 		if !l.isServed() || p.gateway == nil {
 			continue
 		}

@@ -35,9 +35,19 @@ type Objects struct {
 	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
-	// Certificate says what is wrong with a Secret that holds a certificate and its key, Authority with a ConfigMap that
-	// holds CA certificates; "" if nothing is. Nil: nothing is wrong with any.
-	Certificate, Authority func(namespace, name string) string
+	// Certificate says what is wrong with the certificate of a Secret at a listener, Authority what is wrong with the CA
+	// certificates of a ConfigMap; "" if nothing is. Nil: nothing is wrong with any. What they say is in the status, and
+	// in nothing else: the proxies find out for themselves.
+	Certificate func(at ListenerName, namespace, name string) string
+	Authority   func(namespace, name string) string
+	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
+	Config func(namespace, name string) *appv1.GatewayConfig
+}
+
+// ListenerName names a listener of a data plane, as the model does.
+type ListenerName struct {
+	Plane Parent
+	Name  string
 }
 
 // Result is what objects ask for, and their status.
@@ -95,12 +105,14 @@ func Translate(objects Objects) *Result {
 // translator makes a Result.
 type translator struct {
 	Objects
-	// classes are the names of those that are ours.
-	classes map[string]bool
+	// classes are those that are ours, by name.
+	classes map[string]*gatewayv1.GatewayClass
 	// planes are in the order of the objects they are for.
 	planes  []*plane
 	parents map[Parent]*parent
 	routes  []*route
+	// live says what is, for the status.
+	live Live
 }
 
 // plane is a data plane in the making.
@@ -117,6 +129,9 @@ type plane struct {
 	to                model.Gateway
 	// used are the Service ports that its routes refer to. False: only with TLS that is passed through.
 	used map[model.Backend]bool
+	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
+	own *appv1.GatewaySpec
+	attached
 }
 
 // parent is something that routes may name.

@@ -17,6 +17,9 @@ func (t *translator) addPolicies() {
 				continue
 			}
 			policy := t.policyFor(backend)
+			if policy != nil {
+				plane.mountAuthorities(policy)
+			}
 			if _, known := plane.to.Policies[backend]; known || policy == nil {
 				continue
 			}
@@ -73,7 +76,7 @@ func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *pl
 	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if t.policyAuthority(policy, ref).reason == "" {
-			tls.CAs = append(tls.CAs, plane.qualified(policy.Namespace, string(ref.Name)))
+			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
 	return model.BackendPolicy{TLS: tls}
@@ -108,10 +111,8 @@ func (t *translator) policyAuthority(policy *gatewayv1.BackendTLSPolicy, ref gat
 	var v verdict
 	if ref.Group != corev1.GroupName || ref.Kind != "ConfigMap" {
 		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
-	} else if t.Authority != nil {
-		if problem := t.Authority(policy.Namespace, string(ref.Name)); problem != "" {
-			v.no(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, "ConfigMap %s/%s %s", policy.Namespace, ref.Name, problem)
-		}
+	} else {
+		v = t.contentProblem(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, string(ref.Name))
 	}
 	return v
 }

@@ -15,8 +15,10 @@ type route struct {
 	metav1.Object
 	kind       string
 	parentRefs []gatewayv1.ParentReference
-	hostnames  []string
-	rules      []model.Rule
+	// parents are what its status says of its parents.
+	parents   []gatewayv1.RouteParentStatus
+	hostnames []string
+	rules     []model.Rule
 	// backends are the Service ports that it refers to.
 	backends []model.Backend
 	// refused is what is wrong with the whole of it, resolved with its references.
@@ -47,8 +49,10 @@ func (r *route) isInvalid(index int) bool {
 }
 
 // newRoute returns a route without rules.
-func newRoute(object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, hostnames []gatewayv1.Hostname) *route {
-	r := &route{Object: object, kind: kind, parentRefs: spec.ParentRefs, hostnames: []string{""}}
+func newRoute(
+	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname,
+) *route {
+	r := &route{Object: object, kind: kind, parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}}
 	if len(hostnames) > 0 {
 		r.hostnames = nil
 		for _, hostname := range hostnames {
@@ -66,31 +70,31 @@ func (r *route) name() string { return r.GetNamespace() + "/" + r.GetName() }
 // addRoutes adds the routes of all kinds, in their order of precedence.
 func (t *translator) addRoutes() {
 	for _, object := range t.HTTPRoutes {
-		r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
 		t.addRules(r, object.Spec.Rules)
 		t.routes = append(t.routes, r)
 	}
 	for _, object := range t.GRPCRoutes {
-		r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
 		t.addRules(r, asHTTP(object.Spec.Rules))
 		t.routes = append(t.routes, r)
 	}
 	for _, object := range t.TLSRoutes {
-		r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Spec.Hostnames)
+		r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
 		for i, rule := range object.Spec.Rules {
 			t.addConnections(r, i, rule.BackendRefs)
 		}
 		t.routes = append(t.routes, r)
 	}
 	for _, object := range t.TCPRoutes {
-		r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, nil)
+		r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
 		for i, rule := range object.Spec.Rules {
 			t.addConnections(r, i, rule.BackendRefs)
 		}
 		t.routes = append(t.routes, r)
 	}
 	for _, object := range t.UDPRoutes {
-		r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, nil)
+		r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
 		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
 		t.routes = append(t.routes, r)
 	}
@@ -119,8 +123,13 @@ func (t *translator) addRoute(r *route) {
 		plane.to.Routes = append(plane.to.Routes, model.Route{
 			Origin: origin(r.kind, r), Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
 		})
+		plane.attach(r.GetNamespace(), resources[r.kind])
 		for _, backend := range r.backends {
 			plane.used[backend] = plane.used[backend] || !passthrough
+			plane.attach(backend.Namespace, "backendtlspolicies")
+			if backend.Namespace != r.GetNamespace() {
+				plane.attach(backend.Namespace, "referencegrants")
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -13,8 +14,7 @@ import (
 	"gateway/internal/model"
 )
 
-// Status is what the status of objects has to say. Conditions have no times, and Programmed is only there where it is
-// sure to be False: whether anything is live, the proxies know.
+// Status is what the status of objects has to say. Conditions have no times.
 type Status struct {
 	// Classes are those of ours.
 	Classes map[string]gatewayv1.GatewayClassStatus
@@ -30,16 +30,28 @@ type Status struct {
 // Object is an object of the Gateway API.
 type Object struct{ Kind, Namespace, Name string }
 
+// Live says what is live.
+type Live interface {
+	// Plane says whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A data
+	// plane without an address is live.
+	Plane(Parent) (live bool, reason, message string)
+	// Addresses are where a data plane can be reached.
+	Addresses(Parent) []gatewayv1.GatewayStatusAddress
+	// Object says whether all proxies of a data plane do what an object says, by its newest version.
+	Object(plane Parent, resource string, object metav1.Object) bool
+}
+
 // Status returns the status of the objects. The problems are those that compiling the models has found: what they are
 // about is answered with an error.
-func (r *Result) Status(problems []model.Problem) Status {
+func (r *Result) Status(problems []model.Problem, live Live) Status {
+	r.t.live = live
 	s := Status{
 		Classes: map[string]gatewayv1.GatewayClassStatus{}, Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
 		ListenerSets: map[types.NamespacedName]gatewayv1.ListenerSetStatus{}, Routes: map[Object][]gatewayv1.RouteParentStatus{},
 	}
 	for _, class := range r.t.Classes {
 		if class.Spec.ControllerName == ControllerName {
-			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: classConditions(class)}
+			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: r.t.classConditions(class)}
 		}
 	}
 	for _, plane := range r.t.planes {
@@ -47,7 +59,7 @@ func (r *Result) Status(problems []model.Problem) Status {
 			s.Gateways[types.NamespacedName{Namespace: plane.gateway.Namespace, Name: plane.gateway.Name}] = r.t.gatewayStatus(plane)
 		}
 		for _, set := range plane.sets {
-			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = setStatus(set)
+			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = r.t.setStatus(set)
 		}
 	}
 	// Those of the models themselves are said already.
@@ -60,7 +72,7 @@ func (r *Result) Status(problems []model.Problem) Status {
 	problems = slices.DeleteFunc(slices.Clone(problems), func(problem model.Problem) bool { return known[problem] })
 	for _, route := range r.t.routes {
 		if len(route.attachments) > 0 {
-			s.Routes[Object{route.kind, route.GetNamespace(), route.GetName()}] = route.status(problems)
+			s.Routes[Object{route.kind, route.GetNamespace(), route.GetName()}] = r.t.routeStatus(route, problems)
 		}
 	}
 	s.Policies = r.t.policyStatus()
@@ -76,10 +88,11 @@ func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	return c
 }
 
-func classConditions(class *gatewayv1.GatewayClass) []metav1.Condition {
+func (t *translator) classConditions(class *gatewayv1.GatewayClass) []metav1.Condition {
+	_, problem := t.classConfig(class)
 	var accepted verdict
-	if class.Spec.ParametersRef != nil {
-		accepted.no(gatewayv1.GatewayClassReasonInvalidParameters, "parametersRef is not supported")
+	if problem != "" {
+		accepted.no(gatewayv1.GatewayClassReasonInvalidParameters, "%s", problem)
 	}
 	return []metav1.Condition{condition(gatewayv1.GatewayClassConditionStatusAccepted, class.Generation, accepted)}
 }
@@ -87,11 +100,12 @@ func classConditions(class *gatewayv1.GatewayClass) []metav1.Condition {
 // gatewayStatus returns what is said of a Gateway, but for its addresses.
 func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	generation := p.gateway.Generation
-	var status gatewayv1.GatewayStatus
+	status := gatewayv1.GatewayStatus{Addresses: t.live.Addresses(p.parent)}
+	pending := t.pending(p, kindGateway, p.gateway, p.gateway.Status.Conditions)
 	own := t.parents[p.parent].listeners
 	for _, l := range own {
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerStatus{
-			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation, pending),
 		})
 	}
 	var sets int32
@@ -108,10 +122,33 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 		insecure.Reason, insecure.Message = string(gatewayv1.GatewayReasonConfigurationChanged), "clients with a certificate that is not valid are let in"
 		status.Conditions = append(status.Conditions, insecure)
 	}
-	if programmed.reason != "" {
-		status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
+	if programmed.reason == "" {
+		programmed = pending
 	}
+	if programmed.reason == "" && len(status.Addresses) == 0 {
+		programmed.no(gatewayv1.GatewayReasonAddressNotAssigned, "the load balancer of the Service has no address yet")
+	}
+	status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
 	return status
+}
+
+// pending says why an object of a data plane is not live yet. What was live by a generation stays so as long as proxies
+// are: those that start begin with what there is then.
+func (t *translator) pending(p *plane, kind string, object metav1.Object, before []metav1.Condition) verdict {
+	live, reason, message := t.live.Plane(p.parent)
+	switch {
+	case !live:
+		return verdict{reason, message}
+	case isProgrammed(before, object.GetGeneration()), t.live.Object(p.parent, resources[kind], object):
+		return verdict{}
+	}
+	return verdict{string(gatewayv1.GatewayReasonPending), "not all proxies run it yet"}
+}
+
+func isProgrammed(conditions []metav1.Condition, generation int64) bool {
+	c := meta.FindStatusCondition(conditions, string(gatewayv1.GatewayConditionProgrammed))
+	return c != nil && c.ObservedGeneration == generation &&
+		(c.Status == metav1.ConditionTrue || c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned))
 }
 
 // accepted says whether a Gateway is, and why it cannot be programmed. One listener that is in order is enough.
@@ -138,8 +175,8 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	return accepted, verdict{string(gatewayv1.GatewayReasonInvalid), "no listener is served"}
 }
 
-// conditions returns those of a listener.
-func (l *listener) conditions(generation int64) []metav1.Condition {
+// conditions returns those of a listener. pending is why its object is not live yet.
+func (l *listener) conditions(generation int64, pending verdict) []metav1.Condition {
 	accepted := l.accepted
 	if l.conflict.reason != "" {
 		accepted = l.conflict
@@ -151,18 +188,18 @@ func (l *listener) conditions(generation int64) []metav1.Condition {
 	if l.conflict.reason != "" {
 		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason, l.conflict.message
 	}
-	conditions := []metav1.Condition{
-		condition(gatewayv1.ListenerConditionAccepted, generation, accepted),
-		condition(gatewayv1.ListenerConditionResolvedRefs, generation, l.resolved), conflicted,
-	}
 	programmed := accepted
 	if accepted.reason != "" && l.conflict.reason == "" || l.unserved {
 		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), cmp.Or(accepted.message, l.resolved.message)}
 	}
-	if programmed.reason != "" {
-		conditions = append(conditions, condition(gatewayv1.ListenerConditionProgrammed, generation, programmed))
+	if programmed.reason == "" {
+		programmed = pending
 	}
-	return conditions
+	return []metav1.Condition{
+		condition(gatewayv1.ListenerConditionAccepted, generation, accepted),
+		condition(gatewayv1.ListenerConditionResolvedRefs, generation, l.resolved), conflicted,
+		condition(gatewayv1.ListenerConditionProgrammed, generation, programmed),
+	}
 }
 
 // isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
@@ -171,7 +208,7 @@ func (p *parent) isAccepted() bool {
 }
 
 // setStatus returns what is said of a ListenerSet.
-func setStatus(p *parent) gatewayv1.ListenerSetStatus {
+func (t *translator) setStatus(p *parent) gatewayv1.ListenerSetStatus {
 	generation := p.set.Generation
 	var status gatewayv1.ListenerSetStatus
 	var accepted verdict
@@ -184,15 +221,18 @@ func setStatus(p *parent) gatewayv1.ListenerSetStatus {
 		accepted.no(gatewayv1.ListenerSetReasonParentNotAccepted, "the Gateway is not accepted")
 	}
 	status.Conditions = []metav1.Condition{condition(gatewayv1.ListenerSetConditionAccepted, generation, accepted)}
-	if accepted.reason != "" {
-		status.Conditions = append(status.Conditions, condition(gatewayv1.ListenerSetConditionProgrammed, generation, accepted))
+	pending := t.pending(p.plane, kindListenerSet, p.set, p.set.Status.Conditions)
+	programmed := accepted
+	if programmed.reason == "" {
+		programmed = pending
 	}
+	status.Conditions = append(status.Conditions, condition(gatewayv1.ListenerSetConditionProgrammed, generation, programmed))
 	if !p.allowed {
 		return status
 	}
 	for _, l := range p.listeners {
 		status.Listeners = append(status.Listeners, gatewayv1.ListenerEntryStatus{
-			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation),
+			Name: l.Name, SupportedKinds: l.supportedKinds(), AttachedRoutes: l.attached, Conditions: l.conditions(generation, pending),
 		})
 	}
 	return status

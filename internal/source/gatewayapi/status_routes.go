@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -13,8 +14,8 @@ import (
 	"gateway/internal/model"
 )
 
-// status returns what is said of a route at each parent of ours.
-func (r *route) status(problems []model.Problem) []gatewayv1.RouteParentStatus {
+// routeStatus returns what is said of a route at each parent of ours.
+func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1.RouteParentStatus {
 	var dropped []string
 	for _, rule := range r.invalid {
 		dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", rule.index, rule.message))
@@ -43,9 +44,23 @@ func (r *route) status(problems []model.Problem) []gatewayv1.RouteParentStatus {
 				Message: "Dropped Rule, whose requests are answered with an error: " + strings.Join(dropped, "; "),
 			})
 		}
+		if a.accepted.reason == "" {
+			pending := t.pending(a.parent.plane, r.kind, r.Object, r.conditionsAt(a.ref))
+			conditions = append(conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, pending))
+		}
 		parents = append(parents, gatewayv1.RouteParentStatus{ParentRef: a.ref, ControllerName: ControllerName, Conditions: conditions})
 	}
 	return parents
+}
+
+// conditionsAt returns the conditions that a route has at a parent.
+func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
+	for _, parent := range r.parents {
+		if parent.ControllerName == ControllerName && equality.Semantic.DeepEqual(parent.ParentRef, ref) {
+			return parent.Conditions
+		}
+	}
+	return nil
 }
 
 // isUnsupported says whether no rule of a route can be carried out.

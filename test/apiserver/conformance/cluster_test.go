@@ -139,10 +139,10 @@ func (s *state) addFunctions() {
 	s.Service = func(namespace, name string) (*corev1.Service, bool) {
 		return s.services[types.NamespacedName{Namespace: namespace, Name: name}], true
 	}
-	s.Certificate = func(namespace, name string) string {
+	s.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
 		secret := s.secrets[types.NamespacedName{Namespace: namespace, Name: name}]
 		if secret == nil {
-			return "does not exist"
+			return "it does not exist"
 		}
 		_, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 		return strings.ReplaceAll(problem, "%s", "it")
@@ -150,7 +150,7 @@ func (s *state) addFunctions() {
 	s.Authority = func(namespace, name string) string {
 		configMap := s.configMaps[types.NamespacedName{Namespace: namespace, Name: name}]
 		if configMap == nil {
-			return "does not exist"
+			return "it does not exist"
 		}
 		_, problem := certificates.ParseChain([]byte(configMap.Data[certificates.AuthorityFile]), certificates.AuthorityFile)
 		return strings.ReplaceAll(problem, "%s", "it")

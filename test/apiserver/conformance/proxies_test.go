@@ -11,14 +11,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -56,7 +54,7 @@ func (s *cluster) sync(ctx context.Context, state *state) error {
 			delete(s.proxies, parent)
 		}
 	}
-	return errors.Join(append(errs, s.writeStatus(ctx, state, result.Status(problems)))...)
+	return errors.Join(append(errs, s.writeStatus(ctx, state, result.Status(problems, s)))...)
 }
 
 // load makes the HAProxy of a Gateway run a table.
@@ -102,7 +100,11 @@ func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Par
 		in.Backends[backend] = found
 	}
 	for name, configMap := range state.configMaps {
-		in.Authorities[modelName(parent, name)] = []byte(configMap.Data[certificates.AuthorityFile])
+		in.Authorities[gatewayapi.LocalName(parent.Namespace, name.Namespace, name.Name)] = []byte(configMap.Data[certificates.AuthorityFile])
+	}
+	secrets := map[string]*corev1.Secret{}
+	for name, secret := range state.secrets {
+		secrets[gatewayapi.LocalName(parent.Namespace, name.Namespace, name.Name)] = secret
 	}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
@@ -110,15 +112,14 @@ func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Par
 			continue
 		}
 		for _, name := range listener.TLS.Secrets {
-			namespaced := types.NamespacedName{Namespace: parent.Namespace, Name: name}
-			if namespace, rest, ok := strings.Cut(name, "/"); ok {
-				namespaced = types.NamespacedName{Namespace: namespace, Name: rest}
-			}
-			secret := state.secrets[namespaced]
+			secret := secrets[name]
 			if secret == nil {
 				continue
 			}
-			joined, _ := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+			joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+			if problem != "" {
+				continue
+			}
 			dir := filepath.Join(p.paths.CertificateDir, name)
 			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), joined, 0o600)); err != nil {
 				return in, err
@@ -128,14 +129,6 @@ func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Par
 		}
 	}
 	return in, nil
-}
-
-// modelName returns what the model of a Gateway calls an object.
-func modelName(parent gatewayapi.Parent, name types.NamespacedName) string {
-	if name.Namespace == parent.Namespace {
-		return name.Name
-	}
-	return name.Namespace + "/" + name.Name
 }
 
 // namesFor returns the names of a certificate that are within a listener's hostname.
@@ -171,7 +164,7 @@ func (s *cluster) writeStatus(ctx context.Context, state *state, status gatewaya
 	}
 	for _, object := range state.Gateways {
 		if wanted, ours := status.Gateways[client.ObjectKeyFromObject(object)]; ours {
-			errs = append(errs, write(ctx, s, object, func() { s.setGateway(object, wanted) }))
+			errs = append(errs, write(ctx, s, object, func() { setGateway(object, wanted) }))
 		}
 	}
 	for _, object := range state.ListenerSets {
@@ -222,15 +215,11 @@ func write(ctx context.Context, s *cluster, object client.Object, change func())
 	return client.IgnoreNotFound(s.Status().Update(ctx, object))
 }
 
-func (s *cluster) setGateway(object *gatewayv1.Gateway, wanted gatewayv1.GatewayStatus) {
+func setGateway(object *gatewayv1.Gateway, wanted gatewayv1.GatewayStatus) {
 	before := object.Status.DeepCopy()
-	ip := gatewayv1.IPAddressType
-	object.Status.Addresses = nil
-	if p := s.proxies[gatewayapi.GatewayParent(object.Namespace, object.Name)]; p != nil {
-		object.Status.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &ip, Value: p.address}}
-	}
+	object.Status.Addresses = wanted.Addresses
 	object.Status.AttachedListenerSets = wanted.AttachedListenerSets
-	object.Status.Conditions = merge(before.Conditions, programmed(wanted.Conditions))
+	object.Status.Conditions = merge(before.Conditions, wanted.Conditions)
 	object.Status.Listeners = nil
 	for _, listener := range wanted.Listeners {
 		var conditions []metav1.Condition
@@ -239,14 +228,14 @@ func (s *cluster) setGateway(object *gatewayv1.Gateway, wanted gatewayv1.Gateway
 				conditions = old.Conditions
 			}
 		}
-		listener.Conditions = merge(conditions, programmed(listener.Conditions))
+		listener.Conditions = merge(conditions, listener.Conditions)
 		object.Status.Listeners = append(object.Status.Listeners, listener)
 	}
 }
 
 func setListenerSet(object *gatewayv1.ListenerSet, wanted gatewayv1.ListenerSetStatus) {
 	before := object.Status.DeepCopy()
-	object.Status.Conditions = merge(before.Conditions, programmed(wanted.Conditions))
+	object.Status.Conditions = merge(before.Conditions, wanted.Conditions)
 	object.Status.Listeners = nil
 	for _, listener := range wanted.Listeners {
 		var conditions []metav1.Condition
@@ -255,7 +244,7 @@ func setListenerSet(object *gatewayv1.ListenerSet, wanted gatewayv1.ListenerSetS
 				conditions = old.Conditions
 			}
 		}
-		listener.Conditions = merge(conditions, programmed(listener.Conditions))
+		listener.Conditions = merge(conditions, listener.Conditions)
 		object.Status.Listeners = append(object.Status.Listeners, listener)
 	}
 }
@@ -282,15 +271,22 @@ func setParents(kind string, object client.Object, routeStatus *gatewayv1.RouteS
 	routeStatus.Parents = parents
 }
 
-// programmed adds that something is, as it is by now, unless it cannot be.
-func programmed(conditions []metav1.Condition) []metav1.Condition {
-	if meta.FindStatusCondition(conditions, "Programmed") != nil {
-		return conditions
-	}
-	return append(conditions, metav1.Condition{
-		Type: "Programmed", Status: metav1.ConditionTrue, Reason: "Programmed", ObservedGeneration: conditions[0].ObservedGeneration,
-	})
+// Plane says whether a Gateway has a HAProxy: what it runs is what there is to run.
+func (s *cluster) Plane(parent gatewayapi.Parent) (live bool, reason, message string) {
+	return s.proxies[parent] != nil, "Pending", "there is no HAProxy yet"
 }
+
+// Addresses are those of the HAProxy of a Gateway.
+func (s *cluster) Addresses(parent gatewayapi.Parent) []gatewayv1.GatewayStatusAddress {
+	if p := s.proxies[parent]; p != nil {
+		ip := gatewayv1.IPAddressType
+		return []gatewayv1.GatewayStatusAddress{{Type: &ip, Value: p.address}}
+	}
+	return nil
+}
+
+// Object says that all objects are live.
+func (s *cluster) Object(gatewayapi.Parent, string, metav1.Object) bool { return true }
 
 // merge returns wanted conditions with the times of those that do not change.
 func merge(before, wanted []metav1.Condition) []metav1.Condition {

@@ -1,12 +1,11 @@
 // Package conformance runs the Gateway API's own conformance suite: its objects in a real API server, what the source
 // makes of them in a real HAProxy for each Gateway, the suite's own echo program for each pod, and the status that the
-// source wants. What is not part of it yet is the operator and the agents: a loop of a few lines is in their place.
+// source wants. A loop of a few lines is in place of the operator and the agents, and needs no node.
 package conformance
 
 import (
 	"flag"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
 	gatewayv1alpha3 "sigs.k8s.io/gateway-api/apis/v1alpha3"
@@ -56,7 +54,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 
 // TestConformance runs the tests of what is supported: without the build tag slow, the quick ones.
 func TestConformance(t *testing.T) {
-	installCRDs(t)
+	server.InstallGatewayAPI(t)
 	scheme := newScheme(t)
 	c, err := client.New(server.Admin, client.Options{Scheme: scheme})
 	if err != nil {
@@ -104,24 +102,5 @@ func TestConformance(t *testing.T) {
 	s.Setup(t, wanted)
 	if err := s.Run(t, wanted); err != nil {
 		t.Error(err)
-	}
-}
-
-// installCRDs installs those of the experimental channel, which has all that there are.
-func installCRDs(t *testing.T) {
-	t.Helper()
-	dir := strings.TrimSpace(testenv.Run(t, ".", nil, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"))
-	files, err := filepath.Glob(filepath.Join(dir, "config", "crd", "experimental", "gateway.networking.k8s.io_*s.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("failed to find the CRDs in %s: %v", dir, err)
-	}
-	var crds []string
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_vap_safeupgrades.yaml") {
-			crds = append(crds, file)
-		}
-	}
-	if _, err := envtest.InstallCRDs(server.Admin, envtest.CRDInstallOptions{Paths: crds}); err != nil {
-		t.Fatal(err)
 	}
 }

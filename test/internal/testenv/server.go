@@ -141,7 +141,9 @@ func (s *Server) startIn(dir string) error {
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().
 		Set("audit-policy-file", policy).
-		Set("audit-log-path", s.auditLog())
+		Set("audit-log-path", s.auditLog()).
+		// The largest objects take long on a busy machine.
+		Set("request-timeout", "10m")
 	var err error
 	if s.Admin, err = s.env.Start(); err != nil {
 		return fmt.Errorf("failed to start an API server: %w", err)

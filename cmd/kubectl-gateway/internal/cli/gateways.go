@@ -22,6 +22,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/model"
 	"gateway/internal/routing"
+	"gateway/internal/source/gatewayapi"
 )
 
 // Site is a Gateway and what is around it.
@@ -223,7 +224,7 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			if err := convert(document, configMap); err != nil {
 				return err
 			}
-			s.authorities[s.qualified(configMap)] = []byte(configMap.Data[certificates.AuthorityFile])
+			s.authorities[s.localName(configMap)] = []byte(configMap.Data[certificates.AuthorityFile])
 		case corev1.SchemeGroupVersion.WithKind("Secret"):
 			secret := &corev1.Secret{}
 			if err := convert(document, secret); err != nil {
@@ -234,18 +235,15 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			for key, value := range secret.StringData {
 				files[key] = []byte(value)
 			}
-			s.secrets[s.qualified(secret)] = files
+			s.secrets[s.localName(secret)] = files
 		}
 	}
 	return nil
 }
 
-// qualified returns the name that the model has for a Secret or a ConfigMap.
-func (s *Site) qualified(object metav1.Object) string {
-	if object.GetNamespace() == s.Gateway.Namespace {
-		return object.GetName()
-	}
-	return object.GetNamespace() + "/" + object.GetName()
+// localName returns the name that the model has for a Secret or a ConfigMap.
+func (s *Site) localName(object metav1.Object) string {
+	return gatewayapi.LocalName(s.Gateway.Namespace, object.GetNamespace(), object.GetName())
 }
 
 func (s *Site) addSlice(slice *discoveryv1.EndpointSlice) {

@@ -1,0 +1,109 @@
+package gatewayapi
+
+import (
+	"maps"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// resources are those of the kinds of which data planes run objects.
+var resources = map[string]string{
+	kindGateway: "gateways", kindListenerSet: "listenersets",
+	"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes", "TCPRoute": "tcproutes",
+}
+
+// WatchedResources are the resources that a data plane may need, besides Gateways and Services.
+var WatchedResources = []string{"backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants", "tcproutes", "tlsroutes"}
+
+// attached is where the objects are that belong to a data plane.
+type attached struct {
+	// resources are those of the Gateway API, by namespace.
+	resources map[string]map[string]bool
+	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
+	configMaps map[string]bool
+}
+
+// attach notes that a data plane has something of a resource in a namespace.
+func (p *plane) attach(namespace, resource string) {
+	if p.resources == nil {
+		p.resources = map[string]map[string]bool{}
+	}
+	if p.resources[namespace] == nil {
+		p.resources[namespace] = map[string]bool{}
+	}
+	p.resources[namespace][resource] = true
+}
+
+// attachOther does it for namespaces other than the data plane's.
+func (p *plane) attachOther(namespace, resource string) {
+	if namespace != p.parent.Namespace {
+		p.attach(namespace, resource)
+	}
+}
+
+// mount notes that the pods need a ConfigMap, whatever is wrong with its content.
+func (p *plane) mount(configMap string) {
+	if p.configMaps == nil {
+		p.configMaps = map[string]bool{}
+	}
+	p.configMaps[configMap] = true
+}
+
+// mountAuthorities notes that the pods need the ConfigMaps of a policy.
+func (p *plane) mountAuthorities(policy *gatewayv1.BackendTLSPolicy) {
+	for _, ref := range policy.Spec.Validation.CACertificateRefs {
+		if ref.Kind == "ConfigMap" {
+			p.mount(LocalName(p.parent.Namespace, policy.Namespace, string(ref.Name)))
+		}
+	}
+}
+
+// Attachments returns where the objects are that belong to a data plane, nil if there are none. served has the resources
+// of the Gateway API that the cluster has.
+func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments {
+	i := slices.IndexFunc(r.t.planes, func(p *plane) bool { return p.parent == parent })
+	if i < 0 {
+		return nil
+	}
+	plane := r.t.planes[i]
+	if plane.gateway != nil {
+		for _, resource := range WatchedResources {
+			plane.attach(parent.Namespace, resource)
+		}
+	}
+	if len(plane.resources) == 0 {
+		return nil
+	}
+	attachments := &appv1.Attachments{}
+	for _, namespace := range slices.Sorted(maps.Keys(plane.resources)) {
+		one := appv1.AttachedNamespace{Name: namespace}
+		if plane.selectsNamespaces() {
+			one.Labels = r.t.labelsOf(namespace)
+		}
+		for _, resource := range slices.Sorted(maps.Keys(plane.resources[namespace])) {
+			if slices.Contains(served, resource) {
+				one.Resources = append(one.Resources, resource)
+			}
+		}
+		attachments.Namespaces = append(attachments.Namespaces, one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(plane.configMaps)) {
+		attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: name})
+	}
+	return attachments
+}
+
+// selectsNamespaces says whether the labels of namespaces matter.
+func (p *plane) selectsNamespaces() bool {
+	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
+		if namespaces := p.gateway.Spec.AllowedListeners.Namespaces; namespaces != nil && namespaces.Selector != nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(p.listeners, func(l *listener) bool {
+		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
+	})
+}

@@ -1,0 +1,185 @@
+package gatewayapi
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
+)
+
+// kindConfig is the kind of the objects that parametersRefs name.
+const kindConfig = "GatewayConfig"
+
+// configure sets how a data plane is to run, by what its class and its Gateway name.
+func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
+	p.own = &appv1.GatewaySpec{}
+	config, problem := t.classConfig(class)
+	if problem != "" {
+		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
+	}
+	p.merge(config)
+	infrastructure := or(p.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
+	if ref := infrastructure.ParametersRef; ref != nil {
+		config, problem := t.config(string(ref.Group), string(ref.Kind), p.gateway.Namespace, ref.Name)
+		if problem != "" {
+			p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "infrastructure.parametersRef: %s", problem)
+		}
+		p.merge(config)
+	}
+	p.own.Pods.Annotations = with(p.own.Pods.Annotations, infrastructure.Annotations)
+	p.own.Service.Annotations = with(p.own.Service.Annotations, infrastructure.Annotations)
+	p.to.Settings = source.Translate(&appv1.Gateway{Spec: *p.own}).Settings
+	p.to.Policies = map[model.Backend]model.BackendPolicy{}
+}
+
+// with returns a map with more entries.
+func with[K, V ~string](all map[string]string, more map[K]V) map[string]string {
+	all = maps.Clone(all)
+	for key, value := range more {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[string(key)] = string(value)
+	}
+	return all
+}
+
+// classConfig returns what a class names for its data planes, nil if it names nothing, or what is wrong with that.
+func (t *translator) classConfig(class *gatewayv1.GatewayClass) (config *appv1.GatewayConfig, problem string) {
+	ref := class.Spec.ParametersRef
+	switch {
+	case ref == nil:
+		return nil, ""
+	case ref.Namespace == nil:
+		return nil, "parametersRef.namespace is missing: name that of a GatewayConfig"
+	}
+	config, problem = t.config(string(ref.Group), string(ref.Kind), string(*ref.Namespace), ref.Name)
+	if problem != "" {
+		problem = "parametersRef: " + problem
+	}
+	return config, problem
+}
+
+func (t *translator) config(group, kind, namespace, name string) (*appv1.GatewayConfig, string) {
+	if group != appv1.GroupName || kind != kindConfig {
+		return nil, "only a " + kindConfig + " of group " + appv1.GroupName + " can be named"
+	}
+	if t.Config != nil {
+		if config := t.Config(namespace, name); config != nil {
+			return config, ""
+		}
+	}
+	return nil, "there is no " + kindConfig + " " + namespace + "/" + name
+}
+
+// merge replaces the settings that a GatewayConfig sets.
+func (p *plane) merge(config *appv1.GatewayConfig) {
+	if config == nil {
+		return
+	}
+	spec := &config.Spec
+	if spec.Replicas != nil {
+		p.own.Replicas = spec.Replicas
+	}
+	if spec.TrustedProxies != nil {
+		p.own.TrustedProxies = spec.TrustedProxies
+	}
+	if spec.ClientLimits != nil {
+		p.own.ClientLimits = *spec.ClientLimits
+	}
+	if spec.DrainTimeout != "" {
+		p.own.DrainTimeout = spec.DrainTimeout
+	}
+	if spec.Service != nil {
+		p.own.Service = *spec.Service
+	}
+	if spec.Pods != nil {
+		p.own.Pods = *spec.Pods
+	}
+}
+
+// DataPlane is what has to be there for a Gateway of the Gateway API: a Gateway of our own.
+type DataPlane struct {
+	// Gateway is the Gateway that it is for.
+	Gateway *gatewayv1.Gateway
+	// Name is that of our Gateway, in the same namespace.
+	Name string
+	// Labels are those of our Gateway, its Service and its pods.
+	Labels map[string]string
+	// Spec is nil if nothing can be made of what the Gateway asks for: our Gateway stays as it is.
+	Spec *appv1.GatewaySpec
+}
+
+// DataPlanes returns those of all Gateways whose class is ours. Their listeners say which ports and which certificates
+// the pods need; what requests are answered by, the agents take from the Gateways themselves.
+func (r *Result) DataPlanes() []DataPlane {
+	var all []DataPlane
+	for _, plane := range r.t.planes {
+		if plane.gateway == nil {
+			continue
+		}
+		spec := plane.own.DeepCopy()
+		for i := range plane.to.Listeners {
+			if listener, ok := ownListener(&plane.to.Listeners[i]); ok {
+				spec.Listeners = append(spec.Listeners, listener)
+			}
+		}
+		if len(spec.Listeners) == 0 || plane.refused.reason != "" {
+			spec = nil
+		}
+		infrastructure := or(plane.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
+		labels := with(map[string]string{gatewayv1.GatewayNameLabelKey: plane.gateway.Name}, infrastructure.Labels)
+		all = append(all, DataPlane{plane.gateway, DataPlaneName(plane.gateway.Name), labels, spec})
+	}
+	return all
+}
+
+// maxName is the longest name of a Gateway of our own.
+const maxName = 55
+
+// DataPlaneName returns the name of our Gateway for a Gateway of the Gateway API.
+func DataPlaneName(gateway string) string {
+	if len(gateway) <= maxName && len(validation.IsDNS1035Label(gateway)) == 0 {
+		return gateway
+	}
+	return "g-" + hashed(gateway[:min(len(gateway), maxName-19)], gateway)
+}
+
+// ownListener returns a listener of the model as our own kind has it; false: it has no certificate.
+func ownListener(from *model.Listener) (appv1.Listener, bool) {
+	to := appv1.Listener{
+		Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol), Hostname: appv1.Hostname(from.Hostname),
+	}
+	switch {
+	case from.TLS == nil && from.Protocol == model.ProtocolTLS:
+		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModePassthrough}
+	case from.TLS != nil:
+		to.TLS = &appv1.ListenerTLS{Mode: appv1.TLSModeTerminate}
+		for _, name := range from.TLS.Secrets {
+			if ref := (appv1.ObjectReference{Name: name}); !slices.Contains(to.TLS.CertificateRefs, ref) {
+				to.TLS.CertificateRefs = append(to.TLS.CertificateRefs, ref)
+			}
+		}
+		return to, len(to.TLS.CertificateRefs) > 0
+	}
+	return to, true
+}
+
+// For returns what a data plane does for a Gateway of our own that was made for a Gateway of the Gateway API, nil if
+// there is none.
+func (r *Result) For(own *appv1.Gateway, gateway string) *model.Gateway {
+	plane := r.Planes[GatewayParent(own.Namespace, gateway)]
+	if plane == nil {
+		return nil
+	}
+	plane.Origins = slices.Insert(plane.Origins, 0, origin(kindGateway, own))
+	policies := plane.Policies
+	plane.Settings = source.Translate(&appv1.Gateway{Spec: own.Spec}).Settings
+	plane.Policies = policies
+	return plane
+}
