@@ -14,6 +14,7 @@ import (
 	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -38,15 +39,21 @@ import (
 )
 
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
-// Gateways, Services and EndpointSlices, and writing GatewayProxies. It can read no Secret, no ConfigMap and no pod.
+// Gateways, Services, EndpointSlices and the Gateway API, and writing GatewayProxies. It can read no Secret, no ConfigMap
+// and no pod.
 //
-// +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses;gateways;listenersets;httproutes;grpcroutes;tlsroutes;tcproutes;udproutes;backendtlspolicies;referencegrants,verbs=list;watch
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gatewayclasses/status;gateways/status;listenersets/status;httproutes/status;grpcroutes/status;tlsroutes/status;tcproutes/status;udproutes/status;backendtlspolicies/status,verbs=update
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gateway-system,resources=leases,verbs=get;create;update
@@ -103,9 +110,11 @@ type Controller struct {
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
 // them.
 type Inputs struct {
-	// Gateways is the informer of Gateways, and Proxies the one of GatewayProxies.
+	// Gateways is the informer of Gateways, Proxies the one of GatewayProxies, and Configs, which a Controller does not
+	// read, the one of GatewayConfigs.
 	Gateways gatewayinformers.GatewayInformer
 	Proxies  gatewayinformers.GatewayProxyInformer
+	Configs  gatewayinformers.GatewayConfigInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.
@@ -438,15 +447,16 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
 	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced, "generation %d: %s", gateway.Generation, what)
 }
 
-// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What the
-// operator writes itself is in the status, and no reason to look again: a failure whose text is new each time would
-// have it do so without end.
+// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What is written
+// here is in the status, and no reason to look again: a failure whose text is new each time would have it do so without
+// end. The attachments are written elsewhere, and say what the pods have to mount.
 func (c *Controller) updateGateway(old, updated any) {
 	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
 	switch {
 	case before.ResourceVersion == after.ResourceVersion:
 		c.enqueueGateway(after, queue.Low)
-	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil:
+	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil,
+		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments):
 		c.enqueueGateway(after, queue.High)
 	}
 }

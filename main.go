@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/record"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
@@ -29,6 +31,7 @@ import (
 	"gateway/internal/health"
 	"gateway/internal/kubeconfig"
 	"gateway/internal/logging"
+	"gateway/internal/operator/gatewayapi"
 	"gateway/internal/operator/leader"
 	"gateway/internal/operator/options"
 	"gateway/internal/operator/preflight"
@@ -126,7 +129,12 @@ func operate(
 		return err
 	}
 	defer stopEvents()
-	controller, err := NewController(kubeClient, gatewayClient, caches(kubeClient, gatewayClient, options), recorder, options.Images, time.Now)
+	inputs := caches(kubeClient, gatewayClient, options)
+	controller, err := NewController(kubeClient, gatewayClient, inputs, recorder, options.Images, time.Now)
+	if err != nil {
+		return err
+	}
+	routes, err := gatewayAPI(config, kubeClient, gatewayClient, inputs, options)
 	if err != nil {
 		return err
 	}
@@ -136,7 +144,14 @@ func operate(
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	go controller.Fill(watching)
-	work := func(ctx context.Context) { controller.Run(ctx, options.Workers) }
+	work := func(ctx context.Context) {
+		var working sync.WaitGroup
+		if routes != nil {
+			working.Go(func() { routes.Run(ctx) })
+		}
+		controller.Run(ctx, options.Workers)
+		working.Wait()
+	}
 	if !options.LeaderElect {
 		work(ctx)
 		return nil
@@ -174,11 +189,39 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 	return Inputs{
 		Gateways: gateways.App().V1().Gateways(),
 		Proxies:  gateways.App().V1().GatewayProxies(),
+		Configs:  gateways.App().V1().GatewayConfigs(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
 		Services: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0, informers.WithNamespace(options.Namespace)),
 	}
+}
+
+// gatewayAPI returns what looks after the Gateway API; nil if the operator works in one namespace: classes are of all.
+func gatewayAPI(
+	config *rest.Config, kubeClient kubernetes.Interface, gatewayClient clientset.Interface, inputs Inputs, options options.Options,
+) (*gatewayapi.Controller, error) {
+	if options.Namespace != "" {
+		return nil, nil
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS = "gateway-operator", -1
+	routes, err := routesclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
+	}
+	controller, err := gatewayapi.New(gatewayapi.Clients{Kube: kubeClient, Gateways: gatewayClient, Routes: routes}, gatewayapi.Inputs{
+		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(), Configs: inputs.Configs,
+		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
+		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
+		Bindings: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
+			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = gatewayapi.LabelAttached })).
+			Rbac().V1().RoleBindings().Informer(),
+	}, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("failed to look after the Gateway API: %w", err)
+	}
+	return controller, nil
 }
 
 // events returns what records events, and what to call when there are no more. Those that are not written by then may

@@ -39,7 +39,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	}
-	expectPermissions(t, granted, preflight.Permissions)
+	expectPermissions(t, granted, slices.Concat(preflight.Permissions, preflight.ClusterPermissions))
 	expectPermissions(t, leases, preflight.LeasePermissions)
 	for _, resource := range []string{"secrets", "configmaps", "*"} {
 		if strings.Contains(strings.Join(granted, " "), "/"+resource+":") {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	clientset "gateway/generated/app/clientset/versioned"
 	"gateway/internal/agent"
@@ -152,7 +153,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	gateways, core, err := clients(restConfig)
+	gateways, core, routes, err := clients(restConfig)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func run(ctx context.Context, o options) error {
 	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID,
-		Gateways: gateways, Core: core,
+		Gateways: gateways, Core: core, Routes: routes,
 		Paths:         paths,
 		Bind:          bind(),
 		Mounts:        o.mounts,
@@ -176,28 +177,32 @@ func run(ctx context.Context, o options) error {
 	return a.Run(ctx)
 }
 
-// clients returns the clients for the one Gateway and for what is behind it.
-func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, error) {
+// clients returns the clients for the one Gateway, for what is behind it, and for the Gateway API.
+func clients(restConfig *rest.Config) (clientset.Interface, kubernetes.Interface, routesclient.Interface, error) {
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = "gateway-agent"
 	reconnect.Configure(restConfig)
-	// One connection for both.
+	// One connection for all.
 	transport, err := rest.HTTPClientFor(restConfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to make a client: %w", err)
+		return nil, nil, nil, fmt.Errorf("failed to make a client: %w", err)
 	}
 	gateways, err := clientset.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)
+		return nil, nil, nil, fmt.Errorf("failed to make a client for Gateways: %w", err)
+	}
+	routes, err := routesclient.NewForConfigAndClient(restConfig, transport)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
 	// Custom resources are JSON; for everything else protobuf is smaller and faster.
 	restConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	restConfig.ContentType = "application/vnd.kubernetes.protobuf"
 	core, err := kubernetes.NewForConfigAndClient(restConfig, transport)
 	if err != nil {
-		return nil, nil, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+		return nil, nil, nil, fmt.Errorf("failed to make a client for Kubernetes: %w", err)
 	}
-	return gateways, core, nil
+	return gateways, core, routes, nil
 }
 
 // bind is IPv4 alone where the kernel has no IPv6: HAProxy does not start if it cannot bind an address. The container

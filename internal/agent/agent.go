@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
@@ -34,11 +35,12 @@ type Options struct {
 	// Namespace and Gateway name the Gateway, Pod and PodUID the pod the agent runs in.
 	Namespace, Gateway, Pod string
 	PodUID                  types.UID
-	// Gateways and Core reach the API server.
+	// Gateways, Core and Routes reach the API server: for our own kinds, for Services, and for the Gateway API.
 	Gateways versioned.Interface
 	Core     kubernetes.Interface
+	Routes   routesclient.Interface
 	// Source is where the objects come from in place of an API server; nil: there is one. Without an API server nothing is
-	// reported, and Pod, PodUID, Gateways and Core are not used.
+	// reported, and Pod, PodUID and the clients are not used.
 	Source *Source
 	// Paths and Bind are HAProxy's.
 	Paths ir.Paths
@@ -239,7 +241,8 @@ func (a *Agent) reportState() {
 			r.unmounted+" is not mounted: this pod waits to be replaced by one that mounts it"))
 	}
 	a.report.set(report{
-		uid: a.inputs.uid, generation: complete.generation(), problems: append(problems, a.inputs.material.problems...),
+		uid: a.inputs.uid, generation: complete.generation(), resources: complete.resources,
+		problems: append(problems, a.inputs.material.problems...),
 	}, a.watch.isEndpoint(a.options.Pod))
 }
 

@@ -30,7 +30,7 @@ func BenchmarkChange(b *testing.B) {
 			r.measure(b, func() {
 				i++
 				slice := newSlice("service-1", 1000+i%2, newReady("127.0.0.1"))
-				r.put(r.agent.watch.slices, slice)
+				r.put(r.agent.watch.namespaces[namespace].slices, slice)
 				r.agent.watch.touch(slice)
 			})
 		})
@@ -72,8 +72,8 @@ func newPassRig(t testing.TB, routes int) *passRig {
 	services := make([]string, routes)
 	for i := range services {
 		services[i] = fmt.Sprint("service-", i)
-		r.put(r.agent.watch.services, newService(services[i]))
-		r.put(r.agent.watch.slices, newSlice(services[i], 1000, newReady("127.0.0.1")))
+		r.put(r.agent.watch.namespaces[namespace].services, newService(services[i]))
+		r.put(r.agent.watch.namespaces[namespace].slices, newSlice(services[i], 1000, newReady("127.0.0.1")))
 	}
 	r.gatewaySeen = &appv1.Gateway{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: gatewayN, UID: "uid-1", Generation: 1}, Spec: r.spec(services...),

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -34,7 +35,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 		Bind:         bind,
 	})
 	return configuration{
-		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins},
+		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, resources: in.resources},
 		table:   in.table, material: in.material, partial: in.awaiting, config: config,
 	}
 }
@@ -55,7 +56,7 @@ func (c configuration) withServers(servers map[model.Backend][]ir.Server) config
 // then, it takes no reload.
 func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	return &inputs{
-		uid: c.version.uid, origins: c.version.origins, table: c.table, material: c.material, awaiting: c.partial,
+		uid: c.version.uid, origins: c.version.origins, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
 		states: endpoints.States(c.table.Backends(), cluster),
 	}
 }
@@ -68,6 +69,8 @@ type version struct {
 	hash string
 	// origins are the objects that it was made from, with their generations, the one of the kind Gateway first.
 	origins []model.Origin
+	// resources are the objects of the Gateway API among them, by their highest versions.
+	resources []appv1.ProxiedResource
 }
 
 // generation is that of the object of the kind Gateway; 0 if the version is none.

@@ -8,6 +8,7 @@ import (
 	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/types"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -68,6 +69,7 @@ func (a *Agent) observeInputs(now time.Time) bool {
 	} else if len(servers) > 0 {
 		a.wanted = a.wanted.withServers(servers)
 	}
+	a.wanted.version.resources = in.resources
 	if newTable {
 		a.state.refused.keep(&a.wanted, a.state.good)
 	}
@@ -76,9 +78,11 @@ func (a *Agent) observeInputs(now time.Time) bool {
 
 // inputs are what was observed of everything but HAProxy.
 type inputs struct {
-	// uid and origins are those of the objects; there are none before the first was seen.
-	uid     types.UID
-	origins []model.Origin
+	// uid and origins are those of the objects; there are none before the first was seen. resources are up to which version
+	// objects of the Gateway API are among them.
+	uid       types.UID
+	origins   []model.Origin
+	resources []appv1.ProxiedResource
 	// table is what the objects ask for, and backends are the Service ports that it refers to, sorted.
 	table    routing.Table
 	backends []model.Backend
@@ -92,7 +96,7 @@ type inputs struct {
 
 // observeObjects takes in what the objects ask for. It returns whether there is something new.
 func (in *inputs) observeObjects(changes *Changes) bool {
-	if changes.Gateway == nil {
+	if in.resources = changes.Resources; changes.Gateway == nil {
 		return false
 	}
 	table, problems := routing.Compile(changes.Gateway)

@@ -22,7 +22,7 @@ func TestGather(t *testing.T) {
 		fresh, err := New(r.options)
 		r.must(err)
 		seen := r.agent.watch
-		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, services: seen.services, slices: seen.slices}).source()
+		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, namespaces: seen.namespaces}).source()
 		fresh.observeInputs(time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d, pass %d: got\n%+v\nwant\n%+v", g.Seed, i, got, want)
@@ -37,13 +37,13 @@ func (r *passRig) change(g *routingtest.Generator) {
 	switch g.IntN(5) {
 	case 0:
 		slice := newSlice(name, g.Int32N(3)+1000, newReady("127.0.0.1"))
-		r.put(watch.slices, slice)
+		r.put(watch.namespaces[namespace].slices, slice)
 		watch.touch(slice)
 	case 1:
-		r.must(watch.services.GetStore().Delete(service))
+		r.must(watch.namespaces[namespace].services.GetStore().Delete(service))
 		watch.touch(service)
 	case 2:
-		r.put(watch.services, service)
+		r.put(watch.namespaces[namespace].services, service)
 		watch.touch(service)
 	default:
 		r.gatewaySeen = r.gatewaySeen.DeepCopy()

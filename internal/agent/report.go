@@ -45,11 +45,12 @@ const (
 type report struct {
 	uid        types.UID
 	generation int64
+	resources  []appv1.ProxiedResource
 	problems   []appv1.ProxyProblem
 }
 
 func (r report) equal(other report) bool {
-	return r.uid == other.uid && r.generation == other.generation && slices.Equal(r.problems, other.problems)
+	return r.uid == other.uid && r.generation == other.generation && slices.Equal(r.resources, other.resources) && slices.Equal(r.problems, other.problems)
 }
 
 // cut shortens a message to a number of bytes.
@@ -169,6 +170,10 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 	status := applyappv1.GatewayProxyStatus().
 		WithGateway(applyappv1.ProxiedGateway().WithName(r.gateway).WithUID(wanted.uid)).
 		WithObservedGeneration(wanted.generation)
+	for _, resource := range wanted.resources {
+		status.WithResources(applyappv1.ProxiedResource().
+			WithResource(resource.Resource).WithNamespace(resource.Namespace).WithResourceVersion(resource.ResourceVersion))
+	}
 	for _, problem := range wanted.problems {
 		origin := applyappv1.ProblemOrigin().WithKind(problem.Origin.Kind).WithNamespace(problem.Origin.Namespace).WithName(problem.Origin.Name)
 		if problem.Origin.Generation != 0 {

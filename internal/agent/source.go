@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/model"
 )
@@ -26,6 +27,8 @@ type Changes struct {
 	// UID is that of the object of the kind Gateway, if Gateway is set: another one of its name has generations of its
 	// own.
 	UID types.UID
+	// Resources say which objects of the Gateway API these are, and all that came before.
+	Resources []appv1.ProxiedResource
 	// Services are those that changed, or whose EndpointSlices did.
 	Services []types.NamespacedName
 }

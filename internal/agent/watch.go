@@ -7,13 +7,16 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
@@ -22,54 +25,50 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// byService is the name of the index of EndpointSlices by the namespace and name of their Service.
-const byService = "service"
-
 // watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the
-// Gateway, and of the Services and EndpointSlices of its namespace.
+// Gateway and of the namespaces that it has something in. The loop alone calls its methods, but run and touch.
 type watcher struct {
 	namespace, name string
+	core            kubernetes.Interface
+	routes          routesclient.Interface
 	gatewayFactory  externalversions.SharedInformerFactory
-	coreFactory     informers.SharedInformerFactory
 	gateways        cache.SharedIndexInformer
-	services        cache.SharedIndexInformer
-	slices          cache.SharedIndexInformer
 	changed         func()
+	ctx             context.Context //nolint:containedctx // that of run, for namespaces that come later
+	// namespaces are those that are followed; that of the Gateway always is.
+	namespaces map[string]*namespaceWatch
 
-	// uid and generation are those of the Gateway that changes returned last.
-	uid        types.UID
-	generation int64
+	// seen is the Gateway that changes returned last, and objects those of the Gateway API with their generations.
+	seen    *appv1.Gateway
+	objects map[types.UID]int64
+	// settled says that all that the Gateway had at first was seen.
+	settled bool
 
 	mu sync.Mutex
 	// touched are the Services that changed, or whose EndpointSlices did, since changes returned them last.
 	touched map[types.NamespacedName]bool
+	// servicesChanged says that a Service is among them.
+	servicesChanged bool
 }
 
 func newWatcher(options Options) (*watcher, error) {
-	w := &watcher{namespace: options.Namespace, name: options.Gateway, changed: func() {}, touched: map[types.NamespacedName]bool{}}
+	w := &watcher{
+		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, changed: func() {},
+		namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
+	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
 		externalversions.WithTweakListOptions(func(list *metav1.ListOptions) {
 			list.FieldSelector = fields.OneTermEqualSelector("metadata.name", options.Gateway).String()
 		}),
 		externalversions.WithTransform(stripGateway))
-	w.coreFactory = informers.NewSharedInformerFactoryWithOptions(options.Core, 0,
-		informers.WithNamespace(options.Namespace), informers.WithTransform(endpoints.Strip))
 	w.gateways = w.gatewayFactory.App().V1().Gateways().Informer()
-	w.services = w.coreFactory.Core().V1().Services().Informer()
-	w.slices = w.coreFactory.Discovery().V1().EndpointSlices().Informer()
-	if err := w.slices.AddIndexers(cache.Indexers{byService: sliceService}); err != nil {
-		return nil, fmt.Errorf("failed to index EndpointSlices: %w", err)
-	}
-	for _, informer := range []cache.SharedIndexInformer{w.services, w.slices} {
-		if _, err := informer.AddEventHandler(onChange(w.touch)); err != nil {
-			return nil, fmt.Errorf("failed to watch: %w", err)
-		}
-	}
 	if _, err := w.gateways.AddEventHandler(w.onGateway()); err != nil {
 		return nil, fmt.Errorf("failed to watch the Gateway: %w", err)
 	}
-	return w, nil
+	own, err := w.watchNamespace(options.Namespace)
+	w.namespaces[options.Namespace] = own
+	return w, err
 }
 
 func (w *watcher) source() Source {
@@ -78,25 +77,27 @@ func (w *watcher) source() Source {
 
 // run watches until ctx ends. While the API server does not answer it goes on trying.
 func (w *watcher) run(ctx context.Context, changed func()) {
-	w.changed = changed
+	w.ctx, w.changed = ctx, changed
 	w.gatewayFactory.StartWithContext(ctx)
-	w.coreFactory.StartWithContext(ctx)
-	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, w.services.HasSynced, w.slices.HasSynced) {
+	own := w.namespaces[w.namespace]
+	own.start(ctx, changed)
+	if cache.WaitForCacheSync(ctx.Done(), w.gateways.HasSynced, own.services.HasSynced, own.slices.HasSynced) {
 		w.changed()
 	}
 	<-ctx.Done()
 	w.gatewayFactory.Shutdown()
-	w.coreFactory.Shutdown()
 }
 
-// synced says whether everything was seen once.
+// synced says whether the Gateway, and the Services and EndpointSlices of its namespace, were seen once.
 func (w *watcher) synced() bool {
-	return w.gateways.HasSynced() && w.services.HasSynced() && w.slices.HasSynced()
+	own := w.namespaces[w.namespace]
+	return w.gateways.HasSynced() && own.services.HasSynced() && own.slices.HasSynced()
 }
 
 // gateway returns the Gateway, nil if there is none. It is only read.
 func (w *watcher) gateway() *appv1.Gateway {
-	if obj, ok := get(w.gateways, w.namespace, w.name); ok {
+	// Reading the cache never fails.
+	if obj, ok, _ := w.gateways.GetStore().GetByKey(w.namespace + "/" + w.name); ok {
 		return obj.(*appv1.Gateway)
 	}
 	return nil
@@ -108,32 +109,105 @@ func (w *watcher) changes() (Changes, bool) {
 	if !w.synced() {
 		return Changes{}, false
 	}
+	gateway := w.gateway()
+	if gateway != nil {
+		w.follow(gateway)
+		if w.settled = w.settled || w.isSettled(); !w.settled {
+			return Changes{}, false
+		}
+	}
 	w.mu.Lock()
 	changes := Changes{Services: slices.Collect(maps.Keys(w.touched))}
+	servicesChanged := w.servicesChanged
 	clear(w.touched)
+	w.servicesChanged = false
 	w.mu.Unlock()
-	if gateway := w.gateway(); gateway != nil && (gateway.UID != w.uid || gateway.Generation != w.generation) {
-		w.uid, w.generation = gateway.UID, gateway.Generation
+	switch {
+	case gateway == nil:
+	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
+		w.addAttached(gateway, servicesChanged, &changes)
+	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.objects != nil:
+		w.seen, w.objects = gateway, nil
 		changes.Gateway, changes.UID = source.Translate(gateway), gateway.UID
 	}
 	return changes, true
 }
 
+// follow has the namespaces watched that the Gateway has something in, and no others.
+func (w *watcher) follow(gateway *appv1.Gateway) {
+	if w.seen != nil && equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments) {
+		return
+	}
+	wanted := map[string][]string{w.namespace: nil}
+	if proxypod.Parent(gateway) != "" {
+		wanted[w.namespace] = []string{resourceGateways}
+	}
+	if gateway.Status.Attachments != nil {
+		for _, namespace := range gateway.Status.Attachments.Namespaces {
+			wanted[namespace.Name] = append(wanted[namespace.Name], namespace.Resources...)
+		}
+	}
+	for namespace, watch := range w.namespaces {
+		if _, ok := wanted[namespace]; !ok {
+			watch.stop()
+			delete(w.namespaces, namespace)
+		}
+	}
+	for namespace, resources := range wanted {
+		if err := w.followNamespace(gateway, namespace, resources); err != nil {
+			glog.Errorf("Not all of namespace %s is watched: %v", namespace, err)
+		}
+	}
+}
+
+func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, resources []string) error {
+	watch := w.namespaces[namespace]
+	if watch == nil {
+		var err error
+		if watch, err = w.watchNamespace(namespace); err != nil {
+			return err
+		}
+		w.namespaces[namespace] = watch
+		watch.start(w.ctx, w.changed)
+	}
+	watch.guarded = watch.guarded || len(watch.resources) == 0 && slices.Contains(resources, resourcePolicies)
+	for _, resource := range resources {
+		if watch.resources[resource] != nil {
+			continue
+		}
+		name := ""
+		if resource == resourceGateways {
+			name = proxypod.Parent(gateway)
+		}
+		if err := w.addResource(watch, resource, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSettled says whether all that the Gateway has was seen once that this pod may see.
+func (w *watcher) isSettled() bool {
+	for _, watch := range w.namespaces {
+		if !watch.isSettled() {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *watcher) service(namespace, name string) *corev1.Service {
-	if obj, ok := get(w.services, namespace, name); ok {
-		return obj.(*corev1.Service)
+	if watch := w.namespaces[namespace]; watch != nil {
+		return watch.service(name)
 	}
 	return nil
 }
 
 func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSlice {
-	// An index that does not exist is the only error, and it does exist.
-	found, _ := w.slices.GetIndexer().ByIndex(byService, namespace+"/"+service)
-	endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))
-	for i, obj := range found {
-		endpointSlices[i] = obj.(*discoveryv1.EndpointSlice)
+	if watch := w.namespaces[namespace]; watch != nil {
+		return watch.slicesOf(service)
 	}
-	return endpointSlices
+	return nil
 }
 
 // isEndpoint says whether a pod is an endpoint of the Gateway's own Service, ready or not.
@@ -146,12 +220,6 @@ func (w *watcher) isEndpoint(pod string) bool {
 	})
 }
 
-func get(informer cache.SharedIndexInformer, namespace, name string) (any, bool) {
-	// Reading the cache never fails.
-	obj, ok, _ := informer.GetStore().GetByKey(namespace + "/" + name)
-	return obj, ok
-}
-
 // touch notes that a Service, or an EndpointSlice of it, changed. A slice may have changed its Service.
 func (w *watcher) touch(objects ...any) {
 	w.mu.Lock()
@@ -162,6 +230,7 @@ func (w *watcher) touch(objects ...any) {
 		switch object := object.(type) {
 		case *corev1.Service:
 			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = true
+			w.servicesChanged = true
 		case *discoveryv1.EndpointSlice:
 			w.touched[types.NamespacedName{Namespace: object.Namespace, Name: object.Labels[discoveryv1.LabelServiceName]}] = true
 		}
@@ -183,32 +252,27 @@ func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// onGateway keeps changes of the status from the loop.
+// onGateway keeps most changes of the status from the loop.
 func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() },
 		UpdateFunc: func(old, new any) {
 			before, after := old.(*appv1.Gateway), new.(*appv1.Gateway)
-			if before.UID != after.UID || before.Generation != after.Generation {
+			if before.UID != after.UID || before.Generation != after.Generation ||
+				!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments) {
 				w.changed()
 			}
 		},
 	}
 }
 
-// sliceService returns the namespace and name of an EndpointSlice's Service.
-func sliceService(obj any) ([]string, error) {
-	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && slice.Labels[discoveryv1.LabelServiceName] != "" {
-		return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
-	}
-	return nil, nil
-}
-
-// stripGateway keeps the spec.
+// stripGateway keeps the spec, the attachments, and what the Gateway was made for.
 func stripGateway(obj any) (any, error) {
 	gateway, ok := obj.(*appv1.Gateway)
 	if !ok {
 		return obj, nil
 	}
-	return &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}, nil
+	kept := &appv1.Gateway{ObjectMeta: endpoints.Identity(&gateway.ObjectMeta), Spec: gateway.Spec}
+	kept.OwnerReferences, kept.Status.Attachments = gateway.OwnerReferences, gateway.Status.Attachments
+	return kept, nil
 }

@@ -4,9 +4,12 @@ package proxypod
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 )
@@ -80,7 +83,7 @@ func Secrets(gateway *appv1.Gateway) []string {
 	return slices.Compact(names)
 }
 
-// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, sorted and each once.
+// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, and the objects that belong to it, sorted and each once.
 func ConfigMaps(gateway *appv1.Gateway) []string {
 	var names []string
 	for _, listener := range gateway.Spec.Listeners {
@@ -93,8 +96,20 @@ func ConfigMaps(gateway *appv1.Gateway) []string {
 			names = appendNames(names, backend.TLS.CACertificateRefs)
 		}
 	}
+	if gateway.Status.Attachments != nil {
+		names = appendNames(names, gateway.Status.Attachments.ConfigMaps)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// Parent returns the name of the Gateway of the Gateway API that a Gateway was made for, "" if it was not.
+func Parent(gateway *appv1.Gateway) string {
+	owner := metav1.GetControllerOf(gateway)
+	if owner == nil || owner.Kind != "Gateway" || !strings.HasPrefix(owner.APIVersion, gatewayv1.GroupName+"/") {
+		return ""
+	}
+	return owner.Name
 }
 
 func appendNames(names []string, refs []appv1.ObjectReference) []string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
@@ -39,13 +41,15 @@ type Permission struct {
 }
 
 var (
-	read  = []string{"list", "watch"}
-	write = []string{"get", "list", "watch", "create", "patch"}
+	read   = []string{"list", "watch"}
+	update = []string{"update"}
+	write  = []string{"get", "list", "watch", "create", "patch"}
 )
 
 // Permissions are what the operator needs in every namespace it works in: the same as in its ClusterRole.
 var Permissions = []Permission{
-	{appv1.GroupName, "gateways", read},
+	{appv1.GroupName, "gateways", []string{"list", "watch", "create", "patch", "delete"}},
+	{appv1.GroupName, "gatewayconfigs", read},
 	{appv1.GroupName, "gateways/status", []string{"patch"}},
 	{appv1.GroupName, "gatewayproxies", []string{"list", "watch", "create", "patch"}},
 	{"", "services", write},
@@ -56,6 +60,32 @@ var Permissions = []Permission{
 	{"rbac.authorization.k8s.io", "rolebindings", write},
 	{"discovery.k8s.io", "endpointslices", read},
 	{"", "events", []string{"create", "patch"}},
+}
+
+// ClusterPermissions are what the operator needs, besides, to look after the Gateway API. It does if it works in all
+// namespaces.
+var ClusterPermissions = []Permission{
+	{"", "namespaces", read},
+	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
+	{gatewayv1.GroupName, "gatewayclasses", read},
+	{gatewayv1.GroupName, "gatewayclasses/status", update},
+	{gatewayv1.GroupName, "gateways", read},
+	{gatewayv1.GroupName, "gateways/status", update},
+	{gatewayv1.GroupName, "listenersets", read},
+	{gatewayv1.GroupName, "listenersets/status", update},
+	{gatewayv1.GroupName, "httproutes", read},
+	{gatewayv1.GroupName, "httproutes/status", update},
+	{gatewayv1.GroupName, "grpcroutes", read},
+	{gatewayv1.GroupName, "grpcroutes/status", update},
+	{gatewayv1.GroupName, "tlsroutes", read},
+	{gatewayv1.GroupName, "tlsroutes/status", update},
+	{gatewayv1.GroupName, "tcproutes", read},
+	{gatewayv1.GroupName, "tcproutes/status", update},
+	{gatewayv1.GroupName, "udproutes", read},
+	{gatewayv1.GroupName, "udproutes/status", update},
+	{gatewayv1.GroupName, "backendtlspolicies", read},
+	{gatewayv1.GroupName, "backendtlspolicies/status", update},
+	{gatewayv1.GroupName, "referencegrants", read},
 }
 
 // LeasePermissions are what leader election needs in the namespace of the lease.
@@ -96,7 +126,11 @@ func Await(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 // Check returns what keeps the operator from working, if anything does. The clients must have a timeout for each request. There is none
 // for all together: they are dozens, and it is the clients' limit of requests per second that says how long those take.
 func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
-	missing, err := denied(ctx, kube, options.Namespace, Permissions)
+	permissions := Permissions
+	if options.Namespace == "" {
+		permissions = slices.Concat(permissions, ClusterPermissions)
+	}
+	missing, err := denied(ctx, kube, options.Namespace, permissions)
 	if err != nil {
 		return explain(err, options)
 	}

@@ -56,6 +56,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 				WithMaxUnavailable(intstr.FromInt32(0)).
 				WithMaxSurge(intstr.FromString("25%")))).
 		WithTemplate(corev1ac.PodTemplateSpec().
+			WithLabels(inheritedLabels(gateway)).
 			WithLabels(gateway.Spec.Pods.Labels).
 			WithLabels(childLabels(gateway.Name)).
 			WithAnnotations(gateway.Spec.Pods.Annotations).
@@ -64,6 +65,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 		spec.WithReplicas(*gateway.Spec.Replicas)
 	}
 	return appsv1ac.Deployment(proxypod.ChildName(gateway.Name), gateway.Namespace).
+		WithLabels(inheritedLabels(gateway)).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithSpec(spec)

@@ -33,6 +33,14 @@ func childLabels(gateway string) map[string]string {
 	}
 }
 
+// inheritedLabels are those of a Gateway that was made for one of the Gateway API, which has asked for them.
+func inheritedLabels(gateway *appv1.Gateway) map[string]string {
+	if proxypod.Parent(gateway) == "" {
+		return nil
+	}
+	return gateway.Labels
+}
+
 // ownerReference makes the Gateway the controller of a child, so that it goes when the Gateway goes. It does not set
 // blockOwnerDeletion: on clusters that enforce permissions for it, the operator would have to be able to set
 // finalizers.

@@ -4,6 +4,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/proxypod"
@@ -18,11 +19,11 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 		WithAutomountServiceAccountToken(false)
 }
 
-// DesiredRole is all that the agents may do: read their own Gateway, report in GatewayProxies, and read Services and EndpointSlices of
-// the namespace. RBAC cannot limit what is created by name: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
+// DesiredRole is all that the agents may do: read their own Gateway, report in GatewayProxies, read Services and EndpointSlices of
+// the namespace, and what of the Gateway API belongs to the Gateway there. RBAC cannot limit what is created by name: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
 // ClusterRole must hold every one of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
-	return rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
+	role := rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
 		WithOwnerReferences(ownerReference(gateway)).
 		WithRules(
@@ -44,6 +45,33 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 				WithResources("endpointslices").
 				WithVerbs("list", "watch"),
 		)
+	if parent := proxypod.Parent(gateway); parent != "" {
+		role.WithRules(rbacv1ac.PolicyRule().
+			WithAPIGroups(gatewayv1.GroupName).
+			WithResources("gateways").
+			WithResourceNames(parent).
+			WithVerbs("list", "watch"))
+	}
+	if resources := attachedResources(gateway); len(resources) > 0 {
+		role.WithRules(rbacv1ac.PolicyRule().
+			WithAPIGroups(gatewayv1.GroupName).
+			WithResources(resources...).
+			WithVerbs("list", "watch"))
+	}
+	return role
+}
+
+// attachedResources are those of the Gateway API that agents watch in the Gateway's namespace. In others, the ClusterRole
+// gateway-attached in artifacts/rbac says what they may do.
+func attachedResources(gateway *appv1.Gateway) []string {
+	if gateway.Status.Attachments != nil {
+		for _, namespace := range gateway.Status.Attachments.Namespaces {
+			if namespace.Name == gateway.Namespace {
+				return namespace.Resources
+			}
+		}
+	}
+	return nil
 }
 
 // DesiredRoleBinding gives the Role to the ServiceAccount.

@@ -32,6 +32,7 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 		spec.WithPorts(configuration)
 	}
 	return corev1ac.Service(proxypod.ChildName(gateway.Name), gateway.Namespace).
+		WithLabels(inheritedLabels(gateway)).
 		WithLabels(childLabels(gateway.Name)).
 		WithAnnotations(gateway.Spec.Service.Annotations).
 		WithOwnerReferences(ownerReference(gateway)).

@@ -84,7 +84,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 // Changed says whether the Gateway's status differs from computed in what the operator owns. Conditions of other types are other people's.
 func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	live := gateway.Status
-	live.Conditions = nil
+	live.Conditions, live.Attachments = nil, nil
 	for _, c := range computed.Conditions {
 		if old := meta.FindStatusCondition(gateway.Status.Conditions, c.Type); old != nil {
 			live.Conditions = append(live.Conditions, *old)

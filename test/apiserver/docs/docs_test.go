@@ -33,6 +33,7 @@ var foreign = map[string]bool{"cert-manager.io": true, "monitoring.coreos.com": 
 // own.
 func TestYAML(t *testing.T) {
 	t.Parallel()
+	server.InstallGatewayAPI(t)
 	applier, err := examples.NewApplier(server.Kube.Discovery(), server.Dynamic)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func objects(t *testing.T, block string) []*unstructured.Unstructured {
 			content = gatewayWith(content)
 		}
 		object := &unstructured.Unstructured{Object: content}
-		if object.GetNamespace() == "" && object.GetKind() != "Namespace" {
+		if object.GetNamespace() == "" && object.GetKind() != "Namespace" && object.GetKind() != "GatewayClass" {
 			object.SetNamespace("default")
 		}
 		all = append(all, object)

@@ -1,0 +1,207 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
+
+	"gateway/internal/endpoints"
+)
+
+const (
+	// byService is the name of the index of EndpointSlices by the namespace and name of their Service.
+	byService = "service"
+
+	resourceGateways = "gateways"
+	resourcePolicies = "backendtlspolicies"
+)
+
+// namespaceWatch holds what was last seen of the Services, EndpointSlices and objects of the Gateway API of a namespace.
+type namespaceWatch struct {
+	namespace        string
+	services, slices *watched
+	// resources are those of the Gateway API.
+	resources map[string]*watched
+	// guarded says that the policies of the namespace have to be seen before anything else of the Gateway API counts: what
+	// is meant to be sent over TLS would go in plain text.
+	guarded bool
+	ctx     context.Context //nolint:containedctx // it ends the informers, which come and go
+	stop    context.CancelFunc
+}
+
+// watched is an informer of which is known whether it is allowed.
+type watched struct {
+	cache.SharedIndexInformer
+	// denied says that the API server refuses to list the objects, or does not know the resource.
+	denied atomic.Bool
+}
+
+// isSettled says whether all objects were seen once, or there are none for this pod to see.
+func (w *watched) isSettled() bool { return w.HasSynced() || w.denied.Load() }
+
+// watchNamespace follows the Services and EndpointSlices of a namespace, from the time that start is called.
+func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(w.core, 0, informers.WithNamespace(namespace), informers.WithTransform(endpoints.Strip))
+	n := &namespaceWatch{
+		namespace: namespace, resources: map[string]*watched{},
+		services: &watched{SharedIndexInformer: factory.Core().V1().Services().Informer()},
+		slices:   &watched{SharedIndexInformer: factory.Discovery().V1().EndpointSlices().Informer()},
+	}
+	if err := n.slices.AddIndexers(cache.Indexers{byService: sliceService}); err != nil {
+		return nil, fmt.Errorf("failed to index EndpointSlices: %w", err)
+	}
+	for _, informer := range []*watched{n.services, n.slices} {
+		if err := w.handle(informer, onChange(w.touch)); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// handle has an informer call a handler, and note whether it is allowed.
+func (w *watcher) handle(informer *watched, handler cache.ResourceEventHandler) error {
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return fmt.Errorf("failed to watch: %w", err)
+	}
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			informer.denied.Store(true)
+			w.changed()
+		}
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+	})
+	if err != nil {
+		return fmt.Errorf("failed to watch: %w", err)
+	}
+	return nil
+}
+
+// start begins to follow a namespace, until ctx ends or stop is called.
+func (n *namespaceWatch) start(ctx context.Context, changed func()) {
+	n.ctx, n.stop = context.WithCancel(ctx)
+	n.run(n.services, changed)
+	n.run(n.slices, changed)
+}
+
+// run runs an informer. It calls changed once all objects were seen.
+func (n *namespaceWatch) run(informer *watched, changed func()) {
+	go informer.RunWithContext(n.ctx)
+	go func() {
+		if cache.WaitForCacheSync(n.ctx.Done(), informer.HasSynced) {
+			changed()
+		}
+	}()
+}
+
+// addResource follows a resource of the Gateway API, too. Of Gateways it is the one of a name.
+func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
+	options := []gatewayinformers.SharedInformerOption{gatewayinformers.WithNamespace(n.namespace), gatewayinformers.WithTransform(stripRoute)}
+	if name != "" {
+		options = append(options, gatewayinformers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}))
+	}
+	factory := gatewayinformers.NewSharedInformerFactoryWithOptions(w.routes, 0, options...)
+	generic, err := factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
+	if err != nil {
+		return fmt.Errorf("failed to watch %s: %w", resource, err)
+	}
+	informer := &watched{SharedIndexInformer: generic.Informer()}
+	changed := func() { w.changed() }
+	if err := w.handle(informer, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	}); err != nil {
+		return err
+	}
+	n.resources[resource] = informer
+	n.run(informer, changed)
+	return nil
+}
+
+// isSettled says whether all of the namespace was seen once that this pod may see.
+func (n *namespaceWatch) isSettled() bool {
+	for _, informer := range n.resources {
+		if !informer.isSettled() {
+			return false
+		}
+	}
+	return n.services.isSettled() && n.slices.isSettled()
+}
+
+// objects returns those of a resource.
+func (n *namespaceWatch) objects(resource string) []any {
+	informer := n.resources[resource]
+	if informer == nil || !informer.HasSynced() {
+		return nil
+	}
+	if policies := n.resources[resourcePolicies]; n.guarded && policies != nil && !policies.HasSynced() {
+		return nil
+	}
+	return informer.GetStore().List()
+}
+
+func (n *namespaceWatch) service(name string) *corev1.Service {
+	// Reading the cache never fails.
+	if obj, ok, _ := n.services.GetStore().GetByKey(n.namespace + "/" + name); ok {
+		return obj.(*corev1.Service)
+	}
+	return nil
+}
+
+func (n *namespaceWatch) slicesOf(service string) []*discoveryv1.EndpointSlice {
+	// An index that does not exist is the only error, and it does exist.
+	found, _ := n.slices.GetIndexer().ByIndex(byService, n.namespace+"/"+service)
+	endpointSlices := make([]*discoveryv1.EndpointSlice, len(found))
+	for i, obj := range found {
+		endpointSlices[i] = obj.(*discoveryv1.EndpointSlice)
+	}
+	return endpointSlices
+}
+
+// sliceService returns the namespace and name of an EndpointSlice's Service.
+func sliceService(obj any) ([]string, error) {
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && slice.Labels[discoveryv1.LabelServiceName] != "" {
+		return []string{slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]}, nil
+	}
+	return nil, nil
+}
+
+// stripRoute drops what is not read of an object of the Gateway API.
+func stripRoute(obj any) (any, error) {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil // a tombstone
+	}
+	accessor.SetManagedFields(nil)
+	accessor.SetAnnotations(nil)
+	accessor.SetLabels(nil)
+	switch object := obj.(type) {
+	case *gatewayv1.Gateway:
+		object.Status = gatewayv1.GatewayStatus{}
+	case *gatewayv1.ListenerSet:
+		object.Status = gatewayv1.ListenerSetStatus{}
+	case *gatewayv1.HTTPRoute:
+		object.Status = gatewayv1.HTTPRouteStatus{}
+	case *gatewayv1.GRPCRoute:
+		object.Status = gatewayv1.GRPCRouteStatus{}
+	case *gatewayv1.TLSRoute:
+		object.Status = gatewayv1.TLSRouteStatus{}
+	case *gatewayv1.TCPRoute:
+		object.Status = gatewayv1.TCPRouteStatus{}
+	case *gatewayv1.BackendTLSPolicy:
+		object.Status = gatewayv1.PolicyStatus{}
+	}
+	return obj, nil
+}

@@ -1,0 +1,277 @@
+package gatewayapi
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/operator/children"
+	"gateway/internal/operator/status"
+	source "gateway/internal/source/gatewayapi"
+)
+
+// observed is what there is.
+type observed struct {
+	source.Objects
+	controller *Controller
+	// own are our Gateways by the Gateway that they are for, or that routes name.
+	own map[source.Parent]*appv1.Gateway
+	// live is what their proxies run.
+	live map[source.Parent]status.Live
+	// foreign are the names of Gateways that are in the way of those that have to be made.
+	foreign map[source.Parent]string
+}
+
+// version is the first one that was seen of a generation.
+type version struct {
+	generation      int64
+	resourceVersion string
+}
+
+// observe collects what there is.
+func (c *Controller) observe() (*observed, error) {
+	o := &observed{controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{}}
+	o.Classes = list[*gatewayv1.GatewayClass](c, "gatewayclasses")
+	o.Gateways = list[*gatewayv1.Gateway](c, "gateways")
+	o.ListenerSets = list[*gatewayv1.ListenerSet](c, "listenersets")
+	o.HTTPRoutes = list[*gatewayv1.HTTPRoute](c, "httproutes")
+	o.GRPCRoutes = list[*gatewayv1.GRPCRoute](c, "grpcroutes")
+	o.TLSRoutes = list[*gatewayv1.TLSRoute](c, "tlsroutes")
+	o.TCPRoutes = list[*gatewayv1.TCPRoute](c, "tcproutes")
+	o.UDPRoutes = list[*gatewayv1.UDPRoute](c, "udproutes")
+	o.Policies = list[*gatewayv1.BackendTLSPolicy](c, "backendtlspolicies")
+	o.Grants = list[*gatewayv1.ReferenceGrant](c, "referencegrants")
+	o.Namespaces = map[string]labels.Set{}
+	for _, obj := range c.inputs.Namespaces.GetStore().List() {
+		namespace := obj.(metav1.Object)
+		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
+	}
+	o.Service, o.Config, o.Certificate, o.Authority = o.service, o.config, o.certificate, o.authority
+	c.noteVersions(o)
+	return o, o.addOwn()
+}
+
+// list returns the objects of a resource.
+func list[T metav1.Object](c *Controller, resource string) []T {
+	informer := c.informer(resource)
+	if informer == nil {
+		return nil
+	}
+	var all []T
+	for _, obj := range informer.GetStore().List() {
+		all = append(all, obj.(T))
+	}
+	return all
+}
+
+// noteVersions notes the first version of each generation: what proxies run by that version, they run by later ones
+// that differ in the status.
+func (c *Controller) noteVersions(o *observed) {
+	seen := make(map[types.UID]version, len(c.firstSeen))
+	note := func(object metav1.Object) {
+		v, ok := c.firstSeen[object.GetUID()]
+		if !ok || v.generation != object.GetGeneration() {
+			v = version{object.GetGeneration(), object.GetResourceVersion()}
+		}
+		seen[object.GetUID()] = v
+	}
+	noteAll(o.Gateways, note)
+	noteAll(o.ListenerSets, note)
+	noteAll(o.HTTPRoutes, note)
+	noteAll(o.GRPCRoutes, note)
+	noteAll(o.TLSRoutes, note)
+	noteAll(o.TCPRoutes, note)
+	c.firstSeen = seen
+}
+
+func noteAll[T metav1.Object](objects []T, note func(metav1.Object)) {
+	for _, object := range objects {
+		note(object)
+	}
+}
+
+// addOwn adds our Gateways: those that were made for Gateways, and those that routes name.
+func (o *observed) addOwn() error {
+	for _, gateway := range o.Gateways {
+		parent := source.GatewayParent(gateway.Namespace, gateway.Name)
+		own := o.controller.ownGateway(gateway.Namespace, source.DataPlaneName(gateway.Name))
+		switch {
+		case own == nil:
+		case !metav1.IsControlledBy(own, gateway):
+			o.foreign[parent] = own.Name
+		default:
+			if err := o.addLive(parent, own); err != nil {
+				return err
+			}
+		}
+	}
+	refer := func(namespace string, refs []gatewayv1.ParentReference) error {
+		for _, ref := range refs {
+			if ptr.Deref(ref.Group, gatewayv1.GroupName) != appv1.GroupName {
+				continue
+			}
+			parent := source.OwnParent(string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), string(ref.Name))
+			own := o.controller.ownGateway(parent.Namespace, parent.Name)
+			if o.own[parent] != nil || own == nil {
+				continue
+			}
+			o.Own = append(o.Own, own)
+			if err := o.addLive(parent, own); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return eachRoute(&o.Objects, func(_ string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, _ *gatewayv1.RouteStatus) error {
+		return refer(route.GetNamespace(), spec.ParentRefs)
+	})
+}
+
+// eachRoute calls a function for the routes of all kinds.
+func eachRoute(
+	objects *source.Objects, do func(kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus) error,
+) error {
+	for _, r := range objects.HTTPRoutes {
+		if err := do("HTTPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
+			return err
+		}
+	}
+	for _, r := range objects.GRPCRoutes {
+		if err := do("GRPCRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
+			return err
+		}
+	}
+	for _, r := range objects.TLSRoutes {
+		if err := do("TLSRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
+			return err
+		}
+	}
+	for _, r := range objects.TCPRoutes {
+		if err := do("TCPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
+			return err
+		}
+	}
+	for _, r := range objects.UDPRoutes {
+		if err := do("UDPRoute", r, &r.Spec.CommonRouteSpec, &r.Status.RouteStatus); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownGateway returns a Gateway of our own, nil if there is none.
+func (c *Controller) ownGateway(namespace, name string) *appv1.Gateway {
+	obj, ok, _ := c.inputs.Gateways.Informer().GetStore().GetByKey(namespace + "/" + name)
+	if !ok {
+		return nil
+	}
+	return obj.(*appv1.Gateway)
+}
+
+// addLive adds one of our Gateways, with what its proxies run.
+func (o *observed) addLive(parent source.Parent, own *appv1.Gateway) error {
+	key := cache.MetaObjectToName(own).String()
+	found, err := o.controller.inputs.Endpoints.GetIndexer().ByIndex(children.IndexOwner, key)
+	if err != nil {
+		return fmt.Errorf("failed to look up EndpointSlices of Gateway %s: %w", key, err)
+	}
+	var slices []*discoveryv1.EndpointSlice
+	for _, obj := range found {
+		slices = append(slices, obj.(*discoveryv1.EndpointSlice))
+	}
+	if found, err = o.controller.inputs.Proxies.GetIndexer().ByIndex(children.IndexOwner, key); err != nil {
+		return fmt.Errorf("failed to look up GatewayProxies of Gateway %s: %w", key, err)
+	}
+	var reports []*appv1.GatewayProxy
+	for _, obj := range found {
+		reports = append(reports, obj.(*appv1.GatewayProxy))
+	}
+	o.own[parent], o.live[parent] = own, status.LiveOf(own, slices, reports)
+	return nil
+}
+
+func (o *observed) service(namespace, name string) (*corev1.Service, bool) {
+	service, err := o.controller.inputs.Services.Core().V1().Services().Lister().Services(namespace).Get(name)
+	if err != nil { // it does not exist: the cache has no other error
+		return nil, true
+	}
+	return service, true
+}
+
+func (o *observed) config(namespace, name string) *appv1.GatewayConfig {
+	config, err := o.controller.inputs.Configs.Lister().GatewayConfigs(namespace).Get(name)
+	if err != nil { // it does not exist: the cache has no other error
+		return nil
+	}
+	return config
+}
+
+// certificate says what the proxies have reported of a Secret at a listener.
+func (o *observed) certificate(at source.ListenerName, namespace, name string) string {
+	for _, problem := range o.live[at.Plane].Problems {
+		if problem.Reason == appv1.ProblemInvalidCertificateRef && problem.Listener == at.Name &&
+			problem.Origin.Name == source.LocalName(at.Plane.Namespace, namespace, name) {
+			return problem.Message
+		}
+	}
+	return ""
+}
+
+// authority says what proxies have reported of a ConfigMap.
+func (o *observed) authority(namespace, name string) string {
+	for parent, live := range o.live {
+		for _, problem := range live.Problems {
+			if problem.Reason == appv1.ProblemInvalidCACertificateRef && problem.Origin.Name == source.LocalName(parent.Namespace, namespace, name) {
+				return problem.Message
+			}
+		}
+	}
+	return ""
+}
+
+// Plane says whether the proxies of a data plane run what our Gateway asks for.
+func (o *observed) Plane(parent source.Parent) (live bool, reason, message string) {
+	own := o.own[parent]
+	if name := o.foreign[parent]; name != "" {
+		return false, string(gatewayv1.GatewayReasonInvalid), fmt.Sprintf(
+			"a Gateway of group %s is called %s and was not made for this one: rename one of them", appv1.GroupName, name)
+	}
+	if own == nil {
+		return false, string(gatewayv1.GatewayReasonPending), "its proxies do not run yet"
+	}
+	c := meta.FindStatusCondition(own.Status.Conditions, appv1.ConditionProgrammed)
+	switch {
+	case c == nil || c.ObservedGeneration != own.Generation:
+		return false, string(gatewayv1.GatewayReasonPending), "its proxies do not run yet"
+	case c.Status != metav1.ConditionTrue:
+		return false, string(gatewayv1.GatewayReasonPending), c.Message
+	}
+	return true, "", ""
+}
+
+// Addresses are those of our Gateway.
+func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddress {
+	own := o.own[parent]
+	if own == nil {
+		return nil
+	}
+	var addresses []gatewayv1.GatewayStatusAddress
+	for _, address := range own.Status.Addresses {
+		addresses = append(addresses, gatewayv1.GatewayStatusAddress{Type: ptr.To(gatewayv1.AddressType(address.Type)), Value: address.Value})
+	}
+	return addresses
+}
+
+// Object says whether all proxies of a data plane run an object.
+func (o *observed) Object(parent source.Parent, resource string, object metav1.Object) bool {
+	return o.live[parent].Has(resource, object.GetNamespace(), o.controller.firstSeen[object.GetUID()].resourceVersion)
+}

@@ -1,0 +1,254 @@
+package gatewayapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/golang/glog"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	source "gateway/internal/source/gatewayapi"
+)
+
+// write writes the status of an object, as it was seen, and returns the version that it has then.
+type write func(ctx context.Context) (uid types.UID, resourceVersion string, err error)
+
+// updater is what is used of a typed client for one namespace.
+type updater[T metav1.Object] interface {
+	UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+}
+
+// writeStatuses has the statuses written that are not as they should be.
+func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
+	api := c.Routes.GatewayV1()
+	now := metav1.NewTime(c.now())
+	for _, class := range seen.Classes {
+		if status, ours := wanted.Classes[class.Name]; ours {
+			copied := class.DeepCopy()
+			merge(&copied.Status.Conditions, status.Conditions, now)
+			update(c, resourceClasses, copied, !equality.Semantic.DeepEqual(copied.Status, class.Status), api.GatewayClasses())
+		}
+	}
+	for _, gateway := range seen.Gateways {
+		if status, ours := wanted.Gateways[nameOf(gateway)]; ours {
+			copied := gateway.DeepCopy()
+			setGateway(&copied.Status, status, now)
+			update(c, resourceGateways, copied, !equality.Semantic.DeepEqual(copied.Status, gateway.Status), api.Gateways(gateway.Namespace))
+		}
+	}
+	for _, set := range seen.ListenerSets {
+		if status, ours := wanted.ListenerSets[nameOf(set)]; ours {
+			copied := set.DeepCopy()
+			setListenerSet(&copied.Status, status, now)
+			update(c, "listenersets", copied, !equality.Semantic.DeepEqual(copied.Status, set.Status), api.ListenerSets(set.Namespace))
+		}
+	}
+	for _, policy := range seen.Policies {
+		copied := *policy
+		changed := setAncestors(&copied.Status, wanted.Policies[nameOf(policy)], now)
+		update(c, "backendtlspolicies", &copied, changed, api.BackendTLSPolicies(policy.Namespace))
+	}
+	c.writeRoutes(seen, wanted, now)
+	c.mu.Lock()
+	maps.DeleteFunc(c.written, func(uid types.UID, _ string) bool { return c.firstSeen[uid].resourceVersion == "" })
+	c.mu.Unlock()
+}
+
+func (c *Controller) writeRoutes(seen *observed, wanted source.Status, now metav1.Time) {
+	api := c.Routes.GatewayV1()
+	set := func(kind string, route metav1.Object, status *gatewayv1.RouteStatus) bool {
+		return setParents(status, wanted.Routes[source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}], now)
+	}
+	for _, route := range seen.HTTPRoutes {
+		copied := *route
+		update(c, "httproutes", &copied, set("HTTPRoute", route, &copied.Status.RouteStatus), api.HTTPRoutes(route.Namespace))
+	}
+	for _, route := range seen.GRPCRoutes {
+		copied := *route
+		update(c, "grpcroutes", &copied, set("GRPCRoute", route, &copied.Status.RouteStatus), api.GRPCRoutes(route.Namespace))
+	}
+	for _, route := range seen.TLSRoutes {
+		copied := *route
+		update(c, "tlsroutes", &copied, set("TLSRoute", route, &copied.Status.RouteStatus), api.TLSRoutes(route.Namespace))
+	}
+	for _, route := range seen.TCPRoutes {
+		copied := *route
+		update(c, "tcproutes", &copied, set("TCPRoute", route, &copied.Status.RouteStatus), api.TCPRoutes(route.Namespace))
+	}
+	for _, route := range seen.UDPRoutes {
+		copied := *route
+		update(c, "udproutes", &copied, set("UDPRoute", route, &copied.Status.RouteStatus), api.UDPRoutes(route.Namespace))
+	}
+}
+
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// update has the status of an object written if it changed. An object that the cache has older than it was written is
+// looked at later.
+func update[T metav1.Object](c *Controller, resource string, updated T, changed bool, client updater[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := object{resource, updated.GetNamespace(), updated.GetName()}
+	if written := c.written[updated.GetUID()]; written != "" {
+		if order, err := resourceversion.CompareResourceVersion(updated.GetResourceVersion(), written); err == nil && order < 0 {
+			c.queue.AddAfter(everything, interval)
+			return
+		}
+		delete(c.written, updated.GetUID())
+	}
+	if !changed {
+		delete(c.pending, key)
+		return
+	}
+	c.pending[key] = func(ctx context.Context) (types.UID, string, error) {
+		made, err := client.UpdateStatus(ctx, updated, metav1.UpdateOptions{FieldManager: fieldManager})
+		if err != nil {
+			return "", "", err //nolint:wrapcheck // the caller names the object
+		}
+		return made.GetUID(), made.GetResourceVersion(), nil
+	}
+	c.writes.Add(key)
+}
+
+// processNextWrite waits for a status to write, and writes it. It returns false once the queue is shut down.
+func (c *Controller) processNextWrite(ctx context.Context) bool {
+	key, shutdown := c.writes.Get()
+	if shutdown {
+		return false
+	}
+	defer c.writes.Done(key)
+	c.mu.Lock()
+	next := c.pending[key]
+	delete(c.pending, key)
+	c.mu.Unlock()
+	if next == nil {
+		return true
+	}
+	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	uid, version, err := next(bounded)
+	switch {
+	case err == nil:
+		c.writes.Forget(key)
+		c.mu.Lock()
+		c.written[uid] = version
+		c.mu.Unlock()
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), ctx.Err() != nil:
+		// It changed or went meanwhile. What it is by now has been seen, or will be.
+		c.queue.AddAfter(everything, interval)
+	default:
+		glog.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", key.resource, key.namespace, key.name, err))
+		c.queue.AddAfter(everything, lastRetry)
+	}
+	return true
+}
+
+// merge replaces the conditions of the types that are wanted. Those of other types are other people's.
+func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1.Time) {
+	for _, c := range wanted {
+		c.LastTransitionTime = now
+		meta.SetStatusCondition(conditions, c)
+	}
+}
+
+// renew returns the wanted conditions, with the times of those before that do not change.
+func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Condition {
+	var renewed []metav1.Condition
+	for _, c := range wanted {
+		if old := meta.FindStatusCondition(before, c.Type); old != nil {
+			renewed = append(renewed, *old)
+		}
+		merge(&renewed, []metav1.Condition{c}, now)
+	}
+	return renewed
+}
+
+func setGateway(status *gatewayv1.GatewayStatus, wanted gatewayv1.GatewayStatus, now metav1.Time) {
+	status.Addresses, status.AttachedListenerSets = wanted.Addresses, wanted.AttachedListenerSets
+	merge(&status.Conditions, wanted.Conditions, now)
+	if meta.FindStatusCondition(wanted.Conditions, string(gatewayv1.GatewayConditionInsecureFrontendValidationMode)) == nil {
+		meta.RemoveStatusCondition(&status.Conditions, string(gatewayv1.GatewayConditionInsecureFrontendValidationMode))
+	}
+	before := status.Listeners
+	status.Listeners = nil
+	for _, listener := range wanted.Listeners {
+		var old []metav1.Condition
+		for i := range before {
+			if before[i].Name == listener.Name {
+				old = before[i].Conditions
+			}
+		}
+		listener.Conditions = renew(old, listener.Conditions, now)
+		status.Listeners = append(status.Listeners, listener)
+	}
+}
+
+func setListenerSet(status *gatewayv1.ListenerSetStatus, wanted gatewayv1.ListenerSetStatus, now metav1.Time) {
+	merge(&status.Conditions, wanted.Conditions, now)
+	before := status.Listeners
+	status.Listeners = nil
+	for _, listener := range wanted.Listeners {
+		var old []metav1.Condition
+		for i := range before {
+			if before[i].Name == listener.Name {
+				old = before[i].Conditions
+			}
+		}
+		listener.Conditions = renew(old, listener.Conditions, now)
+		status.Listeners = append(status.Listeners, listener)
+	}
+}
+
+// setParents replaces what is said of a route at parents of ours, and says whether that changed anything. What there was
+// before is not touched.
+func setParents(status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentStatus, now metav1.Time) bool {
+	before, parents := status.Parents, []gatewayv1.RouteParentStatus{}
+	for _, parent := range before {
+		if parent.ControllerName != source.ControllerName {
+			parents = append(parents, parent)
+		}
+	}
+	for _, parent := range wanted {
+		var old []metav1.Condition
+		for _, b := range before {
+			if b.ControllerName == source.ControllerName && equality.Semantic.DeepEqual(b.ParentRef, parent.ParentRef) {
+				old = b.Conditions
+			}
+		}
+		parent.Conditions = renew(old, parent.Conditions, now)
+		parents = append(parents, parent)
+	}
+	status.Parents = parents
+	return !equality.Semantic.DeepEqual(before, parents)
+}
+
+// setAncestors replaces what is said of a policy at Gateways of ours, as setParents does.
+func setAncestors(status *gatewayv1.PolicyStatus, wanted []gatewayv1.PolicyAncestorStatus, now metav1.Time) bool {
+	before, ancestors := status.Ancestors, []gatewayv1.PolicyAncestorStatus{}
+	for _, ancestor := range before {
+		if ancestor.ControllerName != source.ControllerName {
+			ancestors = append(ancestors, ancestor)
+		}
+	}
+	for _, ancestor := range wanted {
+		var old []metav1.Condition
+		for _, b := range before {
+			if b.ControllerName == source.ControllerName && equality.Semantic.DeepEqual(b.AncestorRef, ancestor.AncestorRef) {
+				old = b.Conditions
+			}
+		}
+		ancestor.Conditions = renew(old, ancestor.Conditions, now)
+		ancestors = append(ancestors, ancestor)
+	}
+	status.Ancestors = ancestors
+	return !equality.Semantic.DeepEqual(before, ancestors)
+}

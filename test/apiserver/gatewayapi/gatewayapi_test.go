@@ -1,0 +1,230 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/source/gatewayapi"
+	"gateway/test/internal/testenv"
+)
+
+const infra = "infra"
+
+func shop() gatewayv1.ParentReference {
+	return gatewayv1.ParentReference{Namespace: ptr.To(gatewayv1.Namespace(infra)), Name: "shop"}
+}
+
+func service(name gatewayv1.ObjectName) gatewayv1.BackendObjectReference {
+	return gatewayv1.BackendObjectReference{Name: name, Port: ptr.To[gatewayv1.PortNumber](80)}
+}
+
+// TestGatewayAPI: a Gateway of the Gateway API is a working one. Routes of other namespaces are, where it lets them, and
+// its agents may read where there is something for it, and nowhere else.
+func TestGatewayAPI(t *testing.T) {
+	operator := startOperator(t)
+	server.InstallGatewayAPI(t) // it begins when they appear
+	api, ctx := routesClient(t), t.Context()
+	createNamespace(t, infra, nil)
+	createNamespace(t, "team", map[string]string{"tier": "web"})
+	createNamespace(t, "stranger", nil)
+	createNamespace(t, "data", nil)
+	for namespace, name := range map[string]string{infra: "web", "team": "api", "stranger": "secret", "data": "rows"} {
+		createService(t, namespace, name)
+	}
+	port := haproxytest.FreePort(t)
+	createShop(t, api, port)
+	expectDataPlane(t, api)
+	startProxy(t, infra, "shop")
+	expectGateway(t, api, 1, "Accepted=True", "Programmed=True")
+
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "web", shop(), "/api", service("api")), metav1.CreateOptions{})
+	must(t, err)
+	_, err = api.GatewayV1().HTTPRoutes("stranger").Create(ctx, newRoute("stranger", "web", shop(), "/", service("secret")), metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "web", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	expectAnswer(t, port, "/api", 200, "team/api")
+	expectRoute(t, api, "stranger", "web", 1, "Accepted=False/NotAllowedByListeners")
+	expectAnswer(t, port, "/other", 404, "")
+	expectBinding(t, "team", "infra.shop-gateway", true)
+	expectBinding(t, "stranger", "infra.shop-gateway", false)
+
+	t.Run("an edit", func(t *testing.T) {
+		_, err := api.GatewayV1().HTTPRoutes("team").Patch(t.Context(), "web", types.JSONPatchType,
+			[]byte(`[{"op":"replace","path":"/spec/rules/0/matches/0/path/value","value":"/moved"}]`), metav1.PatchOptions{})
+		must(t, err)
+		expectRoute(t, api, "team", "web", 2, "Accepted=True", "Programmed=True")
+		expectAnswer(t, port, "/moved", 200, "team/api")
+		expectAnswer(t, port, "/api", 404, "")
+	})
+	t.Run("a backend of another namespace", func(t *testing.T) { testGrant(t, api, port) })
+	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
+	t.Run("the last route goes", func(t *testing.T) {
+		must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+		expectAnswer(t, port, "/moved", 404, "")
+		expectBinding(t, "team", "infra.shop-gateway", false)
+	})
+	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
+	t.Run("another class", func(t *testing.T) {
+		_, err := api.GatewayV1().Gateways(infra).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"gatewayClassName":"other"}}`), metav1.PatchOptions{})
+		must(t, err)
+		testenv.Eventually(t, soon, "our Gateway to go", func(ctx context.Context) error {
+			_, err := server.App.AppV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(err, errors.New("it is there"))
+		})
+	})
+}
+
+// createShop makes a class, whose data planes have one proxy and no load balancer, and a Gateway of it.
+func createShop(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := server.App.AppV1().GatewayConfigs(infra).Create(ctx, &appv1.GatewayConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: "small"},
+		Spec:       appv1.GatewayConfigSpec{Replicas: ptr.To[int32](1), Service: &appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = api.GatewayV1().GatewayClasses().Create(ctx, &gatewayv1.GatewayClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gateway"},
+		Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName, ParametersRef: &gatewayv1.ParametersReference{
+			Group: appv1.GroupName, Kind: "GatewayConfig", Namespace: ptr.To(gatewayv1.Namespace(infra)), Name: "small",
+		}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	from := gatewayv1.NamespacesFromSelector
+	_, err = api.GatewayV1().Gateways(infra).Create(ctx, &gatewayv1.Gateway{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+		Spec: gatewayv1.GatewaySpec{GatewayClassName: "gateway", Listeners: []gatewayv1.Listener{{
+			Name: "http", Port: port, Protocol: gatewayv1.HTTPProtocolType,
+			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{
+				From: &from, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "web"}},
+			}},
+		}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// expectDataPlane waits for the Gateway of our own that belongs to Gateway shop.
+func expectDataPlane(t *testing.T, api routesclient.Interface) {
+	t.Helper()
+	testenv.Eventually(t, soon, "our Gateway", func(ctx context.Context) error {
+		gateway, err := api.GatewayV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		own, err := server.App.AppV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case !metav1.IsControlledBy(own, gateway):
+			return fmt.Errorf("its owners are %+v", own.OwnerReferences)
+		case *own.Spec.Replicas != 1 || own.Spec.Service.Type != corev1.ServiceTypeClusterIP:
+			return fmt.Errorf("it has %d replicas and a Service of type %s", *own.Spec.Replicas, own.Spec.Service.Type)
+		}
+		service, err := server.Kube.CoreV1().Services(infra).Get(ctx, "shop-gateway", metav1.GetOptions{})
+		if err == nil && service.Labels[gatewayv1.GatewayNameLabelKey] != "shop" {
+			err = fmt.Errorf("the labels of its Service are %v", service.Labels)
+		}
+		return err
+	})
+}
+
+func expectGateway(t *testing.T, api routesclient.Interface, generation int64, wanted ...string) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("Gateway shop to be %v", wanted), func(ctx context.Context) error {
+		gateway, err := api.GatewayV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(gateway.Status.Addresses) == 0 || len(gateway.Status.Listeners) != 1 {
+			return fmt.Errorf("the status is %+v", gateway.Status)
+		}
+		return errors.Join(expect(gateway.Status.Conditions, generation, wanted...), expect(gateway.Status.Listeners[0].Conditions, generation, wanted...))
+	})
+}
+
+// testGrant: a Service of another namespace gets requests as long as a ReferenceGrant lets it.
+func testGrant(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	ctx := t.Context()
+	rows := service("rows")
+	rows.Namespace = ptr.To[gatewayv1.Namespace]("data")
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "rows", shop(), "/rows", rows), metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "rows", 1, "Accepted=True", "ResolvedRefs=False/RefNotPermitted")
+	expectAnswer(t, port, "/rows", 500, "")
+	expectBinding(t, "data", "infra.shop-gateway", false)
+
+	grants := api.GatewayV1().ReferenceGrants("data")
+	_, err = grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: gatewayv1.ReferenceGrantSpec{
+		From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: "team"}},
+		To:   []gatewayv1.ReferenceGrantTo{{Kind: "Service"}},
+	}}, metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=True", "Programmed=True")
+	expectAnswer(t, port, "/rows", 200, "data/rows")
+	expectBinding(t, "data", "infra.shop-gateway", true)
+
+	must(t, grants.Delete(ctx, "team", metav1.DeleteOptions{}))
+	expectAnswer(t, port, "/rows", 500, "")
+	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=False/RefNotPermitted")
+	expectBinding(t, "data", "infra.shop-gateway", false)
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "rows", metav1.DeleteOptions{}))
+}
+
+// testOwnParent: routes attach to Gateways of our own, too.
+func testOwnParent(t *testing.T, api routesclient.Interface) {
+	t.Helper()
+	ctx, port := t.Context(), haproxytest.FreePort(t)
+	_, err := server.App.AppV1().Gateways(infra).Create(ctx, &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: appv1.GatewaySpec{
+		Replicas: ptr.To[int32](1), Service: appv1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
+		Listeners: []appv1.Listener{{Name: "http", Port: port, Protocol: appv1.ProtocolHTTP}},
+		Routes: []appv1.Route{{Name: "first", Rules: []appv1.RouteRule{{
+			Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Value: "/first"}}}, BackendRefs: []appv1.BackendRef{{Name: "web", Port: 80}},
+		}}}},
+	}}, metav1.CreateOptions{})
+	must(t, err)
+	startProxy(t, infra, "own")
+	expectAnswer(t, port, "/first", 200, "infra/web")
+	parent := gatewayv1.ParentReference{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: "own"}
+	_, err = api.GatewayV1().HTTPRoutes(infra).Create(ctx, newRoute(infra, "second", parent, "/second", service("web")), metav1.CreateOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/second", 200, "infra/web")
+	expectAnswer(t, port, "/first", 200, "infra/web")
+	expectRoute(t, api, infra, "second", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	must(t, api.GatewayV1().HTTPRoutes(infra).Delete(ctx, "second", metav1.DeleteOptions{}))
+	expectAnswer(t, port, "/second", 404, "")
+}
+
+// testSteadyState: where nothing changes, nothing is written.
+func testSteadyState(t *testing.T, operator *testenv.Program) {
+	t.Helper()
+	must(t, operator.Running())
+	user := "system:serviceaccount:gateway-system:gateway-operator"
+	testenv.Eventually(t, soon, "a second without writes", func(context.Context) error {
+		since := time.Now()
+		time.Sleep(time.Second)
+		for _, write := range server.Writes(t, user, since) {
+			if !strings.Contains(write.String(), "leases") {
+				return fmt.Errorf("the operator wrote %s", write)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,185 @@
+// Package gatewayapi tests the built operator and the built agent with objects of the Gateway API, on a real API server
+// and with a real HAProxy. Both have the permissions that they have in a cluster, and no others.
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/proxypod"
+	"gateway/test/internal/testenv"
+)
+
+// soon is enough for anything that is done at once, on a loaded machine.
+const soon = 30 * time.Second
+
+var server *testenv.Server
+
+func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func routesClient(t *testing.T) routesclient.Interface {
+	t.Helper()
+	client, err := routesclient.NewForConfig(server.Admin)
+	must(t, err)
+	return client
+}
+
+// startOperator starts the operator with its permissions.
+func startOperator(t *testing.T) *testenv.Program {
+	t.Helper()
+	server.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(testenv.MustRoot(t), "artifacts", "rbac"))
+	token, err := server.Kube.CoreV1().ServiceAccounts("gateway-system").CreateToken(t.Context(), "gateway-operator",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}, metav1.CreateOptions{})
+	must(t, err)
+	return testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.TokenKubeconfig(t, token.Status.Token), "-logtostderr", "-v=2",
+		"-health-address=127.0.0.1:0", "-leader-elect-namespace=gateway-system")
+}
+
+func createNamespace(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	_, err := server.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// createService makes a Service with one endpoint, which answers with the Service's namespace and name.
+func createService(t *testing.T, namespace, name string) {
+	t.Helper()
+	address := testenv.OwnAddress(t)
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	must(t, err)
+	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, namespace+"/"+name) })}
+	go func() { _ = backend.Serve(listener) }()
+	t.Cleanup(func() { _ = backend.Close() })
+	_, err = server.Kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = server.Kube.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: ptr.To(int32(listener.Addr().(*net.TCPAddr).Port))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// startProxy runs the pod of one of our Gateways: its agent, with the pod's token, and HAProxy.
+func startProxy(t *testing.T, namespace, gateway string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "the agents' permissions", func(ctx context.Context) error {
+		_, err := server.Kube.RbacV1().RoleBindings(namespace).Get(ctx, proxypod.ChildName(gateway), metav1.GetOptions{})
+		return err
+	})
+	pod, paths := server.NewPod(t, namespace, gateway, gateway+"-pod"), haproxytest.NewPaths(t)
+	agent := testenv.Start(t, pod.Env, server.Build(t, "./cmd/gateway-agent"),
+		"-gateway="+gateway, "-logtostderr", "-v=2", "-kubeconfig="+server.TokenKubeconfig(t, pod.Token),
+		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address=127.0.0.1:0")
+	testenv.Eventually(t, soon, "a configuration", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
+		return errors.Join(err, agent.Running())
+	})
+	haproxytest.Start(t, paths, nil)
+}
+
+// expectAnswer waits until a request is answered with a status and a text.
+func expectAnswer(t *testing.T, port int32, path string, status int, text string) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("%s to be answered with %d %s", path, status, text), func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // it was read
+		body, err := io.ReadAll(response.Body)
+		if err == nil && (response.StatusCode != status || !strings.Contains(string(body), text)) {
+			err = fmt.Errorf("got %d %q", response.StatusCode, body)
+		}
+		return err
+	})
+}
+
+// expect checks conditions: TYPE=STATUS, or TYPE=STATUS/REASON. All have to be of a generation.
+func expect(conditions []metav1.Condition, generation int64, wanted ...string) error {
+	for _, want := range wanted {
+		kind, rest, _ := strings.Cut(want, "=")
+		status, reason, _ := strings.Cut(rest, "/")
+		c := meta.FindStatusCondition(conditions, kind)
+		if c == nil || string(c.Status) != status || reason != "" && c.Reason != reason || c.ObservedGeneration != generation {
+			return fmt.Errorf("%s is %+v, want %s of generation %d", kind, c, want, generation)
+		}
+	}
+	return nil
+}
+
+// expectRoute waits until the conditions of an HTTPRoute at its first parent are as they should be.
+func expectRoute(t *testing.T, api routesclient.Interface, namespace, name string, generation int64, wanted ...string) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("HTTPRoute %s/%s to be %v", namespace, name, wanted), func(ctx context.Context) error {
+		route, err := api.GatewayV1().HTTPRoutes(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(route.Status.Parents) != 1 {
+			return fmt.Errorf("there are %d parents in the status", len(route.Status.Parents))
+		}
+		return expect(route.Status.Parents[0].Conditions, generation, wanted...)
+	})
+}
+
+// expectBinding waits until the agents of a Gateway may read in a namespace, or may not.
+func expectBinding(t *testing.T, namespace, name string, want bool) {
+	t.Helper()
+	testenv.Eventually(t, soon, fmt.Sprintf("RoleBinding %s/%s: %t", namespace, name, want), func(ctx context.Context) error {
+		_, err := server.Kube.RbacV1().RoleBindings(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case want || err != nil && !apierrors.IsNotFound(err):
+			return err
+		case err == nil:
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
+// newRoute returns an HTTPRoute for a path.
+func newRoute(namespace, name string, parent gatewayv1.ParentReference, path string, backend gatewayv1.BackendObjectReference) *gatewayv1.HTTPRoute {
+	prefix := gatewayv1.PathMatchPathPrefix
+	return &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: gatewayv1.HTTPRouteSpec{
+		CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{parent}},
+		Rules: []gatewayv1.HTTPRouteRule{{
+			Matches:     []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Type: &prefix, Value: &path}}},
+			BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: backend}}},
+		}},
+	}}
+}
