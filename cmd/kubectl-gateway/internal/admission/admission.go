@@ -82,7 +82,15 @@ func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
 	return &crd{structural: structural, schema: schema, rules: rules}, nil
 }
 
-// Admit sets the defaults of a Gateway, as the API server does when the Gateway is created, and returns why that refuses it.
+// Refusal is why the API server refuses an object.
+type Refusal struct {
+	// Problems are in its words, each with the field.
+	Problems []string
+}
+
+func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
+
+// Admit sets the defaults of a Gateway, as the API server does when the Gateway is created, and returns a Refusal if that refuses it.
 // Unknown fields are refused, as kubectl has it. The status is not looked at.
 func Admit(gateway *unstructured.Unstructured) error {
 	c, err := gateways()
@@ -108,7 +116,7 @@ func Admit(gateway *unstructured.Unstructured) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", strings.Join(problems, ", "))
+	return &Refusal{problems}
 }
 
 // validate checks in the order of the API server. CEL rules are left out if the object has not the shape that they are for.

@@ -74,8 +74,18 @@ func isRefusal(err error) bool {
 // reason says why the API server refuses an object. Conflicts are listed by field and manager.
 func reason(err error) string {
 	var status apierrors.APIStatus
-	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return err.Error()
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return cli.PlainPatch(err.Error())
+	}
+	if details := status.Status().Details; apierrors.IsInvalid(err) && len(details.Causes) > 0 {
+		var problems []string
+		for _, cause := range details.Causes {
+			problems = append(problems, cause.Field+": "+cause.Message)
+		}
+		return "the API server refuses it: " + strings.Join(cli.Plain(problems), "; ")
+	}
+	if !apierrors.IsConflict(err) {
+		return cli.PlainPatch(err.Error())
 	}
 	var conflicts []string
 	for _, cause := range status.Status().Details.Causes {

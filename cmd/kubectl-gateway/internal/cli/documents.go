@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -135,7 +137,11 @@ func parse(file string, text []byte) ([]Document, error) {
 	for _, part := range split(text) {
 		source := fmt.Sprintf("%s:%d", file, part.line)
 		objects, err := parseDocument(part)
-		if err != nil {
+		var syntax *syntaxError
+		switch {
+		case errors.As(err, &syntax):
+			errs = append(errs, fmt.Errorf("%s:%d: %w", file, syntax.line, err))
+		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 		for _, object := range objects {
@@ -171,13 +177,35 @@ func split(content []byte) []part {
 	return parts
 }
 
+// syntaxError says what is wrong with the YAML of a file, and in which line.
+type syntaxError struct {
+	line    int
+	message string
+}
+
+func (e *syntaxError) Error() string { return e.message }
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors: )?line (\d+): `)
+
+// laterLines is where the next problem begins, if there are several.
+var laterLines = regexp.MustCompile(` line (\d+):`)
+
+// newSyntaxError takes the line out of what the parser says. Without one, it is that of the document.
+func newSyntaxError(line int, message string) *syntaxError {
+	if match := yamlLine.FindStringSubmatch(message); match != nil {
+		line, _ = strconv.Atoi(match[1])
+		message = laterLines.ReplaceAllString(message[len(match[0]):], "; line $1:")
+	}
+	return &syntaxError{line, message}
+}
+
 // parseDocument returns the objects of a document: none if it is empty, those of a List.
 func parseDocument(p part) ([]*unstructured.Unstructured, error) {
 	// The empty lines make the parser count lines as the file has them.
 	text := append(bytes.Repeat([]byte("\n"), p.line-1), p.text...)
 	content, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, errors.New(oneLine(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")))
+		return nil, newSyntaxError(p.line, oneLine(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")))
 	}
 	var head map[string]any
 	if err := yaml.Unmarshal(content, &head); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
@@ -164,18 +165,42 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		paths, others := strings.Join(files.Paths, ", "), strings.Join(elsewhere, ", ")
 		return nil, fmt.Errorf("there is no Gateway of namespace %s in %s, but %s", namespace, paths, others)
 	case len(sites) == 0:
-		const message = "there is no Gateway (%s, or of the Gateway API with a class of ours) in %s"
-		return nil, fmt.Errorf(message, appv1.SchemeGroupVersion, strings.Join(files.Paths, ", "))
+		return nil, noGateway(documents, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
+}
+
+// noGateway says that files have no Gateway that proxies can be for, and what can be done with what they have.
+func noGateway(documents []Document, paths string) error {
+	const convert = "make a Gateway of it with kubectl gateway convert"
+	var route *Document
+	for i := range documents {
+		switch kind := documents[i].Object.GroupVersionKind(); {
+		case kind.Group == gatewayv1.GroupName && kind.Kind == "Gateway":
+			const message = "%s: %s is of the Gateway API, with a GatewayClass that is not of %s: %s"
+			return fmt.Errorf(message, documents[i].Source, documents[i], gatewayapi.ControllerName, convert)
+		case kind.Kind == "Ingress":
+			return fmt.Errorf("%s: %s is no Gateway: %s", documents[i].Source, documents[i], convert)
+		case kind.Group == gatewayv1.GroupName && strings.HasSuffix(kind.Kind, "Route"):
+			route = &documents[i]
+		}
+	}
+	if route != nil {
+		return fmt.Errorf("%s: %s is a route of the Gateway API without its Gateway: add that to the files", route.Source, route)
+	}
+	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }
 
 // admit returns the Gateway of a document, with its defaults. A Gateway that the API server refuses is an error.
 func admit(document Document, namespace string) (*appv1.Gateway, error) {
 	document.Object = document.Object.DeepCopy()
 	document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
-	if err := admission.Admit(document.Object); err != nil {
-		return nil, fmt.Errorf("%s: %s: the API server refuses it: %w", document.Source, document, err)
+	var refusal *admission.Refusal
+	switch err := admission.Admit(document.Object); {
+	case errors.As(err, &refusal):
+		return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, strings.Join(Plain(refusal.Problems), "; "))
+	case err != nil:
+		return nil, err
 	}
 	gateway := &appv1.Gateway{}
 	return gateway, convert(document, gateway)
@@ -189,7 +214,7 @@ func convert(document Document, into any) error {
 	}
 	unknown, err := json.UnmarshalStrict(content, into)
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		return fmt.Errorf("%s: %s: %s", document.Source, document, strings.ReplaceAll(err.Error(), "\n", ", "))
+		return fmt.Errorf("%s: %s: %s", document.Source, document, plainDecoding(strings.ReplaceAll(err.Error(), "\n", ", ")))
 	}
 	return nil
 }

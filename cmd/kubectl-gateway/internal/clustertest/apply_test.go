@@ -217,3 +217,20 @@ func TestApplyUsage(t *testing.T) {
 		clitest.Run(t, "", append([]string{"apply"}, args...)...).Want(t, 2, want)
 	}
 }
+
+// TestRefusalsArePlain: what the API server has against objects is said in plain words, of whatever kind they are.
+func TestRefusalsArePlain(t *testing.T) {
+	namespace := newNamespace(t, "plain")
+	for spec, want := range map[string]string{
+		"  replicas: two\n": "the API server refuses it: spec.replicas: must be a number, not a string",
+		"  routes: [{name: r, rules: [{matches: [{path: {value: a b}}]}]}]\n":                     `.path.value: "a b" must begin with / and have only characters`,
+		"  routes: [{name: r, rules: [{timeouts: {request: 1d}}]}]\n":                             `timeouts.request: "1d" must be like 500ms, 10s or 1m30s`,
+		"---\n{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: x}]}}\n": "].port: must be a number, not a string",
+	} {
+		result := clitest.Run(t, gateway("a", spec), "apply", "-n", namespace, "-f", "-")
+		result.Want(t, 1, want, "nothing was applied: 1 of ")
+		if strings.Contains(result.Err, "in body") || strings.Contains(result.Err, "%2[Ee]") {
+			t.Errorf("%s: the words are not plain: %s", spec, result.Err)
+		}
+	}
+}

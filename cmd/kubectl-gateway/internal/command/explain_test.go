@@ -195,7 +195,7 @@ func TestNotAdmitted(t *testing.T) {
 		{"type: DirectResponse", "type: CORS", "spec.routes[0].rules[1].filters[0]: Invalid value: cors is required for type CORS, "},
 		{"value: /old", "value: /a/../b", `spec.routes[0].rules[0].matches[0].path.value: Invalid value: "/a/../b": `},
 		{"listeners: [db]", "listeners: [dbs]", "must be the name of a listener in spec.listeners: correct the name or add the listener"},
-		{"statusCode: 418", "statusCode: ok", "must be of type integer"},
+		{"statusCode: 418", "statusCode: ok", "statusCode: must be an integer, not a string"},
 		{"method: POST", "methods: POST", `unknown field "spec.routes[0].rules[3].matches[0].methods"`},
 		{"name: all", "name: a.b", "metadata.name"},
 	} {

@@ -30,12 +30,7 @@ func TestVersion(t *testing.T) {
 func TestUsage(t *testing.T) {
 	two := fmt.Sprintf(minimal, "one") + "---" + fmt.Sprintf(minimal, "two")
 	t.Setenv("KUBECONFIG", "/nonexistent")
-	for _, test := range []struct {
-		name, stdin string
-		args        []string
-		code        int
-		want        string
-	}{
+	for _, test := range []line{
 		{"unknown command", "", []string{"expain"}, 2, `unknown command "expain", did you mean explain?`},
 		{"unknown flag", "", []string{"render", "--nope"}, 2, "unknown flag: --nope: see kubectl gateway render --help"},
 		{"help for an unknown command", "", []string{"help", "nope"}, 2, `unknown command "nope"`},
@@ -65,15 +60,6 @@ func TestUsage(t *testing.T) {
 		{"no such file", "", []string{"render", "-f", "/nonexistent"}, 1, "failed to read /nonexistent: no such file or directory"},
 		{"empty file", "# nothing\n", []string{"render", "-f", "-"}, 1, "there is no object in -"},
 		{"no Gateway in the file", "{apiVersion: v1, kind: Service, metadata: {name: a}}", []string{"render", "-f", "-"}, 1, "there is no Gateway"},
-		{"bad YAML", "a: 1\n---\nb: 2\nb: 3\n", []string{"render", "-f", "-"}, 1, `standard input:3: yaml: unmarshal errors: line 4: key "b" already set`},
-		{"no kind", "{apiVersion: v1}", []string{"render", "-f", "-"}, 1, "standard input:1: kind is missing"},
-		{"no name", "{apiVersion: v1, kind: Service}", []string{"render", "-f", "-"}, 1, "standard input:1: Service without metadata.name"},
-		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
-		{
-			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
-			`standard input:1: Gateway default/a: the API server refuses it: unknown field "spec.replica", unknown field "spec.routs"`,
-		},
-		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, `spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer`},
 		{"an unknown file", fmt.Sprintf(minimal, "a"), []string{"render", "-f", "-", "--only", "x"}, 2, "there is no file x, but ["},
 		{"no cluster", "", []string{"render", "a"}, 1, "no cluster is configured"},
 		{"no kubeconfig", "", []string{"list", "--kubeconfig", "/nonexistent"}, 1, "failed to read how to reach the cluster: stat /nonexistent: no such file"},
@@ -82,13 +68,68 @@ func TestUsage(t *testing.T) {
 			"cannot reach the API server at http://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused)",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			result := clitest.Run(t, test.stdin, test.args...)
-			result.Want(t, test.code, test.want)
-			if lines := strings.Count(result.Out+result.Err, "\n"); lines != 1 {
-				t.Errorf("%d lines, want one:\n%s%s", lines, result.Out, result.Err)
-			}
-		})
+		test.run(t)
+	}
+}
+
+// line is a command line, and a part of the one line that it prints.
+type line struct {
+	name, stdin string
+	args        []string
+	code        int
+	want        string
+}
+
+func (l line) run(t *testing.T) {
+	t.Helper()
+	t.Run(l.name, func(t *testing.T) {
+		result := clitest.Run(t, l.stdin, l.args...)
+		result.Want(t, l.code, l.want)
+		if lines := strings.Count(result.Out+result.Err, "\n"); lines != 1 {
+			t.Errorf("%d lines, want one:\n%s%s", lines, result.Out, result.Err)
+		}
+	})
+}
+
+// TestWrongFiles: what is wrong with a file is said in plain words.
+func TestWrongFiles(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	for _, test := range []line{
+		{"bad YAML", "a: 1\n---\nb: 2\nb: 3\nb: 4\n", []string{"render", "-f", "-"}, 1, `standard input:4: key "b" already set in map; line 5: key "b" already set in map`},
+		{"no kind", "{apiVersion: v1}", []string{"render", "-f", "-"}, 1, "standard input:1: kind is missing"},
+		{"no name", "{apiVersion: v1, kind: Service}", []string{"render", "-f", "-"}, 1, "standard input:1: Service without metadata.name"},
+		{"a list", "[1]", []string{"render", "-f", "-"}, 1, "standard input:1: this is no object"},
+		{
+			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
+			`standard input:1: Gateway default/a: the API server refuses it: unknown field "spec.replica"; unknown field "spec.routs"`,
+		},
+		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, "the API server refuses it: spec.replicas: must be an integer, not a string\n"},
+		{
+			"a protocol in lower case", strings.ReplaceAll(fmt.Sprintf(minimal, "a"), "HTTP}", "http}"), []string{"render", "-f", "-"}, 1,
+			`spec.listeners[0].protocol: Unsupported value: "http": supported values: "HTTP", "HTTPS", "TCP", "TLS"`,
+		},
+		{
+			"a long expression", fmt.Sprintf(minimal, "a") + "  routes: [{name: a, rules: [{matches: [{path: {value: a b}}]}]}]\n", []string{"render", "-f", "-"}, 1,
+			`refuses it: spec.routes[0].rules[0].matches[0].path.value: "a b" must begin with / and have only characters of paths in URLs, others percent-encoded, and no empty, . or .. segments` + "\n",
+		},
+		{
+			"a wrong type elsewhere", fmt.Sprintf(minimal, "a") + "---\n{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: 80}}\n", []string{"render", "-f", "-"}, 1,
+			"standard input:8: Service default/s: spec.ports: must be a list, not a number\n",
+		},
+		{
+			"a route of the Gateway API alone", "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}}", []string{"render", "-f", "-"}, 1,
+			"standard input:1: HTTPRoute r is a route of the Gateway API without its Gateway: add that to the files\n",
+		},
+		{
+			"a Gateway of somebody else", `{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: {controllerName: example.net/c}}
+---
+{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g}, spec: {gatewayClassName: c, listeners: [{name: a, port: 80, protocol: HTTP}]}}`,
+			[]string{"render", "-f", "-"}, 1,
+			"standard input:3: Gateway g is of the Gateway API, with a GatewayClass that is not of app.example.com/gateway: make a Gateway of it with kubectl gateway convert\n",
+		},
+		{"an Ingress", "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i}}", []string{"render", "-f", "-"}, 1, "Ingress i is no Gateway: make a Gateway of it with kubectl gateway convert"},
+	} {
+		test.run(t)
 	}
 }
 
