@@ -29,6 +29,8 @@ type Action struct {
 	Response *Response
 	// CORS says which pages may use the rule; nil: the rule does not care.
 	CORS *CORS
+	// Mirrors get copies of requests.
+	Mirrors []Mirror
 }
 
 // Retry says when a request is tried again.
@@ -113,6 +115,13 @@ type Redirect struct {
 type Response struct {
 	Status            int32
 	ContentType, Body string
+}
+
+// Mirror is a backend that gets copies of requests, whose answers nobody sees.
+type Mirror struct {
+	Backend Backend
+	// Numerator of Denominator requests are copied.
+	Numerator, Denominator int32
 }
 
 // CORS says which pages of other origins may use a rule.

@@ -169,6 +169,9 @@ func filtersSize(rule *Rule) int {
 			size += len(name) + len(", ")*3
 		}
 	}
+	for _, mirror := range rule.Mirrors {
+		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdef:1073741824,")
+	}
 	return size + largest
 }
 

@@ -20,6 +20,7 @@ type (
 	HeaderChange  = model.HeaderChange
 	HeaderChanges = model.HeaderChanges
 	HealthCheck   = model.HealthCheck
+	Mirror        = model.Mirror
 	PathChange    = model.PathChange
 	PathType      = model.PathType
 	Problem       = model.Problem
@@ -133,6 +134,9 @@ func (t Table) Backends() []Backend {
 			if target.Backend != (Backend{}) {
 				all = append(all, target.Backend)
 			}
+		}
+		for _, mirror := range rule.Mirrors {
+			all = append(all, mirror.Backend)
 		}
 	})
 	slices.SortFunc(all, model.CompareBackends)

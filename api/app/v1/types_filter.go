@@ -9,6 +9,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'URLRewrite') == has(self.urlRewrite)",message="urlRewrite is required for type URLRewrite, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'DirectResponse') == has(self.directResponse)",message="directResponse is required for type DirectResponse, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
 type RouteFilter struct {
 	// Which filter this is.
 	// +required
@@ -40,11 +41,15 @@ type RouteFilter struct {
 	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
+
+	// Send copies of requests to other Services, whose answers nobody sees.
+	// +optional
+	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
 }
 
 // RouteFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;RequestMirror
 type RouteFilterType string
 
 const (
@@ -60,6 +65,8 @@ const (
 	RouteFilterDirectResponse RouteFilterType = "DirectResponse"
 	// RouteFilterCORS lets web pages of other origins use the route.
 	RouteFilterCORS RouteFilterType = "CORS"
+	// RouteFilterRequestMirror sends copies of requests to other Services.
+	RouteFilterRequestMirror RouteFilterType = "RequestMirror"
 )
 
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no
@@ -297,3 +304,44 @@ type CORSMethod string
 // +kubebuilder:validation:MaxLength=128
 // +kubebuilder:validation:Pattern=`^(\*|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)$`
 type CORSHeaderName string
+
+// RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other filters. No request waits
+// for its copies, and their answers are thrown away.
+//
+// Not copied are requests whose body has no Content-Length or more than 15 KiB with the headers, and those that ask for an upgrade. Where a
+// body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a time, and half of that to one
+// Service; what would be more is not copied. One takes up to 10 seconds.
+type RequestMirror struct {
+	// The Services that get copies.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +listMapKey=port
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	BackendRefs []MirrorBackendRef `json:"backendRefs"`
+}
+
+// MirrorBackendRef is a port of a Service in the Gateway's namespace that gets copies of requests.
+type MirrorBackendRef struct {
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, gets no copies.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// How many of a hundred requests are copied.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Percent *int32 `json:"percent,omitempty"`
+}

@@ -27,6 +27,8 @@ const (
 	FiltersFile    = "filters.map"
 	NamesFile      = "names.map"
 	HSTSFile       = "hsts.map"
+	// MirrorFile is the program that copies requests.
+	MirrorFile = "mirror.lua"
 )
 
 // CPULimit is the environment variable that tells HAProxy how many CPUs its container may use.
@@ -55,6 +57,9 @@ func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
 
 // WorkerSocket returns the path of the socket of the worker's command line.
 func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
+
+// MirrorSocket returns the path of the socket that takes copies of requests.
+func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 
 // LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in
 // the description that "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside

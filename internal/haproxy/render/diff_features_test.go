@@ -107,7 +107,14 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 
 // TestDiffOfFirstTimes has the edits that take a reload because there was nothing of the kind before.
 func TestDiffOfFirstTimes(t *testing.T) {
+	mirror := func(percent string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
+	}
+	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
+		"a mirror":           {redirect, redirect, mirror("10"), plan.ReloadSettings},
+		"another percentage": {redirect, mirror("10"), mirror("20"), ""},
+		"no mirror any more": {redirect, mirror("10"), redirect, ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
 	}

@@ -273,7 +273,13 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 	rule, filters := key.rule, ""
 	if !key.connections {
 		list := func(expressions []string) string { return r.addList(expressions, "") }
-		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list})
+		backendFor := func(backend routing.Backend) string {
+			if !Usable(r.in, backend, false) {
+				return ""
+			}
+			return r.backend(hitKey{rule: &routing.Rule{}}, backend)
+		}
+		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, BackendFor: backendFor})
 		if value != "" {
 			filters = hash(value)
 			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })

@@ -40,6 +40,13 @@ func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 				for k := range refs {
 					refer(HTTPRoute, spec.Routes[i].Name, refs[k].Name, refs[k].Port)
 				}
+				for _, filter := range spec.Routes[i].Rules[j].Filters {
+					if filter.RequestMirror != nil {
+						for _, ref := range filter.RequestMirror.BackendRefs {
+							refer(HTTPRoute, spec.Routes[i].Name, ref.Name, ref.Port)
+						}
+					}
+				}
 			}
 		}
 		for i := range spec.TCPRoutes {

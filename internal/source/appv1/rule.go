@@ -27,6 +27,7 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 	}
 	for i := range spec.Filters {
 		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
+		t.addMirrors(&rule.Action, spec.Filters[i].RequestMirror)
 	}
 	if retry := spec.Retry; retry != nil {
 		rule.Retry = &model.Retry{Attempts: or(retry.Attempts, 3)}
@@ -117,6 +118,16 @@ func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.
 			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
 			Headers: texts(cors.AllowHeaders), Expose: texts(cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 5),
 		}
+	}
+}
+
+// addMirrors adds the backends that get copies of requests.
+func (t *translator) addMirrors(action *model.Action, spec *appv1.RequestMirror) {
+	if spec == nil {
+		return
+	}
+	for _, ref := range spec.BackendRefs {
+		action.Mirrors = append(action.Mirrors, model.Mirror{Backend: t.backend(ref.Name, ref.Port), Numerator: or(ref.Percent, 100), Denominator: 100})
 	}
 }
 

@@ -14,17 +14,25 @@ import (
 // resolved, so that these are answered with 500 or refused.
 func (t *translator) target(r *route, rule, index int, ref gatewayv1.BackendRef) model.Target {
 	target := model.Target{Weight: or(ref.Weight, 1)}
-	backend := model.Backend{
-		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
-	}
-	problem := t.backendProblem(r, ref.BackendObjectReference, backend)
+	backend, problem := t.backend(r, ref.BackendObjectReference)
 	if problem.reason != "" {
 		r.resolved.no(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
 		return target
 	}
 	target.Backend = backend
-	r.backends = append(r.backends, backend)
 	return target
+}
+
+// backend returns the Service port that a reference of a route is to, or what is wrong with the reference.
+func (t *translator) backend(r *route, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {
+	backend := model.Backend{
+		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
+	}
+	problem := t.backendProblem(r, ref, backend)
+	if problem.reason == "" {
+		r.backends = append(r.backends, backend)
+	}
+	return backend, problem
 }
 
 // backendProblem says what is wrong with a reference to a Service port.

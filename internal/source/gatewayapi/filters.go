@@ -36,6 +36,25 @@ func (r *route) addFilter(rule int, action *model.Action, filter *gatewayv1.HTTP
 	}
 }
 
+// addMirror adds a backend that gets copies of requests. One that cannot be resolved is left out, as the Gateway API
+// wants it: the requests are served all the same.
+func (t *translator) addMirror(r *route, rule, index int, action *model.Action, filter *gatewayv1.HTTPRequestMirrorFilter) {
+	if r.kind == "GRPCRoute" {
+		r.invalidate(rule, "calls of gRPC are not copied: they do not say how long they are")
+		return
+	}
+	backend, problem := t.backend(r, filter.BackendRef)
+	if problem.reason != "" {
+		r.resolved.no(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
+		return
+	}
+	mirror := model.Mirror{Backend: backend, Numerator: or(filter.Percent, 100), Denominator: 100}
+	if filter.Fraction != nil {
+		mirror.Numerator, mirror.Denominator = filter.Fraction.Numerator, or(filter.Fraction.Denominator, 100)
+	}
+	action.Mirrors = append(action.Mirrors, mirror)
+}
+
 // targetHeaders returns what the filters of a backendRef do to headers. Other filters there are not supported.
 func (r *route) targetHeaders(rule int, filters []gatewayv1.HTTPRouteFilter) model.HeaderChanges {
 	var changes model.HeaderChanges

@@ -21,7 +21,11 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 		from := &rules[i]
 		rule := model.Rule{Matches: r.matches(i, from.Matches), Action: model.Action{MaxBody: -1}}
 		for j := range from.Filters {
-			r.addFilter(i, &rule.Action, &from.Filters[j], from.Matches)
+			if mirror := from.Filters[j].RequestMirror; mirror != nil {
+				t.addMirror(r, i, j, &rule.Action, mirror)
+			} else {
+				r.addFilter(i, &rule.Action, &from.Filters[j], from.Matches)
+			}
 		}
 		r.addRetry(i, &rule.Action, from.Retry)
 		if from.Timeouts != nil {

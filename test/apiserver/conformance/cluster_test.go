@@ -31,12 +31,13 @@ type cluster struct {
 	pods    map[string]*pod
 	proxies map[gatewayapi.Parent]*proxy
 	echo    string
+	logs    *podLogs
 	// addresses counts the addresses that were given away.
 	addresses int
 }
 
 // startCluster makes the class and starts the loop, which ends with the test.
-func startCluster(t *testing.T, c client.Client, scheme *runtime.Scheme) {
+func startCluster(t *testing.T, c client.Client, scheme *runtime.Scheme, logs *podLogs) {
 	t.Helper()
 	gatewayClass := &gatewayv1.GatewayClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName}}
 	if err := c.Create(t.Context(), gatewayClass); err != nil {
@@ -51,7 +52,7 @@ func startCluster(t *testing.T, c client.Client, scheme *runtime.Scheme) {
 	go func() { _ = informers.Start(ctx) }()
 	s := &cluster{
 		t: t, Client: c, seen: informers, pods: map[string]*pod{}, proxies: map[gatewayapi.Parent]*proxy{},
-		echo: buildEcho(t),
+		echo: buildEcho(t), logs: logs,
 	}
 	t.Cleanup(func() {
 		cancel()

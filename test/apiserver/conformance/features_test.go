@@ -5,8 +5,6 @@ import "sigs.k8s.io/gateway-api/pkg/features"
 // unsupported are the features that are not, with the reason.
 var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute:                        "HAProxy does not speak UDP",
-	features.SupportHTTPRouteRequestMirror:          "HAProxy cannot send a request twice: the rule is refused",
-	features.SupportHTTPRouteRequestMultipleMirrors: "as above", features.SupportHTTPRouteRequestPercentageMirror: "as above",
 	features.SupportGatewayBackendClientCertificate: "gateway-keys gives HAProxy no certificates for servers",
 	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused",
 	features.SupportGatewayStaticAddresses:          "addresses are the operator's, which is not part of this yet",
@@ -20,6 +18,6 @@ var quick = []string{
 	"GRPCExactMethodMatching", "HTTPRouteCORS", "HTTPRouteCrossNamespace", "HTTPRouteHTTPSListener", "HTTPRouteHeaderMatching",
 	"HTTPRouteHostnameIntersection", "HTTPRouteInvalidBackendRefUnknownKind", "HTTPRouteInvalidCrossNamespaceParentRef",
 	"HTTPRouteInvalidReferenceGrant", "HTTPRouteMatching", "HTTPRouteMatchingAcrossRoutes", "HTTPRouteRedirectPath",
-	"HTTPRouteReferenceGrant", "HTTPRouteRewritePath", "HTTPRouteWeight", "ListenerSetHTTPRouting", "ListenerSetHostnameConflict",
+	"HTTPRouteReferenceGrant", "HTTPRouteRequestMultipleMirrors", "HTTPRouteRewritePath", "HTTPRouteWeight", "ListenerSetHTTPRouting", "ListenerSetHostnameConflict",
 	"TCPRouteWeightedRouting", "TLSRouteSimpleSameNamespace", "TLSRouteTerminateSimpleSameNamespace", "BackendTLSPolicyConflictResolution",
 }

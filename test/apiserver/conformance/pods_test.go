@@ -36,6 +36,7 @@ type pod struct {
 	labels        labels.Set
 	ports         map[int32]int32
 	command       *exec.Cmd
+	log           *podLog
 }
 
 func buildEcho(t *testing.T) string {
@@ -79,7 +80,7 @@ func (s *cluster) startPod(ctx context.Context, state *state, deployment *k8sapp
 		return nil, err
 	}
 	s.addresses++
-	p := &pod{namespace: deployment.Namespace, labels: template.Labels, ports: map[int32]int32{}, ip: fmt.Sprintf("10.200.0.%d", s.addresses)}
+	p := &pod{namespace: deployment.Namespace, labels: template.Labels, ports: map[int32]int32{}, ip: fmt.Sprintf("10.200.0.%d", s.addresses), log: s.logs.add(deployment.Namespace, name)}
 	environment := []string{"POD_NAME=" + name, "NAMESPACE=" + deployment.Namespace}
 	for port, variables := range echoPorts {
 		p.ports[port] = haproxytest.FreePort(s.t)
@@ -99,6 +100,7 @@ func (s *cluster) startPod(ctx context.Context, state *state, deployment *k8sapp
 	}
 	p.command = exec.Command(s.echo)
 	p.command.Env = environment
+	p.command.Stdout, p.command.Stderr = p.log, p.log
 	if err := p.command.Start(); err != nil {
 		return nil, err
 	}

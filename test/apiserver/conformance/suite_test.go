@@ -60,7 +60,8 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startCluster(t, c, scheme)
+	logs := &podLogs{}
+	startCluster(t, c, scheme, logs)
 	timeouts := config.TimeoutConfig{
 		NamespacesMustBeReady: time.Minute, MaxTimeToConsistency: 20 * time.Second, GatewayMustHaveAddress: 20 * time.Second,
 		GatewayMustHaveCondition: 20 * time.Second, GatewayStatusMustHaveListeners: 20 * time.Second,
@@ -77,7 +78,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	s, err := suite.NewConformanceTestSuite(suite.ConformanceOptions{
-		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: server.Admin,
+		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: logs.config(server.Admin),
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName: class, SupportedFeatures: supported, CleanupTestResources: true, TimeoutConfig: timeouts,

@@ -12,6 +12,7 @@ const (
 	prefixFilter = "filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]"
 	refFilter    = ref + "{name: a, port: 80, filters: [{type: "
 	cors         = filter + "CORS, cors: {allowOrigins: "
+	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
 
@@ -23,6 +24,7 @@ var filters = []struct{ kind, field, value string }{
 	{"URLRewrite", "urlRewrite", "{hostname: a}"},
 	{"DirectResponse", "directResponse", "{}"},
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
+	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
 
 // only is what the API server says of a field that does not go with the type of its filter.
@@ -129,8 +131,15 @@ func TestDisguisedHeaders(t *testing.T) {
 
 // fixedFilters are about single filters, and about filters of different types in one rule.
 var fixedFilters = []refusal{
-	{"a mirror", "", filter + "RequestMirror}]}]}]}",
-		[]string{filter0 + `.type: Unsupported value: "RequestMirror": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"an unknown filter", "", filter + "ExternalAuth}]}]}]}",
+		[]string{filter0 + `.type: Unsupported value: "ExternalAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"a mirror without a Service", "", mirror + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Invalid value: 0: "}},
+	{"more mirrors than eight", "", mirror + repeat(9, "{name: a%d, port: 80}", 1) + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Too many: 9: must have at most 8 items"}},
+	{"a mirror twice", "", mirror + "{name: a, port: 80}, {name: a, port: 80, percent: 1}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[1]: Duplicate value"}},
+	{"a mirror for more than all", "", mirror + "{name: a, port: 80, percent: 101}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].percent: Invalid value: 101"}},
+	{"a mirror for less than none", "", mirror + "{name: a, port: 80, percent: -1}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].percent: Invalid value: -1"}},
+	{"a mirror without a port", "", mirror + "{name: a}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].port: Required value"}},
+	{"a mirror in another namespace", "", mirror + "{name: a/b, port: 80}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].name: Invalid value"}},
 	{"a filter without a type", "", rule + "[{filters: [{cors: {allowOrigins: ['*']}}]}]}]}", []string{filter0 + ".type: Required value"}},
 	{"a filter without anything", "", rule + "[{filters: [{}]}]}]}", []string{filter0 + ".type: Required value"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",

@@ -31,7 +31,8 @@ var (
 	headers = "{set: [" + repeat(16, "{name: s%d, value: a}", 1) + "], add: [" + repeat(16, "{name: a%d, value: a}", 1) +
 		"], remove: [" + repeat(16, "r%d", 1) + "]}"
 	everyFilter = "{type: RequestHeaderModifier, requestHeaderModifier: " + headers + "}, {type: ResponseHeaderModifier, responseHeaderModifier: " +
-		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}"
+		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}, " +
+		"{type: RequestMirror, requestMirror: {backendRefs: [{name: a, port: 80}]}}"
 	long           = strings.Repeat("v", 1024)
 	everyCharacter = ` !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_` + "`" + `abcxyz{|}~`
 )
@@ -100,6 +101,7 @@ var valid = []struct{ why, name, spec string }{
 	{"CORS at its limits", "", cors + "[" + repeat(64, "'https://*.h%d.example.com:65535'", 1) + "], allowCredentials: true, allowMethods: " +
 		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
 		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
+	{"mirrors at their limits", "", mirror + repeat(8, "{name: "+strings.Repeat("m", 62)+"%d, port: 65535, percent: 100}", 1) + "]}}]}]}]}"},
 	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},
 	{"weights at their limits", "", ref + "{name: a, port: 65535, weight: 0}, {name: b, port: 1, weight: 1000000}]}]}]}"},

@@ -27,11 +27,14 @@ spec:
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
-metadata: {name: mirrored, namespace: team}
+metadata: {name: refused, namespace: team}
 spec:
   parentRefs: [{name: own, group: app.example.com, kind: Gateway}]
   rules:
-    - filters: [{type: RequestMirror, requestMirror: {backendRef: {name: api, port: 80}}}]
+    - filters: [{type: ExternalAuth}]
+      backendRefs: [{name: api, port: 80}]
+    - matches: [{path: {value: /copied}}]
+      filters: [{type: RequestMirror, requestMirror: {backendRef: {name: api, port: 80}, fraction: {numerator: 1, denominator: 8}}}]
       backendRefs: [{name: api, port: 80}]
 ---
 apiVersion: app.example.com/v1
@@ -60,8 +63,9 @@ func TestExplainGatewayAPI(t *testing.T) {
 		}},
 		{[]string{"shop", "http://other.example.com/api"}, 3, []string{"404: listener http has no route for the host other.example.com"}},
 		{[]string{"own", "http://x.test/own/a"}, 0, []string{"route     own rules[0]: path prefix /own\n"}},
+		{[]string{"own", "http://x.test/copied"}, 0, []string{"filter    copies: 12.5% of the requests, to Service team/api:80\n"}},
 		{[]string{"own", "http://x.test/"}, 3, []string{
-			"500: the rule has no backend", "HTTPRoute team/mirrored: requests for rules[0] are answered with 500: filters of type RequestMirror are not supported",
+			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: filters of type ExternalAuth are not supported",
 		}},
 	} {
 		result := clitest.Run(t, "", append([]string{"explain", "-f", file}, test.args...)...)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,13 +12,17 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// ourFilters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
+// filters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
 // demands it; otherwise says what becomes of them.
-func ourFilters(at place, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RouteFilter, bool) {
+func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RouteFilter, bool) {
 	var filters []appv1.RouteFilter
 	pass := true
 	for i := range sources {
 		at, source := at.at("filters[%d]", i), &sources[i]
+		if source.RequestMirror != nil {
+			filters = c.withMirror(at, route, filters, source.RequestMirror)
+			continue
+		}
 		filter, ok := ourFilter(at, source)
 		switch {
 		case !ok:
@@ -56,8 +61,6 @@ func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RouteFilter,
 		filter.URLRewrite, ok = ourRewrite(at, or(source.URLRewrite, gatewayv1.HTTPURLRewriteFilter{}))
 	case gatewayv1.HTTPRouteFilterCORS:
 		filter.CORS = ourCORS(at, or(source.CORS, gatewayv1.HTTPCORSFilter{}))
-	case gatewayv1.HTTPRouteFilterRequestMirror:
-		at.note("RequestMirror is not carried over: requests go to the backendRefs alone")
 	default:
 		return nil, false
 	}
@@ -67,12 +70,16 @@ func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RouteFilter,
 	return &filter, ok
 }
 
-// ourBackendFilters returns the filters of a backendRef. False means that no request must go there.
-func ourBackendFilters(at place, sources []gatewayv1.HTTPRouteFilter) ([]appv1.BackendRefFilter, bool) {
+// backendFilters returns the filters of a backendRef. False means that no request must go there.
+func (c *gatewayConverter) backendFilters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter) ([]appv1.BackendRefFilter, bool) {
 	const otherwise = "the Service is left out, and its share goes to the others"
 	var filters []appv1.BackendRefFilter
-	all, ok := ourFilters(at, sources, otherwise)
+	all, ok := c.filters(at, route, sources, otherwise)
 	for _, filter := range all {
+		if filter.RequestMirror != nil {
+			at.note("RequestMirror is not carried over for one Service: requests are not copied")
+			continue
+		}
 		if filter.RequestHeaderModifier == nil && filter.ResponseHeaderModifier == nil {
 			at.note("%s is not carried over for one Service: %s", filter.Type, otherwise)
 			return nil, false
@@ -83,6 +90,41 @@ func ourBackendFilters(at place, sources []gatewayv1.HTTPRouteFilter) ([]appv1.B
 		})
 	}
 	return filters, ok
+}
+
+// withMirror returns filters that send copies to one Service more: ours is one filter for all of them.
+func (c *gatewayConverter) withMirror(
+	at place, route *apiRoute, filters []appv1.RouteFilter, source *gatewayv1.HTTPRequestMirrorFilter,
+) []appv1.RouteFilter {
+	if route.kind == "GRPCRoute" {
+		at.note("RequestMirror is not carried over: calls of gRPC cannot be copied")
+		return filters
+	}
+	port, ok := c.servicePort(at, route, gatewayv1.BackendRef{BackendObjectReference: source.BackendRef})
+	if !ok {
+		return filters
+	}
+	ref := appv1.MirrorBackendRef{Name: string(source.BackendRef.Name), Port: port, Percent: source.Percent}
+	if fraction := source.Fraction; fraction != nil {
+		percent := float64(fraction.Numerator) * 100 / float64(max(1, or(fraction.Denominator, 100)))
+		ref.Percent = ptr(int32(math.Ceil(percent)))
+		if math.Ceil(percent) != percent {
+			at.note("fraction becomes a percentage, %d", *ref.Percent)
+		}
+	}
+	i := slices.IndexFunc(filters, func(filter appv1.RouteFilter) bool { return filter.RequestMirror != nil })
+	if i < 0 {
+		return append(filters, appv1.RouteFilter{
+			Type: appv1.RouteFilterRequestMirror, RequestMirror: &appv1.RequestMirror{BackendRefs: []appv1.MirrorBackendRef{ref}},
+		})
+	}
+	refs := filters[i].RequestMirror.BackendRefs
+	if len(refs) == 8 || slices.ContainsFunc(refs, func(other appv1.MirrorBackendRef) bool { return other.Name == ref.Name && other.Port == port }) {
+		at.note("RequestMirror is left out: a rule has up to eight, each for another Service port")
+		return filters
+	}
+	filters[i].RequestMirror.BackendRefs = append(refs, ref)
+	return filters
 }
 
 func ourHeaders(at place, source gatewayv1.HTTPHeaderFilter) *appv1.HeaderFilter {

@@ -40,7 +40,7 @@ func (c *gatewayConverter) rules(route *apiRoute, closed bool) []appv1.RouteRule
 			continue
 		}
 		var pass bool
-		rule.Filters, pass = ourFilters(at, source.Filters, "requests are answered with 500")
+		rule.Filters, pass = c.filters(at, route, source.Filters, "requests are answered with 500")
 		if pass {
 			notePreflight(at, &rule)
 			rule.BackendRefs = c.backendRefs(at, route, source.BackendRefs)
@@ -146,7 +146,7 @@ func (c *gatewayConverter) backendRefs(at place, route *apiRoute, sources []gate
 		if !ok {
 			continue
 		}
-		filters, ok := ourBackendFilters(at, source.Filters)
+		filters, ok := c.backendFilters(at, route, source.Filters)
 		if !ok {
 			continue
 		}

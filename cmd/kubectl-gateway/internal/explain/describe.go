@@ -70,6 +70,9 @@ func filters(rule *routing.Rule) []string {
 			add("path for the backend: %s", pathChange(rewrite.Path))
 		}
 	}
+	for _, mirror := range rule.Mirrors {
+		add("copies: %s of the requests, to Service %s", percent(mirror), mirror.Backend)
+	}
 	if rule.MaxBody >= 0 {
 		add("body: up to %d bytes, else 413", rule.MaxBody)
 	}
@@ -86,6 +89,10 @@ func filters(rule *routing.Rule) []string {
 		add("session: the endpoint that the Service's cookie %s-... names, if it is there", affinity.Name)
 	}
 	return all
+}
+
+func percent(mirror routing.Mirror) string {
+	return fmt.Sprintf("%.4g%%", 100*float64(mirror.Numerator)/float64(max(1, mirror.Denominator)))
 }
 
 func codes(codes []int32) string {

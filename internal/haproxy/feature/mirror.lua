@@ -1,0 +1,52 @@
+-- Sends copies of requests to the socket that leads them to their backends, and throws the answers away.
+--
+-- A request never waits for its copies: each is sent by a task of its own. What a task does wrong ends that task alone,
+-- and what the action does wrong leaves the request as it is. The process has so many copies on their way at a time,
+-- and so does one backend. The socket answers in the end, and with few bytes.
+
+local address = ...
+local copies, seconds = 256, 60
+
+-- How many copies this thread may have on their way, to all backends and to one, so that a backend that hangs leaves
+-- room for the others. The number of threads is not known before the first request.
+local mostAll, mostEach
+local all, each = 0, {}
+
+local function exchange(request)
+  local socket = core.tcp()
+  socket:settimeout(seconds)
+  if socket:connect(address) and socket:send(request) then
+    socket:receive("*a")
+  end
+  socket:close()
+end
+
+local function send(backend, request)
+  pcall(exchange, request)
+  all = all - 1
+  each[backend] = each[backend] > 1 and each[backend] - 1 or nil
+end
+
+local function mirror(txn)
+  if not mostAll then
+    local share = copies // core.get_info().Nbthread
+    mostAll = share > 8 and share or 8
+    mostEach = mostAll // 2
+  end
+  local body = txn.f:req_body() or ""
+  if #body ~= (tonumber(txn.f:req_hdr("content-length", 1)) or 0) then
+    return -- The rest of it is still to come.
+  end
+  local draw, path = txn:get_var("txn.draw"), txn.f:pathq()
+  local rest
+  for backend, share in string.gmatch(txn:get_var("txn.mirrors"), "([^:,]+):(%d+)") do
+    local now = each[backend] or 0
+    if draw < tonumber(share) and all < mostAll and now < mostEach then
+      rest = rest or table.concat({"\r\n", txn.f:req_hdrs(), body})
+      core.register_task(send, backend, table.concat({txn.f:method(), " ", path, " HTTP/1.1\r\nx-mirror-to: ", backend, rest}))
+      all, each[backend] = all + 1, now + 1
+    end
+  end
+end
+
+core.register_action("mirror", {"http-req"}, function(txn) pcall(mirror, txn) end)
