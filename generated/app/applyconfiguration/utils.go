@@ -83,6 +83,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ListenerTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("LoadBalancing"):
 		return &appv1.LoadBalancingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("MirrorBackendRef"):
+		return &appv1.MirrorBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &appv1.ObjectReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("OutlierDetection"):
@@ -105,6 +107,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ProxyProblemApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("QueryParamMatch"):
 		return &appv1.QueryParamMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RequestMirror"):
+		return &appv1.RequestMirrorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):
 		return &appv1.RequestRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):

@@ -53,6 +53,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ListenerStatus":               schema_gateway_api_app_v1_ListenerStatus(ref),
 		"gateway/api/app/v1.ListenerTLS":                  schema_gateway_api_app_v1_ListenerTLS(ref),
 		"gateway/api/app/v1.LoadBalancing":                schema_gateway_api_app_v1_LoadBalancing(ref),
+		"gateway/api/app/v1.MirrorBackendRef":             schema_gateway_api_app_v1_MirrorBackendRef(ref),
 		"gateway/api/app/v1.ObjectReference":              schema_gateway_api_app_v1_ObjectReference(ref),
 		"gateway/api/app/v1.OutlierDetection":             schema_gateway_api_app_v1_OutlierDetection(ref),
 		"gateway/api/app/v1.PathMatch":                    schema_gateway_api_app_v1_PathMatch(ref),
@@ -64,6 +65,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ProxiedResource":              schema_gateway_api_app_v1_ProxiedResource(ref),
 		"gateway/api/app/v1.ProxyProblem":                 schema_gateway_api_app_v1_ProxyProblem(ref),
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
+		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
 		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
@@ -2041,6 +2043,43 @@ func schema_gateway_api_app_v1_LoadBalancing(ref common.ReferenceCallback) commo
 	}
 }
 
+func schema_gateway_api_app_v1_MirrorBackendRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MirrorBackendRef is a port of a Service in the Gateway's namespace that gets copies of requests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects proxies of a Gateway, gets no copies.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"percent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many of a hundred requests are copied.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"name", "port"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_ObjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2526,6 +2565,44 @@ func schema_gateway_api_app_v1_QueryParamMatch(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_gateway_api_app_v1_RequestMirror(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other filters. No request waits for its copies, and their answers are thrown away.\n\nNot copied are requests whose body has no Content-Length or more than 15 KiB with the headers, and those that ask for an upgrade. Where a body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a time, and half of that to one Service; what would be more is not copied. One takes up to 10 seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"backendRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+									"port",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The Services that get copies.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.MirrorBackendRef"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"backendRefs"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.MirrorBackendRef"},
+	}
+}
+
 func schema_gateway_api_app_v1_RequestRedirect(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2706,12 +2783,18 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},
+					"requestMirror": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Send copies of requests to other Services, whose answers nobody sees.",
+							Ref:         ref("gateway/api/app/v1.RequestMirror"),
+						},
+					},
 				},
 				Required: []string{"type"},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

@@ -655,6 +655,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: header
       type:
         scalar: string
+- name: gateway.api.app.v1.MirrorBackendRef
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: percent
+      type:
+        scalar: numeric
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.ObjectReference
   map:
     fields:
@@ -830,6 +844,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.RequestMirror
+  map:
+    fields:
+    - name: backendRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.MirrorBackendRef
+          elementRelationship: associative
+          keys:
+          - name
+          - port
 - name: gateway.api.app.v1.RequestRedirect
   map:
     fields:
@@ -885,6 +911,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requestHeaderModifier
       type:
         namedType: gateway.api.app.v1.HeaderFilter
+    - name: requestMirror
+      type:
+        namedType: gateway.api.app.v1.RequestMirror
     - name: requestRedirect
       type:
         namedType: gateway.api.app.v1.RequestRedirect
