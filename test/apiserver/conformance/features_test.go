@@ -6,7 +6,7 @@ import "sigs.k8s.io/gateway-api/pkg/features"
 var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute:                        "HAProxy does not speak UDP",
 	features.SupportGatewayBackendClientCertificate: "gateway-keys gives HAProxy no certificates for servers",
-	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused",
+	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
 	features.SupportGatewayStaticAddresses:          "addresses are the operator's, which is not part of this yet",
 	features.SupportGatewayInfrastructure:           "labels and annotations are the operator's",
 	features.SupportTLSRouteModeMixed:               "a port of HAProxy terminates TLS or passes it through",
