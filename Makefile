@@ -30,6 +30,10 @@ demo: ## Show a Gateway at work: on kind, a one-node Kubernetes started here, or
 test: ## Run the tests: lint, unit, real API server, and on the one-node Kubernetes or TEST_KUBECONFIG's cluster
 	hack/test.sh test
 
+.PHONY: conformance
+conformance: ## Run the Gateway API's conformance suite on the one-node Kubernetes; the report is dist/conformance.yaml (ONLY=)
+	hack/conformance.sh
+
 .PHONY: help
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -21,11 +21,11 @@ import (
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 	"sigs.k8s.io/gateway-api/conformance"
 	"sigs.k8s.io/gateway-api/conformance/tests"
-	"sigs.k8s.io/gateway-api/conformance/utils/config"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/gateway-api/pkg/features"
 
 	"gateway/internal/testtier"
+	shared "gateway/test/internal/conformance"
 	"gateway/test/internal/testenv"
 )
 
@@ -35,6 +35,16 @@ var (
 	server *testenv.Server
 	only   = flag.String("only", "", "names of the tests to run, separated by commas")
 )
+
+// quick are tests that take little time, for each topic.
+var quick = []string{
+	"GatewayHTTPListenerIsolation", "GatewayInvalidRouteKind", "GatewaySecretMissingReferenceGrant", "GatewayWithAttachedRoutes",
+	"GRPCExactMethodMatching", "HTTPRouteCORS", "HTTPRouteCrossNamespace", "HTTPRouteHTTPSListener", "HTTPRouteHeaderMatching",
+	"HTTPRouteHostnameIntersection", "HTTPRouteInvalidBackendRefUnknownKind", "HTTPRouteInvalidCrossNamespaceParentRef",
+	"HTTPRouteInvalidReferenceGrant", "HTTPRouteMatching", "HTTPRouteMatchingAcrossRoutes", "HTTPRouteRedirectPath",
+	"HTTPRouteReferenceGrant", "HTTPRouteRequestMultipleMirrors", "HTTPRouteRewritePath", "HTTPRouteWeight", "ListenerSetHTTPRouting", "ListenerSetHostnameConflict",
+	"TCPRouteWeightedRouting", "TLSRouteSimpleSameNamespace", "TLSRouteTerminateSimpleSameNamespace", "BackendTLSPolicyConflictResolution",
+}
 
 func TestMain(m *testing.M) { testenv.Main(m, &server, true) }
 
@@ -62,26 +72,11 @@ func TestConformance(t *testing.T) {
 	}
 	logs := &podLogs{}
 	startCluster(t, c, scheme, logs)
-	timeouts := config.TimeoutConfig{
-		NamespacesMustBeReady: time.Minute, MaxTimeToConsistency: 20 * time.Second, GatewayMustHaveAddress: 20 * time.Second,
-		GatewayMustHaveCondition: 20 * time.Second, GatewayStatusMustHaveListeners: 20 * time.Second,
-		GatewayListenersMustHaveConditions: 20 * time.Second, RouteMustHaveParents: 20 * time.Second,
-		HTTPRouteMustHaveCondition: 20 * time.Second, TLSRouteMustHaveCondition: 20 * time.Second, TCPRouteMustHaveCondition: 20 * time.Second,
-		ListenerSetMustHaveCondition: 20 * time.Second, ListenerSetListenersMustHaveConditions: 20 * time.Second,
-		LatestObservedGenerationSet: 20 * time.Second, DefaultTestTimeout: 20 * time.Second,
-		DefaultPollInterval: 100 * time.Millisecond, TestIsolation: time.Millisecond,
-	}
-	supported := []features.FeatureName{}
-	for feature := range features.AllFeatures {
-		if _, ok := unsupported[feature.Name]; !ok && !strings.HasPrefix(string(feature.Name), "Mesh") {
-			supported = append(supported, feature.Name)
-		}
-	}
 	s, err := suite.NewConformanceTestSuite(suite.ConformanceOptions{
 		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: logs.config(server.Admin),
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
-			GatewayClassName: class, SupportedFeatures: supported, CleanupTestResources: true, TimeoutConfig: timeouts,
+			GatewayClassName: class, SupportedFeatures: shared.Supported(features.SupportGatewayInfrastructure), CleanupTestResources: true, TimeoutConfig: shared.Timeouts(20 * time.Second),
 			AllowCRDsMismatch: true,
 			// At the same time, one test's ReferenceGrants would be another's too.
 			DisableParallelTests: true,

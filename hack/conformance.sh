@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the Gateway API's conformance suite on the one-node cluster, or that of TEST_KUBECONFIG, which has the images
+# then. ONLY=NAME,NAME runs some tests. The report is dist/conformance.yaml.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=hack/lib.sh
+source hack/lib.sh
+
+need_go
+need_haproxy
+use_cluster TEST_KUBECONFIG
+suite=$(cd test && go mod download sigs.k8s.io/gateway-api sigs.k8s.io/gateway-api/conformance &&
+    go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance)
+crds=$(cd test && go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/experimental
+if [[ -z ${TEST_KUBECONFIG:-} ]]; then
+    images=$(hack/images.sh)
+    eval "$images"
+    say "The suite's echo program"
+    CGO_ENABLED=0 go build -C test -trimpath -ldflags='-s -w' -o ../bin/echo-basic sigs.k8s.io/gateway-api/conformance/echo-basic
+    # A server for UDP has to run, too; nothing is sent to it.
+    for image in $(grep -rhoE '[^ ]+/(echo-basic|coredns):[^ ]+' "$suite/base" "$suite/tests" | sort -u); do
+        bin/image -o bin/echo-basic.tar -t "$image" -user 65532 -entrypoint /echo-basic bin/echo-basic:/echo-basic
+        hack/cluster/cluster.sh load bin/echo-basic.tar
+    done
+fi
+make --no-print-directory -s deploy
+say "The CRDs and the class"
+for crd in "$crds"/gateway.networking.k8s.io_*s.yaml; do
+    [[ $crd == *_vap_safeupgrades.yaml ]] || hack/kubectl.sh apply --server-side -f "$crd"
+done
+hack/kubectl.sh apply -f hack/conformance.yaml
+mkdir -p dist
+say "The suite"
+(cd test && TEST_KUBECONFIG=$KUBECONFIG go test ./nodeconformance -v -count=1 -timeout=60m \
+    -report="$PWD/../dist/conformance.yaml" ${ONLY:+-only="$ONLY"})

@@ -1,0 +1,45 @@
+// Package conformance has what the two runs of the Gateway API's conformance suite share.
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/gateway-api/conformance/utils/config"
+	"sigs.k8s.io/gateway-api/pkg/features"
+)
+
+// unsupported are the features that are not, with the reason.
+var unsupported = map[features.FeatureName]string{
+	features.SupportUDPRoute:                        "HAProxy does not speak UDP",
+	features.SupportGatewayBackendClientCertificate: "gateway-keys gives HAProxy no certificates for servers",
+	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
+	features.SupportGatewayStaticAddresses:          "the load balancer chooses addresses",
+	features.SupportTLSRouteModeMixed:               "a port of HAProxy terminates TLS or passes it through",
+}
+
+// Supported returns the features that are, but for those that something else keeps from being.
+func Supported(except ...features.FeatureName) []features.FeatureName {
+	var supported []features.FeatureName
+	for feature := range features.AllFeatures {
+		_, no := unsupported[feature.Name]
+		if !no && !slices.Contains(except, feature.Name) && !strings.HasPrefix(string(feature.Name), "Mesh") {
+			supported = append(supported, feature.Name)
+		}
+	}
+	return supported
+}
+
+// Timeouts returns those of the suite, of which most are of one length.
+func Timeouts(length time.Duration) config.TimeoutConfig {
+	return config.TimeoutConfig{
+		NamespacesMustBeReady: max(time.Minute, length), MaxTimeToConsistency: length, GatewayMustHaveAddress: length,
+		GatewayMustHaveCondition: length, GatewayStatusMustHaveListeners: length,
+		GatewayListenersMustHaveConditions: length, RouteMustHaveParents: length,
+		HTTPRouteMustHaveCondition: length, TLSRouteMustHaveCondition: length, TCPRouteMustHaveCondition: length,
+		ListenerSetMustHaveCondition: length, ListenerSetListenersMustHaveConditions: length,
+		LatestObservedGenerationSet: length, DefaultTestTimeout: length,
+		DefaultPollInterval: 100 * time.Millisecond, TestIsolation: time.Millisecond,
+	}
+}

@@ -1,0 +1,105 @@
+// Package nodeconformance runs the Gateway API's own conformance suite on a cluster with nodes: that of TEST_KUBECONFIG,
+// with the operator, the CRDs and the suite's image in it. hack/conformance.sh does all that.
+package nodeconformance
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
+	gatewayv1alpha3 "sigs.k8s.io/gateway-api/apis/v1alpha3"
+	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
+	"sigs.k8s.io/gateway-api/conformance"
+	confv1 "sigs.k8s.io/gateway-api/conformance/apis/v1"
+	"sigs.k8s.io/gateway-api/conformance/tests"
+	"sigs.k8s.io/gateway-api/conformance/utils/suite"
+	"sigs.k8s.io/yaml"
+
+	"io/fs"
+
+	"gateway/internal/version"
+	shared "gateway/test/internal/conformance"
+)
+
+var (
+	only   = flag.String("only", "", "names of the tests to run, separated by commas; all if empty")
+	class  = flag.String("class", "conformance", "name of the GatewayClass")
+	report = flag.String("report", "", "file to write the report to")
+)
+
+// TestConformance runs the tests of what is supported, for all profiles but those of meshes.
+func TestConformance(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("TEST_KUBECONFIG"))
+	must(t, err)
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		gatewayv1.Install, gatewayv1beta1.Install, gatewayv1alpha2.Install, gatewayv1alpha3.Install,
+	} {
+		must(t, add(scheme))
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	must(t, err)
+	clientset, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	options := suite.ConformanceOptions{
+		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: clientset, RestConfig: config,
+		ManifestFS: []fs.FS{&conformance.Manifests},
+		ConfigurableOptions: suite.ConfigurableOptions{
+			GatewayClassName: *class, SupportedFeatures: shared.Supported(), CleanupTestResources: true,
+			TimeoutConfig: shared.Timeouts(time.Minute), AllowCRDsMismatch: true, DisableParallelTests: true,
+			ConformanceProfiles: []suite.ConformanceProfileName{
+				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
+			},
+			Implementation: confv1.Implementation{
+				Organization: "gateway", Project: "gateway", URL: "https://app.example.com/gateway", Version: version.String(),
+				Contact: []string{"@gateway"},
+			},
+		},
+	}
+	s, err := suite.NewConformanceTestSuite(options)
+	must(t, err)
+	wanted := tests.ConformanceTests
+	if *only != "" {
+		wanted = nil
+		for _, test := range tests.ConformanceTests {
+			if strings.Contains(","+*only+",", ","+test.ShortName+",") {
+				wanted = append(wanted, test)
+			}
+		}
+	}
+	s.Setup(t, wanted)
+	if err := s.Run(t, wanted); err != nil {
+		t.Error(err)
+	}
+	if *report != "" {
+		writeReport(t, s)
+	}
+}
+
+func writeReport(t *testing.T, s *suite.ConformanceTestSuite) {
+	t.Helper()
+	result, err := s.Report()
+	must(t, err)
+	content, err := yaml.Marshal(result)
+	must(t, err)
+	must(t, os.WriteFile(*report, content, 0o600))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
