@@ -4,6 +4,7 @@ package nodeconformance
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -24,8 +25,6 @@ import (
 	"sigs.k8s.io/gateway-api/conformance/tests"
 	"sigs.k8s.io/gateway-api/conformance/utils/suite"
 	"sigs.k8s.io/yaml"
-
-	"io/fs"
 
 	"gateway/internal/version"
 	shared "gateway/test/internal/conformance"
@@ -58,7 +57,8 @@ func TestConformance(t *testing.T) {
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName: *class, SupportedFeatures: shared.Supported(), CleanupTestResources: true,
-			TimeoutConfig: shared.Timeouts(time.Minute), AllowCRDsMismatch: true, DisableParallelTests: true,
+			TimeoutConfig:     shared.Timeouts(2 * time.Minute), // kubelet takes a minute to mount a changed ConfigMap
+			AllowCRDsMismatch: true, DisableParallelTests: true,
 			ConformanceProfiles: []suite.ConformanceProfileName{
 				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
 			},
@@ -80,11 +80,11 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	s.Setup(t, wanted)
+	if *report != "" {
+		t.Cleanup(func() { writeReport(t, s) }) // after that of the run, which ends it
+	}
 	if err := s.Run(t, wanted); err != nil {
 		t.Error(err)
-	}
-	if *report != "" {
-		writeReport(t, s)
 	}
 }
 
