@@ -98,7 +98,14 @@ func Examine(gateway *appv1.Gateway) []Finding {
 	if len(findings) > 0 {
 		return findings
 	}
-	return []Finding{{Level: OK, About: about, Says: fmt.Sprintf("generation %d is live in %d proxies", gateway.Generation, status.ReadyReplicas)}}
+	return []Finding{{Level: OK, About: about, Says: fmt.Sprintf("generation %d is live in %s", gateway.Generation, proxies(status.ReadyReplicas))}}
+}
+
+func proxies(count int32) string {
+	if count == 1 {
+		return "1 proxy"
+	}
+	return fmt.Sprintf("%d proxies", count)
 }
 
 // parts are the listeners and routes that a condition of the Gateway counts, but for those whose message it has.
