@@ -41,8 +41,8 @@ help: ## Show this list
 ##@ Build
 
 .PHONY: build
-build: ## Build gateway, gateway-agent and gateway-keys into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys
+build: ## Build gateway, gateway-agent, gateway-keys and gateway-copier into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ . ./cmd/gateway-agent ./cmd/gateway-keys ./cmd/gateway-copier
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH

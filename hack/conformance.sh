@@ -29,6 +29,7 @@ for crd in "$crds"/gateway.networking.k8s.io_*s.yaml; do
     [[ $crd == *_vap_safeupgrades.yaml ]] || hack/kubectl.sh apply --server-side -f "$crd"
 done
 hack/kubectl.sh apply -f hack/conformance.yaml
+sed "s|gateway:dev|${IMG:?}|" artifacts/copier/copier.yaml | hack/kubectl.sh apply -f -
 mkdir -p dist
 say "The suite"
 (cd test && TEST_KUBECONFIG=$KUBECONFIG go test ./nodeconformance -v -count=1 -timeout=60m \

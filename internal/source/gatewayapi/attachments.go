@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -24,6 +25,27 @@ type attached struct {
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
 	configMaps map[string]bool
+	// secrets are those of other namespaces that listeners may use.
+	secrets []types.NamespacedName
+}
+
+// Copy is a Secret that has to be copied to the namespace of a Gateway, which may use it.
+type Copy struct {
+	Gateway *gatewayv1.Gateway
+	From    types.NamespacedName
+	// Name is that of the copy.
+	Name string
+}
+
+// Copies returns the Secrets of other namespaces that Gateways and ListenerSets may use, by ReferenceGrants.
+func (r *Result) Copies() []Copy {
+	var copies []Copy
+	for _, plane := range r.t.planes {
+		for _, from := range plane.secrets {
+			copies = append(copies, Copy{plane.gateway, from, LocalName(plane.parent.Namespace, from.Namespace, from.Name)})
+		}
+	}
+	return copies
 }
 
 // attach notes that a data plane has something of a resource in a namespace.

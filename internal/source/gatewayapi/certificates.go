@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -29,7 +30,10 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			continue
 		}
 		l.tls.Secrets = append(l.tls.Secrets, LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
-		plane.attachOther(namespace, "referencegrants")
+		if namespace != plane.parent.Namespace {
+			plane.attach(namespace, "referencegrants")
+			plane.secrets = append(plane.secrets, types.NamespacedName{Namespace: namespace, Name: string(ref.Name)})
+		}
 		if t.Certificate == nil {
 			continue
 		}

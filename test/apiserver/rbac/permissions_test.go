@@ -123,12 +123,19 @@ func permission(who, where, group, resource, names, verb string) string {
 	return strings.Join([]string{who, where, group, resource, names, verb}, "| ")
 }
 
+// deletable is what the garbage collector cannot delete: RoleBindings in other namespaces than their Gateway, and our
+// Gateways for Gateways of the Gateway API that have another class by now.
+var deletable = map[string]bool{"operator rbac.authorization.k8s.io/rolebindings": true, "operator app.example.com/gateways": true}
+
 // expectHarmless checks what no permission of anybody may be.
 func expectHarmless(t *testing.T, line string) {
 	t.Helper()
 	fields := strings.Split(line, "| ")
 	who, resource, names, verb := fields[0], fields[3], fields[4], fields[5]
-	for _, bad := range []string{"*", "escalate", "bind", "impersonate", "delete", "deletecollection", "approve", "sign"} {
+	if verb == "delete" && !deletable[who+" "+fields[2]+"/"+resource] {
+		t.Errorf("%s: nobody needs to delete it", line)
+	}
+	for _, bad := range []string{"*", "escalate", "bind", "impersonate", "deletecollection", "approve", "sign"} {
 		if slices.Contains(fields, bad) {
 			t.Errorf("%s: nobody needs %s", line, bad)
 		}

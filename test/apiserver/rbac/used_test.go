@@ -187,7 +187,31 @@ func TestOperatorUsesAllPermissions(t *testing.T) {
 	for range 3 {
 		breakService(t, namespace)
 	}
+	useGatewayAPI(t, namespace)
 	r.expectAllUsed(t, "operator")
+}
+
+// useGatewayAPI has the operator look after objects of the Gateway API, and then no more.
+func useGatewayAPI(t *testing.T, namespace string) {
+	t.Helper()
+	team := namespace + "-team"
+	newNamespace(t, team)
+	server.InstallGatewayAPI(t)
+	server.Kubectl(t, "apply", "-f", "testdata/gatewayapi.yaml")
+	testenv.Eventually(t, soon, "agents may read in the other namespace", func(ctx context.Context) error {
+		_, err := server.Kube.RbacV1().RoleBindings(team).Get(ctx, namespace+".api-gateway", metav1.GetOptions{})
+		return err
+	})
+	for _, object := range []string{"listenerset/more", "backendtlspolicy/policy", "tlsroute/tls", "tcproute/tcp", "udproute/udp", "grpcroute/grpc"} {
+		testenv.Eventually(t, soon, "the status of "+object, func(context.Context) error {
+			if status := server.Kubectl(t, "-n", namespace, "get", object, "-o", "jsonpath={.status}"); !strings.Contains(status, "observedGeneration") {
+				return fmt.Errorf("it is %q", status)
+			}
+			return nil
+		})
+	}
+	server.Kubectl(t, "-n", team, "delete", "httproutes.gateway.networking.k8s.io", "http")
+	server.Kubectl(t, "-n", namespace, "patch", "gateways.gateway.networking.k8s.io", "api", "--type=merge", "-p", `{"spec":{"gatewayClassName":"other"}}`)
 }
 
 // takeNames makes an object of every kind that children are of, but Services, under the name of a child. Where one is
