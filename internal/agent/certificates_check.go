@@ -207,6 +207,9 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		c.changesAt(until)
 	}
 	names, within := namesWithin(listener.Hostname, file.names)
+	if !within && listener.TLS.AnyNames {
+		names, within = []string{listener.Hostname}, true
+	}
 	if problem == "" && !within {
 		problem = fmt.Sprintf("the certificate of %%s is not for %s: it is for %s", listener.Hostname, listNames(file.names))
 	}

@@ -165,3 +165,17 @@ func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestACertificateForOtherNames: a listener of the Gateway API shows it for its hostname, if there is no better one.
+func TestACertificateForOtherNames(t *testing.T) {
+	files := mounted{certificates: map[string]certificateFile{
+		"other": {names: []string{"a.org"}, notAfter: time.Now().Add(time.Hour)},
+		"fits":  {names: []string{"shop.example.com"}, notAfter: time.Now().Add(time.Hour), kind: x509.RSA},
+	}}
+	table := routing.Table{Listeners: []routing.Listener{tlsListener("shop", "shop.example.com", "fits", "other")}}
+	table.Listeners[0].TLS.AnyNames = true
+	got := collect(&table, files, "shop", time.Now())
+	if s := fmt.Sprint(got.certificates); s != "map[shop:[{fits [shop.example.com]} {other [shop.example.com]}]]" || len(got.problems) > 0 {
+		t.Errorf("certificates are %s, problems %+v", s, got.problems)
+	}
+}

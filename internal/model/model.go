@@ -84,6 +84,9 @@ type ListenerTLS struct {
 	// ClientUnverified says that a certificate of a client that is not valid counts as none. The listeners of a port that
 	// ask clients agree on it.
 	ClientUnverified bool
+	// AnyNames says that clients get a certificate though it is for other names than the listener's hostname, as the
+	// Gateway API has it.
+	AnyNames bool
 	// HSTS is the value of Strict-Transport-Security; "": none.
 	HSTS string
 }

@@ -14,7 +14,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	if or(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
 		return
 	}
-	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2"}
+	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2", AnyNames: true}
 	unusable := 0
 	if len(spec.CertificateRefs) == 0 {
 		l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
