@@ -7,10 +7,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 need_go
-if haproxy=$(hack/haproxy.sh); then
-    export PATH=$haproxy:$PATH
-fi
+# Fetching it takes the network, building the processor: both go on at the same time.
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+hack/haproxy.sh >"$found" &
+fetching=$!
 say "Building the plugin"
 make --no-print-directory plugin
+if wait "$fetching"; then
+    PATH=$(<"$found"):$PATH
+    export PATH
+fi
+rm -f "$found"
 say "Running $1"
 exec bin/kubectl-gateway try -f "$1"
