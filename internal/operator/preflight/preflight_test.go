@@ -88,7 +88,7 @@ var checkTests = map[string]struct {
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
-		"get/list/watch/create/patch services in all namespaces, and 30 more: apply artifacts/rbac",
+		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 30 more: apply artifacts/rbac",
 	},
 }
 

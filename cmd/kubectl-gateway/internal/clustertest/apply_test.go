@@ -68,7 +68,7 @@ func TestOneBadDocumentChangesNothing(t *testing.T) {
 		good.WriteString(configMap(i))
 	}
 	for _, test := range []struct{ name, last, want string }{
-		{"syntax", "---\na: [", "standard input:247: yaml: line 247: "},
+		{"syntax", "---\na: [", "standard input:247: did not find expected node content"},
 		{"unknown kind", "---\n{apiVersion: v1, kind: Nope, metadata: {name: a}}\n", "Nope a: the API server knows no kind Nope of v1"},
 		{"unknown field", gateway("a", "  routs: []\n"), `.spec.routs: field not declared in schema`},
 		{"against a rule of the CRD", gateway("a", "  routes: [{name: r, listeners: [x], rules: [{}]}]\n"), "must be the name of a listener"},
