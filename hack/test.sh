@@ -44,7 +44,7 @@ api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
     (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|nodeconformance|bench/.*)$' |
-        xargs go test -count=1 -timeout=60m "${slow[@]}")
+        xargs go test -count=1 -timeout=120m "${slow[@]}")
 }
 
 plugin() {
