@@ -449,14 +449,15 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
 
 // updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What is written
 // here is in the status, and no reason to look again: a failure whose text is new each time would have it do so without
-// end. The attachments are written elsewhere, and say what the pods have to mount.
+// end. The attachments are written elsewhere, and say what the pods have to mount. Conditions are removed only by others.
 func (c *Controller) updateGateway(old, updated any) {
 	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
 	switch {
 	case before.ResourceVersion == after.ResourceVersion:
 		c.enqueueGateway(after, queue.Low)
 	case before.UID != after.UID, before.Generation != after.Generation, after.DeletionTimestamp != nil,
-		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments):
+		!equality.Semantic.DeepEqual(before.Status.Attachments, after.Status.Attachments),
+		len(after.Status.Conditions) < len(before.Status.Conditions):
 		c.enqueueGateway(after, queue.High)
 	}
 }

@@ -295,13 +295,15 @@ func TestUpdatesOfAGateway(t *testing.T) {
 		"its conditions": {func(gateway *appv1.Gateway) {
 			gateway.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionProgrammed, Message: "another"}}
 		}, nil},
-		"somebody's label": {func(gateway *appv1.Gateway) { gateway.Labels = map[string]string{"team": "a"} }, nil},
+		"its conditions are gone": {func(gateway *appv1.Gateway) { gateway.Status.Conditions = nil }, []string{"web/shop"}},
+		"somebody's label":        {func(gateway *appv1.Gateway) { gateway.Labels = map[string]string{"team": "a"} }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, newGateway())
 			before := newGateway()
 			before.ResourceVersion = "1"
-			after := newGateway()
+			before.Status.Conditions = []metav1.Condition{{Type: appv1.ConditionProgrammed}}
+			after := before.DeepCopy()
 			after.ResourceVersion = "2"
 			test.change(after)
 			f.controller.updateGateway(before, after)
