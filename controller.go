@@ -447,9 +447,8 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
 	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced, "generation %d: %s", gateway.Generation, what)
 }
 
-// updateGateway puts a Gateway into the queue that somebody has changed, or that a resync looks at again. What is written
-// here is in the status, and no reason to look again: a failure whose text is new each time would have it do so without
-// end. The attachments are written elsewhere, and say what the pods have to mount. Conditions are removed only by others.
+// updateGateway queues a Gateway at a resync or after a change by others. The operator's own writes to the conditions do
+// not count: a failure with a new text each time would be retried without a pause. It never removes a condition.
 func (c *Controller) updateGateway(old, updated any) {
 	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
 	switch {
