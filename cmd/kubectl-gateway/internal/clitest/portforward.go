@@ -32,17 +32,22 @@ func PortForward(ports map[int]http.Handler) http.Handler {
 			return // it has answered
 		}
 		defer connection.Close() //nolint:errcheck // all was written
-		failures := map[string]httpstream.Stream{}
+		// The two streams of a request come in any order.
+		requests := map[string]map[string]httpstream.Stream{}
 		for {
 			select {
 			case stream := <-streams:
 				id := stream.Headers().Get(corev1.PortForwardRequestIDHeader)
-				if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
-					failures[id] = stream
+				if requests[id] == nil {
+					requests[id] = map[string]httpstream.Stream{}
+				}
+				requests[id][stream.Headers().Get(corev1.StreamType)] = stream
+				data, failure := requests[id][corev1.StreamTypeData], requests[id][corev1.StreamTypeError]
+				if data == nil || failure == nil {
 					continue
 				}
-				port, _ := strconv.Atoi(stream.Headers().Get(corev1.PortHeader))
-				go forward(stream, failures[id], ports[port])
+				port, _ := strconv.Atoi(data.Headers().Get(corev1.PortHeader))
+				go forward(data, failure, ports[port])
 			case <-connection.CloseChan():
 				return
 			}
@@ -50,19 +55,19 @@ func PortForward(ports map[int]http.Handler) http.Handler {
 	})
 }
 
-// forward answers the request of a stream; without a handler, it says that nobody listens.
-func forward(stream, failure httpstream.Stream, handler http.Handler) {
-	defer stream.Close()  //nolint:errcheck // all was written
+// forward answers the request of a data stream; without a handler, it says that nobody listens.
+func forward(data, failure httpstream.Stream, handler http.Handler) {
+	defer data.Close()    //nolint:errcheck // all was written
 	defer failure.Close() //nolint:errcheck // all was written
 	if handler == nil {
 		_, _ = failure.Write([]byte("nobody listens"))
 		return
 	}
-	request, err := http.ReadRequest(bufio.NewReader(stream))
+	request, err := http.ReadRequest(bufio.NewReader(data))
 	if err != nil {
 		return
 	}
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
-	_ = recorder.Result().Write(stream)
+	_ = recorder.Result().Write(data)
 }
