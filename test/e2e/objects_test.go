@@ -59,7 +59,8 @@ func echoPod(image, version string) corev1.PodSpec {
 			Name:  "echo",
 			Image: image,
 			Env:   []corev1.EnvVar{{Name: "VERSION", Value: version}},
-			ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+			// A second, the default, takes a busy machine's backends out of the traffic.
+			ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 10, ProbeHandler: corev1.ProbeHandler{
 				HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)},
 			}},
 			SecurityContext: &corev1.SecurityContext{
