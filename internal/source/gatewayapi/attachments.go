@@ -4,10 +4,13 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 // resources are those of the kinds of which data planes run objects.
@@ -128,4 +131,50 @@ func (p *plane) selectsNamespaces() bool {
 	return slices.ContainsFunc(p.listeners, func(l *listener) bool {
 		return l.AllowedRoutes != nil && l.AllowedRoutes.Namespaces != nil && l.AllowedRoutes.Namespaces.Selector != nil
 	})
+}
+
+// AttachedTo returns what the status of a Gateway of our own says of the objects of the Gateway API that belong to it.
+// Add adds the objects.
+func AttachedTo(own *appv1.Gateway) Objects {
+	objects := Objects{Namespaces: map[string]labels.Set{}}
+	if proxypod.Parent(own) == "" {
+		objects.Own = []*appv1.Gateway{own}
+	}
+	if own.Status.Attachments != nil {
+		for _, namespace := range own.Status.Attachments.Namespaces {
+			if namespace.Labels != nil {
+				objects.Namespaces[namespace.Name] = namespace.Labels
+			}
+		}
+	}
+	return objects
+}
+
+// Add adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and how its
+// proxies are to run.
+func (o *Objects) Add(obj any) {
+	switch object := obj.(type) {
+	case *gatewayv1.Gateway:
+		gateway := *object
+		gateway.Spec.Infrastructure, gateway.Spec.Addresses = nil, nil
+		o.Gateways = append(o.Gateways, &gateway)
+		o.Classes = append(o.Classes, &gatewayv1.GatewayClass{
+			ObjectMeta: metav1.ObjectMeta{Name: string(gateway.Spec.GatewayClassName)},
+			Spec:       gatewayv1.GatewayClassSpec{ControllerName: ControllerName},
+		})
+	case *gatewayv1.ListenerSet:
+		o.ListenerSets = append(o.ListenerSets, object)
+	case *gatewayv1.HTTPRoute:
+		o.HTTPRoutes = append(o.HTTPRoutes, object)
+	case *gatewayv1.GRPCRoute:
+		o.GRPCRoutes = append(o.GRPCRoutes, object)
+	case *gatewayv1.TLSRoute:
+		o.TLSRoutes = append(o.TLSRoutes, object)
+	case *gatewayv1.TCPRoute:
+		o.TCPRoutes = append(o.TCPRoutes, object)
+	case *gatewayv1.BackendTLSPolicy:
+		o.Policies = append(o.Policies, object)
+	case *gatewayv1.ReferenceGrant:
+		o.Grants = append(o.Grants, object)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
 
@@ -170,10 +171,13 @@ func ownListener(from *model.Listener) (appv1.Listener, bool) {
 	return to, true
 }
 
-// For returns what a data plane does for a Gateway of our own that was made for a Gateway of the Gateway API, nil if
-// there is none.
-func (r *Result) For(own *appv1.Gateway, gateway string) *model.Gateway {
-	plane := r.Planes[GatewayParent(own.Namespace, gateway)]
+// For returns what the proxies of a Gateway of our own do, nil if nothing is known of the Gateway that it was made for.
+func (r *Result) For(own *appv1.Gateway) *model.Gateway {
+	parent := proxypod.Parent(own)
+	if parent == "" {
+		return r.Planes[OwnParent(own.Namespace, own.Name)]
+	}
+	plane := r.Planes[GatewayParent(own.Namespace, parent)]
 	if plane == nil {
 		return nil
 	}
