@@ -136,12 +136,7 @@ func (a *Agent) command(ctx context.Context, change plan.Plan) error {
 	for _, server := range change.AddServers {
 		delete(r.draining, backendServer{server.Backend, server.Server})
 	}
-	for _, server := range busy {
-		if r.draining == nil {
-			r.draining = map[backendServer]bool{}
-		}
-		r.draining[backendServer{server.Backend, server.Server}] = true
-	}
+	r.drain(busy)
 	r.config, r.unused = change.After, r.unused.Without(change.After)
 	return nil
 }

@@ -61,11 +61,13 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	if len(r.config.Backends) == len(used.Backends) && len(r.config.Contents) == len(used.Contents) && len(r.config.Lists) == len(used.Lists) {
 		return
 	}
+	var busy []plan.Server
 	var err error
-	r.config, err = a.worker.Remove(ctx, a.options.Paths, plan.Collect(r.unused.Without(*used), r.config))
+	r.config, busy, err = a.worker.Remove(ctx, a.options.Paths, plan.Collect(r.unused.Without(*used), r.config))
+	r.drain(busy)
 	if err != nil {
-		// It does no harm, and is gone with the next reload.
-		glog.V(2).Infof("Left what is not used any more as it is: %v", err)
+		r.unknown = reasonCommandsFailed
+		glog.Warningf("HAProxy did not delete what is not used any more, a reload follows: %v", err)
 	}
 	r.unused = plan.FindUnused(*used, r.config)
 }

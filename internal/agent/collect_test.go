@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 )
@@ -56,5 +58,59 @@ func TestWhatIsNotUsedGoes(t *testing.T) {
 	if backends := r.haproxy.Worker("show backend"); !strings.Contains(backends, "shop_service-2_80") {
 		t.Errorf("a backend does not come back: %s", backends)
 	}
+	r.expectNoReload(running)
+}
+
+// TestABackendComesBackThatWasBusy: a backend that is not used any more cannot be deleted while one of its servers
+// answers a request. When it is used again, all its servers are.
+func TestABackendComesBackThatWasBusy(t *testing.T) {
+	t.Parallel()
+	r := newPassRig(t, 2)
+	slow, entered, release := newSlowEndpoint(t)
+	idle := newEndpoint(t, "idle")
+	r.put(r.agent.watch.namespaces[namespace].slices, newSlice("service-1", slow.port, newReady("127.0.0.1")))
+	second := newSlice("service-1", idle.port, newReady("127.0.0.1"))
+	second.Name = "service-1-2"
+	r.put(r.agent.watch.namespaces[namespace].slices, second)
+	all := r.gatewaySeen.Spec.Routes
+	edit := func(routes ...appv1.Route) {
+		r.gatewaySeen = r.gatewaySeen.DeepCopy()
+		r.gatewaySeen.Generation, r.gatewaySeen.Spec.Routes = r.gatewaySeen.Generation+1, routes
+		r.put(r.agent.watch.gateways, r.gatewaySeen)
+		r.agent.changed()
+		r.agent.pass(t.Context())
+	}
+	all[1].Hostnames, all[1].Rules[0].Matches[0].Path.Value = nil, "/"
+	edit(all...)
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	running, answered := r.process(), r.getSlow(entered)
+
+	edit(all[0])
+	now := time.Now()
+	for i := range 3 {
+		r.agent.deleteUnused(t.Context(), now.Add(time.Duration(i+1)*2*unusedInterval))
+	}
+	servers := func() string { return r.haproxy.Worker("show servers state shop_service-1_80") }
+	if state := servers(); !strings.Contains(state, fmt.Sprint("127.0.0.1_", slow.port)) || strings.Contains(state, fmt.Sprint("127.0.0.1_", idle.port)) {
+		t.Fatalf("of the servers, only the busy one is to be left: %s", state)
+	}
+	edit(all...)
+	for _, name := range []string{"slow", "idle"} {
+		r.expectBody("/", name)
+	}
+
+	edit(all[0])
+	close(release)
+	r.must(<-answered)
+	r.eventually("the backend is deleted", func() error {
+		now = now.Add(10 * unusedInterval)
+		r.agent.deleteDrained(t.Context(), now)
+		r.agent.deleteUnused(t.Context(), now)
+		if backends := r.haproxy.Worker("show backend"); strings.Contains(backends, "shop_service-1_80") {
+			return errors.New(backends)
+		}
+		return nil
+	})
 	r.expectNoReload(running)
 }

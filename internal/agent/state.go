@@ -70,6 +70,16 @@ type backendServer struct {
 	ir.Server
 }
 
+// drain notes servers that are out of use and still have connections.
+func (r *running) drain(busy []plan.Server) {
+	if r.draining == nil {
+		r.draining = map[backendServer]bool{}
+	}
+	for _, server := range busy {
+		r.draining[backendServer{server.Backend, server.Server}] = true
+	}
+}
+
 // observe takes in which worker answers. Nil means that none does.
 func (s *state) observe(worker *runtime.Process) {
 	r := &s.running

@@ -59,30 +59,45 @@ func (w *Worker) Execute(ctx context.Context, paths ir.Paths, p plan.Plan) (busy
 	return busy, nil
 }
 
-// Remove deletes what is unused. It returns what runs then: backends that still have requests stay, and so do those
-// that could not be deleted because of an error.
-func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Removal) (ir.Config, error) {
-	after := removal.After
+// Remove deletes what is unused. It returns what runs then, and the servers that take no requests any more but still
+// have connections. Backends that still have requests stay, without servers. So do those that could not be deleted
+// because of an error.
+func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Removal) (after ir.Config, busy []plan.Server, err error) {
+	after = removal.After
 	for _, file := range slices.Sorted(maps.Keys(removal.Keys)) {
 		if err := w.DeleteKeys(ctx, paths.Map(file), removal.Keys[file]); err != nil {
-			return after, err
+			return after, nil, err
 		}
 	}
 	if removal.Conditions != nil {
 		if err := w.ReplaceMap(ctx, paths.Map(ir.ConditionsFile), removal.Conditions); err != nil {
-			return after, err
+			return after, nil, err
 		}
 	}
 	after.Backends = maps.Clone(after.Backends)
 	for _, name := range slices.Sorted(maps.Keys(removal.Backends)) {
-		err := w.DeleteBackend(ctx, name, removal.Backends[name].Servers)
-		if errors.Is(err, ErrServerBusy) {
+		backend := *removal.Backends[name]
+		remove := plan.Plan{}
+		for _, server := range backend.Servers {
+			remove.RemoveServers = append(remove.RemoveServers, plan.Server{Backend: name, Server: server})
+		}
+		// Whatever happens to the servers, all are added again when the backend is used again.
+		backend.Servers = nil
+		after.Backends[name] = &backend
+		still, err := w.Execute(ctx, paths, remove)
+		if busy = append(busy, still...); err != nil {
+			return after, busy, err
+		}
+		if len(still) > 0 {
 			continue
 		}
+		deleted, err := w.DeleteBackend(ctx, name)
 		if err != nil {
-			return after, err
+			return after, busy, err
 		}
-		delete(after.Backends, name)
+		if deleted {
+			delete(after.Backends, name)
+		}
 	}
-	return after, nil
+	return after, busy, nil
 }

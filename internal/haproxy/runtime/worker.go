@@ -142,35 +142,35 @@ func (w *Worker) AddBackend(ctx context.Context, backend plan.Backend) error {
 			return err
 		}
 	}
-	reply, err = exchange(ctx, w.socket, "publish backend "+backend.Name+"\n")
+	return w.publish(ctx, backend.Name)
+}
+
+// DeleteBackend deletes a backend that no request is sent to any more and that has no servers. It returns false, and
+// leaves the backend as it is, if some request or server still is there; the caller asks again later. One that does not
+// exist is no error.
+func (w *Worker) DeleteBackend(ctx context.Context, name string) (deleted bool, err error) {
+	if !isWord(name) {
+		return false, fmt.Errorf("failed to delete backend: %q cannot be the name of one", name)
+	}
+	reply, err := exchange(ctx, w.socket, "unpublish backend "+name+";del backend "+name+"\n")
+	if err != nil {
+		return false, fmt.Errorf("failed to delete backend %s: %w", name, err)
+	}
+	if strings.HasSuffix(reply, backendDeleted) || strings.HasSuffix(reply, backendUnknown) {
+		return true, nil
+	}
+	return false, w.publish(ctx, name)
+}
+
+func (w *Worker) publish(ctx context.Context, backend string) error {
+	reply, err := exchange(ctx, w.socket, "publish backend "+backend+"\n")
 	if err == nil && reply != backendPublished && reply != "" {
 		err = errors.New(firstLine(reply))
 	}
 	if err != nil {
-		return fmt.Errorf("failed to publish backend %s: %w", backend.Name, err)
+		return fmt.Errorf("failed to publish backend %s: %w", backend, err)
 	}
 	return nil
-}
-
-// DeleteBackend deletes a backend that no request is sent to any more, with its servers. It returns ErrServerBusy if
-// some request still is there; the caller asks again later. One that does not exist is no error.
-func (w *Worker) DeleteBackend(ctx context.Context, name string, servers []ir.Server) error {
-	if !isWord(name) {
-		return fmt.Errorf("failed to delete backend: %q cannot be the name of one", name)
-	}
-	for _, server := range servers {
-		if err := w.RemoveServer(ctx, name, server); err != nil {
-			return err
-		}
-	}
-	reply, err := exchange(ctx, w.socket, "unpublish backend "+name+";del backend "+name+"\n")
-	switch {
-	case err != nil:
-		return fmt.Errorf("failed to delete backend %s: %w", name, err)
-	case strings.HasSuffix(reply, backendDeleted), strings.HasSuffix(reply, backendUnknown):
-		return nil
-	}
-	return fmt.Errorf("failed to delete backend %s: %w: %s", name, ErrServerBusy, firstLine(reply))
 }
 
 // AddServer adds a server to a backend and lets it take requests. One that exists already, in maintenance after a
