@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -29,6 +30,8 @@ type Action struct {
 	Response *Response
 	// CORS says which pages may use the rule; nil: the rule does not care.
 	CORS *CORS
+	// Clients says which clients have access; nil: all.
+	Clients *Clients
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 }
@@ -115,6 +118,13 @@ type Redirect struct {
 type Response struct {
 	Status            int32
 	ContentType, Body string
+}
+
+// Clients says which clients have access, by their addresses.
+type Clients struct {
+	// Allow are the ranges that have; empty: all have. Deny are those that have not, whatever Allow says. One that is
+	// not valid stands for what could not be read. Those of IPv4 are written as IPv4.
+	Allow, Deny []netip.Prefix
 }
 
 // Mirror is a backend that gets copies of requests, whose answers nobody sees.

@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -52,6 +53,10 @@ func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session)
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
+	if unreadable := unreadableRange(rule.Clients); unreadable != "" {
+		c.problem(route, "requests for rules[%d] are answered with 500: clientAddress.%s is no range of addresses", index, unreadable)
+		return failing(rule), nil
+	}
 	sessions := compileSessions(rule, from.Backends)
 	size := filtersSize(rule)
 	for _, session := range sessions {
@@ -62,6 +67,21 @@ func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session)
 		return failing(rule), nil
 	}
 	return rule, sessions
+}
+
+// unreadableRange names the first range that is not valid; "": there is none.
+func unreadableRange(clients *Clients) string {
+	if clients == nil {
+		return ""
+	}
+	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
+	if i := slices.IndexFunc(clients.Allow, isInvalid); i >= 0 {
+		return fmt.Sprintf("allow[%d]", i)
+	}
+	if i := slices.IndexFunc(clients.Deny, isInvalid); i >= 0 {
+		return fmt.Sprintf("deny[%d]", i)
+	}
+	return ""
 }
 
 // failing returns a rule without targets in place of another: its requests are answered with 500.

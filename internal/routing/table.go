@@ -16,6 +16,7 @@ type (
 	Backend       = model.Backend
 	BackendPolicy = model.BackendPolicy
 	CORS          = model.CORS
+	Clients       = model.Clients
 	Condition     = model.Condition
 	HeaderChange  = model.HeaderChange
 	HeaderChanges = model.HeaderChanges

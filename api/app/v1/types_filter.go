@@ -9,6 +9,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'URLRewrite') == has(self.urlRewrite)",message="urlRewrite is required for type URLRewrite, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'DirectResponse') == has(self.directResponse)",message="directResponse is required for type DirectResponse, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
 type RouteFilter struct {
 	// Which filter this is.
@@ -42,6 +43,10 @@ type RouteFilter struct {
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
 
+	// Answer 403 to clients by their addresses.
+	// +optional
+	ClientAddress *ClientAddress `json:"clientAddress,omitempty"`
+
 	// Send copies of requests to other Services, whose answers nobody sees.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
@@ -49,7 +54,7 @@ type RouteFilter struct {
 
 // RouteFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;RequestMirror
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RequestMirror
 type RouteFilterType string
 
 const (
@@ -65,6 +70,8 @@ const (
 	RouteFilterDirectResponse RouteFilterType = "DirectResponse"
 	// RouteFilterCORS lets web pages of other origins use the route.
 	RouteFilterCORS RouteFilterType = "CORS"
+	// RouteFilterClientAddress answers 403 to clients by their addresses.
+	RouteFilterClientAddress RouteFilterType = "ClientAddress"
 	// RouteFilterRequestMirror sends copies of requests to other Services.
 	RouteFilterRequestMirror RouteFilterType = "RequestMirror"
 )
@@ -345,3 +352,32 @@ type MirrorBackendRef struct {
 	// +kubebuilder:validation:Maximum=100
 	Percent *int32 `json:"percent,omitempty"`
 }
+
+// ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is a trusted proxy
+// (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy, of the last five; what is not an
+// address there gets 403.
+//
+// +kubebuilder:validation:MinProperties=1
+type ClientAddress struct {
+	// The ranges that have access. Empty: all that are not denied.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4096
+	Allow []AddressRange `json:"allow,omitempty"`
+
+	// The ranges that have no access, also where they are a part of a range that has.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4096
+	Deny []AddressRange `json:"deny,omitempty"`
+}
+
+// AddressRange is a range of IP addresses, like 10.0.0.0/8 or fd00::/8. Requests for a rule with one that cannot be read are answered with
+// 500.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=49
+// +kubebuilder:validation:Pattern=`^([0-9]{1,3}(\.[0-9]{1,3}){3}/([0-9]|[12][0-9]|3[0-2])|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))$`
+type AddressRange string

@@ -25,6 +25,7 @@ const (
 	ListsFile      = "lists.map"
 	SplitsFile     = "splits.map"
 	FiltersFile    = "filters.map"
+	AddressesFile  = "addresses.map"
 	NamesFile      = "names.map"
 	HSTSFile       = "hsts.map"
 	// MirrorFile is the program that copies requests.
@@ -71,7 +72,7 @@ func LoadContent(namespace, name, id string) []byte {
 // FileNames returns the names of all files but LoadFile, sorted.
 func (c Config) FileNames() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Certificates)))
-	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile)
+	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile, AddressesFile)
 	return slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...)))
 }
 

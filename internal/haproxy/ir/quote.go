@@ -40,6 +40,15 @@ func Quote(s, special string) string {
 	return b.String()
 }
 
+// QuoteAll returns words of haproxy.cfg, joined by spaces.
+func QuoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = Quote(word, InConfig)
+	}
+	return strings.Join(quoted, " ")
+}
+
 func needsQuote(c byte, special string) bool {
 	return c <= ' ' || c >= 0x7f || special != "" && strings.IndexByte(special, c) >= 0
 }

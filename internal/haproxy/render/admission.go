@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
@@ -46,7 +47,7 @@ func admissionLines(in Input, listener *routing.Listener) []string {
 	trusted := in.Table.TrustedProxies
 	// HAProxy takes 64 words in a line. The lines count together.
 	for chunk := range slices.Chunk(trusted, 32) {
-		lines = append(lines, "acl trusted src "+quoteAll(chunk))
+		lines = append(lines, "acl trusted src "+ir.QuoteAll(chunk))
 	}
 	lines = append(lines, fmt.Sprintf("tcp-request connection reject if { act_conn gt %d }", maxConnections(in)))
 	directive := "tcp-request connection "

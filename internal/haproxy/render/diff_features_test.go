@@ -63,6 +63,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"a fixed answer":                              {"body: one", "body: two", plan.ReloadNames},
 		"an origin":                                   {"https://a.io", "https://*.b.io", ""},
 		"any origin":                                  {"https://a.io", "*", ""},
+		"addresses of clients":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ""},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},

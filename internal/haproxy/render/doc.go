@@ -24,6 +24,7 @@
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
 //	splits.map      TARGETS/NUMBER      HIT                    one of its targets
 //	filters.map     FILTERS             NAME=VALUE&...         see package feature
+//	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package feature
 //	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
 //	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security
 //

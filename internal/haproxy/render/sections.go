@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
@@ -319,13 +318,4 @@ func (r *renderer) filterLines() []string {
 	}
 	lines = append(lines, "http-after-response allow unless { var(txn.filters) -m found }")
 	return append(lines, rules.AfterResponse...)
-}
-
-// quoteAll returns words that were quoted, joined by spaces.
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = ir.Quote(word, ir.InConfig)
-	}
-	return strings.Join(quoted, " ")
 }

@@ -2,6 +2,7 @@ package appv1
 
 import (
 	"cmp"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -113,12 +114,32 @@ func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.
 			ContentType: cmp.Or(response.ContentType, "text/plain; charset=utf-8"),
 		}
 	}
+	if filter.ClientAddress != nil {
+		action.Clients = clients(filter.ClientAddress)
+	}
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
 			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
 			Headers: texts(cors.AllowHeaders), Expose: texts(cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 5),
 		}
 	}
+}
+
+// clients returns which clients have access. A range that cannot be read is not valid. One of IPv4 addresses as IPv6
+// writes them, like ::ffff:10.0.0.0/104, is one of IPv4.
+func clients(spec *appv1.ClientAddress) *model.Clients {
+	ranges := func(from []appv1.AddressRange) []netip.Prefix {
+		var all []netip.Prefix
+		for _, text := range from {
+			prefix, _ := netip.ParsePrefix(string(text))
+			if prefix.Addr().Is4In6() && prefix.Bits() >= 96 {
+				prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+			}
+			all = append(all, prefix)
+		}
+		return all
+	}
+	return &model.Clients{Allow: ranges(spec.Allow), Deny: ranges(spec.Deny)}
 }
 
 // addMirrors adds the backends that get copies of requests.

@@ -12,6 +12,7 @@ const (
 	prefixFilter = "filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]"
 	refFilter    = ref + "{name: a, port: 80, filters: [{type: "
 	cors         = filter + "CORS, cors: {allowOrigins: "
+	addresses    = filter + "ClientAddress, clientAddress: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
@@ -24,6 +25,7 @@ var filters = []struct{ kind, field, value string }{
 	{"URLRewrite", "urlRewrite", "{hostname: a}"},
 	{"DirectResponse", "directResponse", "{}"},
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
+	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
 
@@ -133,6 +135,13 @@ func TestDisguisedHeaders(t *testing.T) {
 var fixedFilters = []refusal{
 	{"an unknown filter", "", filter + "ExternalAuth}]}]}]}",
 		[]string{filter0 + `.type: Unsupported value: "ExternalAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"no addresses", "", filter + "ClientAddress, clientAddress: {}}]}]}]}", []string{filter0 + ".clientAddress: Invalid value: 0: "}},
+	{"an empty list of addresses that are allowed", "", addresses + "allow: []}}]}]}]}", []string{filter0 + ".clientAddress.allow: Invalid value: 0: "}},
+	{"an empty list of addresses that are denied", "", addresses + "deny: []}}]}]}]}", []string{filter0 + ".clientAddress.deny: Invalid value: 0: "}},
+	{"an address without a length", "", addresses + "allow: [10.0.0.1]}}]}]}]}", []string{filter0 + ".clientAddress.allow[0]: Invalid value: \"10.0.0.1\""}},
+	{"a range that is too long", "", addresses + "deny: [10.0.0.0/33]}}]}]}]}", []string{filter0 + ".clientAddress.deny[0]: Invalid value: \"10.0.0.0/33\""}},
+	{"a range twice", "", addresses + "deny: [10.0.0.0/8, 10.0.0.0/8]}}]}]}]}", []string{filter0 + ".clientAddress.deny[1]: Duplicate value"}},
+	{"more ranges than 4096", "", addresses + "deny: [" + repeat(4097, "'fd00::%d/128'", 1) + "]}}]}]}]}", []string{filter0 + ".clientAddress.deny: Too many: 4097"}},
 	{"a mirror without a Service", "", mirror + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Invalid value: 0: "}},
 	{"more mirrors than eight", "", mirror + repeat(9, "{name: a%d, port: 80}", 1) + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Too many: 9: must have at most 8 items"}},
 	{"a mirror twice", "", mirror + "{name: a, port: 80}, {name: a, port: 80, percent: 1}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[1]: Duplicate value"}},

@@ -32,7 +32,7 @@ var (
 		"], remove: [" + repeat(16, "r%d", 1) + "]}"
 	everyFilter = "{type: RequestHeaderModifier, requestHeaderModifier: " + headers + "}, {type: ResponseHeaderModifier, responseHeaderModifier: " +
 		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}, " +
-		"{type: RequestMirror, requestMirror: {backendRefs: [{name: a, port: 80}]}}"
+		"{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: a, port: 80}]}}"
 	long           = strings.Repeat("v", 1024)
 	everyCharacter = ` !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_` + "`" + `abcxyz{|}~`
 )
@@ -101,6 +101,7 @@ var valid = []struct{ why, name, spec string }{
 	{"CORS at its limits", "", cors + "[" + repeat(64, "'https://*.h%d.example.com:65535'", 1) + "], allowCredentials: true, allowMethods: " +
 		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
 		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
+	{"ranges of clients at their limits", "", addresses + "allow: [" + repeat(4096, "'2001:db8:ffff:ffff:ffff:ffff:ffff:%d/128'", 1) + "], deny: [" + repeat(4096, "'fd00::%d/128'", 1) + "]}}]}]}]}"},
 	{"mirrors at their limits", "", mirror + repeat(8, "{name: "+strings.Repeat("m", 62)+"%d, port: 65535, percent: 100}", 1) + "]}}]}]}]}"},
 	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},

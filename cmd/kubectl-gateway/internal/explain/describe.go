@@ -61,6 +61,13 @@ func filters(rule *routing.Rule) []string {
 	if cors := rule.CORS; cors != nil {
 		add("CORS: pages of %s may use it", strings.Join(cors.Origins, ", "))
 	}
+	if clients := rule.Clients; clients != nil {
+		from := "any address"
+		if len(clients.Allow) > 0 {
+			from = fmt.Sprintf("%d ranges of addresses", len(clients.Allow))
+		}
+		add("clients: from %s, but not from %d ranges, else 403", from, len(clients.Deny))
+	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
 		if rewrite.Hostname != "" {
