@@ -26,6 +26,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
 		"gateway/api/app/v1.BackendTLS":                   schema_gateway_api_app_v1_BackendTLS(ref),
 		"gateway/api/app/v1.CORS":                         schema_gateway_api_app_v1_CORS(ref),
+		"gateway/api/app/v1.ClientAddress":                schema_gateway_api_app_v1_ClientAddress(ref),
 		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
 		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
 		"gateway/api/app/v1.ConnectionBackendRef":         schema_gateway_api_app_v1_ConnectionBackendRef(ref),
@@ -602,6 +603,57 @@ func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPI
 					},
 				},
 				Required: []string{"allowOrigins"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ClientAddress(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is a trusted proxy (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy, of the last five; what is not an address there gets 403.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"allow": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ranges that have access. Empty: all that are not denied.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"deny": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ranges that have no access, also where they are a part of a range that has.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
 			},
 		},
 	}
@@ -2783,6 +2835,12 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},
+					"clientAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer 403 to clients by their addresses.",
+							Ref:         ref("gateway/api/app/v1.ClientAddress"),
+						},
+					},
 					"requestMirror": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Send copies of requests to other Services, whose answers nobody sees.",
@@ -2794,7 +2852,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 
@@ -3000,7 +3058,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -187,6 +187,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxAge
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ClientAddress
+  map:
+    fields:
+    - name: allow
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: deny
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
 - name: gateway.api.app.v1.ClientLimits
   map:
     fields:
@@ -902,6 +917,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.RouteFilter
   map:
     fields:
+    - name: clientAddress
+      type:
+        namedType: gateway.api.app.v1.ClientAddress
     - name: cors
       type:
         namedType: gateway.api.app.v1.CORS

@@ -31,6 +31,8 @@ type RouteFilterApplyConfiguration struct {
 	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
 	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
+	// Answer 403 to clients by their addresses.
+	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 }
@@ -94,6 +96,14 @@ func (b *RouteFilterApplyConfiguration) WithDirectResponse(value *DirectResponse
 // If called multiple times, the CORS field is set to the value of the last call.
 func (b *RouteFilterApplyConfiguration) WithCORS(value *CORSApplyConfiguration) *RouteFilterApplyConfiguration {
 	b.CORS = value
+	return b
+}
+
+// WithClientAddress sets the ClientAddress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClientAddress field is set to the value of the last call.
+func (b *RouteFilterApplyConfiguration) WithClientAddress(value *ClientAddressApplyConfiguration) *RouteFilterApplyConfiguration {
+	b.ClientAddress = value
 	return b
 }
 
