@@ -55,7 +55,8 @@ func admit(t *testing.T, documents string) {
 var carried = strings.Fields(`app-root backend-protocol canary-by-cookie canary-by-header canary-by-header-pattern canary-by-header-value canary-weight
 	canary-weight-total cors-allow-headers cors-allow-methods cors-allow-origin cors-expose-headers cors-max-age load-balance permanent-redirect
 	permanent-redirect-code proxy-body-size proxy-next-upstream proxy-next-upstream-tries proxy-read-timeout proxy-ssl-name rewrite-target server-alias
-	session-cookie-max-age session-cookie-name temporal-redirect upstream-hash-by upstream-vhost use-regex x-forwarded-prefix`)
+	session-cookie-max-age session-cookie-name temporal-redirect upstream-hash-by upstream-vhost use-regex x-forwarded-prefix
+	allowlist-source-range denylist-source-range whitelist-source-range`)
 
 // TestAnyIngressIsAdmitted converts Ingresses with values, paths and names that somebody may have thought of: the API server admits
 // what becomes of them.
@@ -63,7 +64,7 @@ func TestAnyIngressIsAdmitted(t *testing.T) {
 	for _, value := range []string{
 		"", "*", "*.example.com", "true", "off", "A_b", "-1", "0", "7", "2147483647", "99999999999", "10g", "$1", "/ok/$2", "/../x", "/%zz", "(", "äöü", "a\nb",
 		"https://user:pass@ex ample:99999/a?b#c", "https://example.com:0/", "ftp://example.com", "https://*.example.com:65536,null", "HTTPS",
-		"$http_x-", "X-A,,Host", "error http_502 http_502 http_999 off", strings.Repeat("/long", 500), strings.Repeat("a,b", 200), numbered("host%d"), numbered("https://%d"),
+		"$http_x-", "X-A,,Host", "10.0.0.1, 10.1.2.3/8,::ffff:10.0.0.0/104,::/0,fd00::1.2.3.4", "fe80::1%eth0", "error http_502 http_502 http_999 off", strings.Repeat("/long", 500), strings.Repeat("a,b", 200), numbered("host%d"), numbered("https://%d"),
 	} {
 		t.Run(fmt.Sprintf("%.20q", value), func(t *testing.T) {
 			all := ingress(t, "path", "path.example.com", value, "web", nil)

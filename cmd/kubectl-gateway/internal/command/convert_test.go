@@ -67,6 +67,7 @@ var requests = []struct {
 	{"rewrite", "http://prefix.example.com/v12/xyz", []string{"Service versions port 80"}},
 	{"rewrite", "http://prefix.example.com/", []string{"Service web port 80"}},
 	{"rewrite", "http://prefix.example.com/Admin/x", []string{"answer    503"}},
+	{"rewrite", "http://ranges.example.com/admin/x", []string{"Service admin port 80", "else 403"}},
 	{"rewrite", "http://nested.example.com/outer/x", []string{"Service api port 80", "path for the backend: /inner/ in place of the first segment"}},
 	{"rewrite", "http://fixed.example.com/App/x", []string{"Service app port 80", "path for the backend: /\n"}},
 	{"rewrite", "http://fixed.example.com/apps", []string{"Service app port 80"}},
@@ -115,7 +116,7 @@ var requests = []struct {
 	{"closed", "http://canary.example.com/", []string{"answer    503"}},
 
 	{"listed", "http://listed.example.com/", []string{"Service web port 80"}},
-	{"listed", "http://listed.example.com/internal/x", []string{"answer    503"}},
+	{"listed", "http://listed.example.com/internal/x", []string{"Service web port 80", "else 403"}},
 	{"listed", "http://listed.example.com/administration", []string{"answer    503"}},
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
 	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
@@ -194,7 +195,7 @@ metadata: {name: a, annotations: {nginx.ingress.kubernetes.io/%s}}
 spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 `
 	plain := strings.Replace(ingress, "%s", "use-regex: 'false'", 1)
-	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/8", 1)
+	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/33", 1)
 	const policy = "{apiVersion: example.com/v1, kind: AccessPolicy, metadata: {name: p}, spec: {targetRef: {kind: Service, name: a}}}\n"
 	const internal = `
 apiVersion: networking.k8s.io/v1

@@ -90,9 +90,9 @@ var annotations = map[string]annotation{
 	"canary-by-cookie":         part("canary"),
 
 	// Who may come in. Whoever loses this must not be open to all.
-	"whitelist-source-range": closing(noRanges),
-	"allowlist-source-range": closing(noRanges),
-	"denylist-source-range":  closing(noRanges),
+	"whitelist-source-range": setAllowed, // see ranges.go
+	"allowlist-source-range": setAllowed,
+	"denylist-source-range":  setDenied,
 	"satisfy":                listed("not supported: every other check applies", "all"),
 	"auth-":                  closing("nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
@@ -127,7 +127,6 @@ const (
 	noBuffers      = "requests and answers are passed on as they come, through buffers of 16 KiB"
 	noCertificates = "one Ingress does not decide on client certificates: " + ownListener
 	noFirewall     = "there is no web application firewall"
-	noRanges       = "clients are not told apart by address: use a NetworkPolicy, or the load balancer's ranges in spec.service.annotations"
 	noSnippets     = "there are no snippets: what it does has to be said with fields, if there are any for it"
 	noTraces       = "there are no traces; trace headers of clients are passed on"
 	ownListener    = "give the host a listener of its own with tls.clientValidation"

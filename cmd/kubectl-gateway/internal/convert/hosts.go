@@ -167,6 +167,9 @@ func (s *site) locationRules(h *host, l *location, match appv1.RouteMatch) []app
 	case l.closed:
 		return []appv1.RouteRule{{Matches: rule.Matches, Filters: []appv1.RouteFilter{directResponse(503)}}}
 	}
+	if l.clients != nil {
+		rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterClientAddress, ClientAddress: l.clients})
+	}
 	if path := h.pathModifier(l, match); path != nil || l.upstreamHost != "" {
 		rule.Filters = append(rule.Filters, appv1.RouteFilter{
 			Type: appv1.RouteFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: l.upstreamHost, Path: path},

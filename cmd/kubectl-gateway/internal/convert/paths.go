@@ -17,23 +17,33 @@ import (
 func (h *host) matches() []appv1.RouteMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
 	prefixes := false
-	if regex {
+	if regex || slices.ContainsFunc(h.locations, func(l *location) bool { return l.clients != nil }) {
 		// nginx tries the longest first.
 		slices.SortStableFunc(h.locations, func(a, b *location) int {
 			return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(b.path, a.path))
 		})
-		prefixes = slices.ContainsFunc(h.locations, func(l *location) bool { return l.newPrefix() != "" })
+		prefixes = regex && slices.ContainsFunc(h.locations, func(l *location) bool { return l.newPrefix() != "" })
 	}
 	var all []appv1.RouteMatch
 	for _, l := range h.locations {
 		var path appv1.PathMatch
-		switch literal, _, ok := splitPath(l.path); {
+		literal, _, ok := splitPath(l.path)
+		isPrefix := prefixes && ok
+		// What else nginx takes for the path has to be guarded, too.
+		isSafe := literal == "/" || h.isOf(l.ingress)
+		if isPrefix && !isSafe && l.clients != nil && l.newPrefix() != "" {
+			l.loseRanges(h, rangesPrefix)
+		}
+		switch {
 		case !regex:
 			path = l.pathMatch(h)
-		case prefixes && ok && !l.closed: // what is closed has to be so in any case
+		case isPrefix && !l.closed && (isSafe || l.clients == nil): // what is closed has to be so in any case
 			path = appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: literal}
 		default:
 			path = l.expression()
+		}
+		if l.clients != nil && !isUsable(path) {
+			l.loseRanges(h, rangesPath)
 		}
 		switch {
 		case l.closed && !isUsable(path):
@@ -57,11 +67,14 @@ func (l *location) pathMatch(h *host) appv1.PathMatch {
 	case l.pathType == networkingv1.PathTypeExact:
 		return appv1.PathMatch{Type: appv1.PathMatchExact, Value: l.path}
 	case l.path == "/":
+	case l.isGuarded() && l.isWide():
+		h.noteLonger(l)
+		return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: regexp.QuoteMeta(l.path) + ".*"}
+	case l.isGuarded() && h.isBehind(l):
+		return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: regexp.QuoteMeta(strings.TrimSuffix(l.path, "/")) + "(/.*)?"}
 	case strings.HasSuffix(l.path, "/"):
 		l.note(l.name(), "%s%s: %s is passed on too, where nginx redirects to %[2]s", h, l.path, strings.TrimSuffix(l.path, "/"))
-	case l.pathType == networkingv1.PathTypeImplementationSpecific && l.closed:
-		return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: regexp.QuoteMeta(l.path) + ".*"}
-	case l.pathType == networkingv1.PathTypeImplementationSpecific:
+	case l.isWide():
 		l.note(l.name(), "%s%s: it is a prefix by whole segments: nginx takes %[2]ssomething too", h, l.path)
 	}
 	return appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: l.path}

@@ -26,6 +26,9 @@ type settings struct {
 	rule appv1.RouteRule
 	// closed says that the rules must not let requests through.
 	closed bool
+	// clients are those that may come in, nil: all. rangesOf is an annotation that says so.
+	clients  *appv1.ClientAddress
+	rangesOf string
 	// redirect answers all requests of the Ingress.
 	redirect *appv1.RequestRedirect
 	// upstreamHost and rewriteTarget are another host and path for the backend.

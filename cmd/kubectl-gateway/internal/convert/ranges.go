@@ -1,0 +1,110 @@
+package convert
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	addressNote = "the address that connects counts: have it reach the proxies (spec.service.externalTrafficPolicy: Local), " +
+		"and name load balancers and proxies before them in spec.trustedProxies"
+	rangesTwice  = "it is there under its other name too"
+	rangesPath   = "the path cannot be given, so others may be open"
+	rangesPrefix = "another Ingress has the host too, so paths that nginx takes for this one, such as in capitals, may be open: " +
+		"with rewrite-target, a path here is a prefix, in which case matters"
+)
+
+// maxRanges is how many ranges a list may have.
+const maxRanges = 4096
+
+// setAllowed and setDenied carry over which clients may come in. nginx, too, asks first who is denied.
+func setAllowed(s *settings, value string) string {
+	return s.setRanges(value, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Allow = ranges })
+}
+
+func setDenied(s *settings, value string) string {
+	return s.setRanges(value, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Deny = ranges })
+}
+
+func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv1.AddressRange)) string {
+	_, isWhite := s.values["whitelist-source-range"]
+	_, isAllowed := s.values["allowlist-source-range"]
+	ranges, problem := readRanges(value)
+	switch {
+	case problem != "":
+		return s.close(s.annotation, problem)
+	case isWhite && isAllowed && s.annotation != prefix+"denylist-source-range":
+		return s.close(s.annotation, rangesTwice)
+	}
+	if s.clients == nil {
+		s.clients = &appv1.ClientAddress{}
+	}
+	set(s.clients, ranges)
+	s.rangesOf = s.annotation
+	return addressNote
+}
+
+// readRanges returns the different ranges of an annotation, in which an address stands for itself, or what is wrong.
+func readRanges(value string) (all []appv1.AddressRange, problem string) {
+	for text := range strings.SplitSeq(value, ",") {
+		text = strings.TrimSpace(text)
+		parsed, err := netip.ParsePrefix(text)
+		if address, invalid := netip.ParseAddr(text); invalid == nil && address.Zone() == "" {
+			parsed, err = address.Prefix(address.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Sprintf("%q is no range of addresses", text)
+		}
+		if one := appv1.AddressRange(parsed.Masked().String()); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	if len(all) > maxRanges {
+		return nil, fmt.Sprintf("it has %d ranges where %d are allowed", len(all), maxRanges)
+	}
+	return all, ""
+}
+
+// isGuarded says whether not all requests for a location are let through.
+func (l *location) isGuarded() bool { return l.closed || l.clients != nil }
+
+// isOf says whether all locations of a host are those of an Ingress, with the same guards.
+func (h *host) isOf(ingress *networkingv1.Ingress) bool {
+	return !slices.ContainsFunc(h.locations, func(l *location) bool { return l.ingress != ingress })
+}
+
+// loseRanges closes a location whose ranges cannot be kept, unless they may be lost.
+func (l *location) loseRanges(h *host, why string) {
+	own := *l.settings // the Ingress may have other paths
+	l.settings = &own
+	own.clients = nil
+	l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(own.rangesOf, prefix), own.close(own.rangesOf, why))
+}
+
+// isWide says whether nginx takes a path without expressions for more than its segments: /a for /ab.
+func (l *location) isWide() bool {
+	return l.pathType == networkingv1.PathTypeImplementationSpecific && !strings.HasSuffix(l.path, "/")
+}
+
+// isBehind says whether requests for a prefix would meet the expression for another one first, whose ranges are others.
+func (h *host) isBehind(l *location) bool {
+	return slices.ContainsFunc(h.locations, func(other *location) bool {
+		return other.clients != nil && other.isWide() && other.path != l.path && strings.HasPrefix(l.path, other.path)
+	})
+}
+
+// noteLonger notes the prefixes that nginx tries before a path with ranges, and a Gateway after it, as it is an expression.
+func (h *host) noteLonger(l *location) {
+	for _, other := range h.locations {
+		isPrefix := !other.isGuarded() && other.pathType != networkingv1.PathTypeExact
+		if l.clients != nil && isPrefix && other.path != l.path && strings.HasPrefix(other.path, l.path) {
+			other.note(other.name(), "%s: %s is tried before %s here: nginx tries the longer one first", h, l.path, other.path)
+		}
+	}
+}

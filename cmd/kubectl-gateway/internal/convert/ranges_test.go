@@ -1,0 +1,147 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const ingressWithPath = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: %[1]s, namespace: a, annotations: {%[2]s}}
+spec: {rules: [{host: a.example.com, http: {paths: [{path: "%[3]s", pathType: %[4]s, backend: {service: {name: %[1]s, port: {number: 80}}}}]}}]}
+---`
+
+// limits returns the path of each rule, what becomes of its requests, and for whom.
+func limits(result *Result) []string {
+	all := answers(result)
+	i := 0
+	for _, gateway := range result.Gateways {
+		for _, route := range gateway.Spec.Routes {
+			for _, rule := range route.Rules {
+				for _, filter := range rule.Filters {
+					if clients := filter.ClientAddress; clients != nil {
+						all[i] += fmt.Sprintf(" allow %v deny %v", clients.Allow, clients.Deny)
+					}
+				}
+				i++
+			}
+		}
+	}
+	return all
+}
+
+// TestRanges is about the annotations that say which clients may come in.
+func TestRanges(t *testing.T) {
+	const closed = "until then, or until --open names it, requests are answered with 503"
+	many := make([]string, maxRanges+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("10.%d.%d.0/24", i>>8, i&255)
+	}
+	for name, test := range map[string]struct {
+		annotations map[string]string
+		want, note  string
+	}{
+		"a whitelist":       {map[string]string{"whitelist-source-range": "10.0.0.0/8"}, "/ Service a allow [10.0.0.0/8] deny []", addressNote},
+		"an allowlist":      {map[string]string{"allowlist-source-range": "10.0.0.0/8"}, "/ Service a allow [10.0.0.0/8] deny []", addressNote},
+		"a denylist":        {map[string]string{"denylist-source-range": "fd00::/8"}, "/ Service a allow [] deny [fd00::/8]", addressNote},
+		"both":              {map[string]string{"whitelist-source-range": "10.0.0.0/8", "denylist-source-range": "10.1.0.0/16"}, "/ Service a allow [10.0.0.0/8] deny [10.1.0.0/16]", addressNote},
+		"addresses":         {map[string]string{"whitelist-source-range": " 10.0.0.1 ,fd00::1"}, "/ Service a allow [10.0.0.1/32 fd00::1/128] deny []", addressNote},
+		"the same twice":    {map[string]string{"whitelist-source-range": "10.1.2.3/8,10.0.0.0/8"}, "/ Service a allow [10.0.0.0/8] deny []", addressNote},
+		"as many as may be": {map[string]string{"denylist-source-range": strings.Join(many[1:], ",")}, "/ Service a allow [] deny [" + strings.Join(many[1:], " ") + "]", addressNote},
+		"more":              {map[string]string{"denylist-source-range": strings.Join(many, ",")}, "/ 503", "it has 4097 ranges where 4096 are allowed; " + closed},
+		"none":              {map[string]string{"whitelist-source-range": ""}, "/ 503", `"" is no range of addresses; ` + closed},
+		"none at the end":   {map[string]string{"whitelist-source-range": "10.0.0.0/8,"}, "/ 503", `"" is no range of addresses; ` + closed},
+		"a name":            {map[string]string{"whitelist-source-range": "10.0.0.0/8,all"}, "/ 503", `"all" is no range of addresses; ` + closed},
+		"an unreadable one": {map[string]string{"denylist-source-range": "10.0.0.0/33"}, "/ 503", `"10.0.0.0/33" is no range of addresses; ` + closed},
+		"a zone":            {map[string]string{"denylist-source-range": "fe80::1%eth0"}, "/ 503", `"fe80::1%eth0" is no range of addresses; ` + closed},
+		"both names":        {map[string]string{"whitelist-source-range": "10.0.0.0/8", "allowlist-source-range": "10.0.0.0/8"}, "/ 503", rangesTwice + "; " + closed},
+		"one of two":        {map[string]string{"whitelist-source-range": "10.0.0.0/8", "denylist-source-range": "x"}, "/ 503", `"x" is no range of addresses; ` + closed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var annotations []string
+			for short, value := range test.annotations {
+				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
+			}
+			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
+			if got := limits(result); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("got %.300q, want %.300q", got, test.want)
+			}
+			if !slices.ContainsFunc(result.Notes, func(n Note) bool { return strings.HasSuffix(n.Text, ": "+test.note) }) {
+				t.Errorf("got the notes %q, want %q", result.Notes, test.note)
+			}
+		})
+	}
+}
+
+// TestWhatRangesAreFor: whatever nginx takes for a path with ranges is for their clients alone.
+func TestWhatRangesAreFor(t *testing.T) { //nolint:funlen // a flat table
+	const ranges = prefix + "whitelist-source-range: 10.0.0.0/8"
+	const rewrite = ranges + ", " + prefix + "rewrite-target: /$2"
+	const allowed, open = " allow [10.0.0.0/8] deny []", prefix + "whitelist-source-range"
+	type path struct{ name, annotations, path, pathType string }
+	root := path{"web", "", "/", "Prefix"}
+	for name, test := range map[string]struct {
+		paths []path
+		open  []string
+		wants []string
+		note  string
+	}{
+		"a prefix":        {[]path{root, {"a", ranges, "/a", "Prefix"}}, nil, []string{"/a Service a" + allowed, "/ Service web"}, ""},
+		"not by segments": {[]path{root, {"a", ranges, "/a", "ImplementationSpecific"}}, nil, []string{"/a.* Service a" + allowed, "/ Service web"}, ""},
+		"not by segments, one in another": {
+			[]path{root, {"a", ranges, "/a", "ImplementationSpecific"}, {"ab", ranges, "/ab", "ImplementationSpecific"}}, nil,
+			[]string{"/ab.* Service ab" + allowed, "/a.* Service a" + allowed, "/ Service web"}, "",
+		},
+		"a longer path": {
+			[]path{{"a", ranges, "/a", "ImplementationSpecific"}, {"b", "", "/a/b", "Prefix"}}, nil,
+			[]string{"/a/b Service b", "/a.* Service a" + allowed}, "a.example.com: /a is tried before /a/b here: nginx tries the longer one first",
+		},
+		"a longer path with other ranges": {
+			[]path{{"a", ranges, "/a", "ImplementationSpecific"}, {"b", prefix + "denylist-source-range: 10.1.0.0/16", "/a/b", "Prefix"}, {"c", prefix + "auth-url: c", "/a/c/", "Prefix"}},
+			nil, []string{"/a/c(/.*)? 503", "/a/b(/.*)? Service b allow [] deny [10.1.0.0/16]", "/a.* Service a" + allowed}, "",
+		},
+		"an expression": {
+			[]path{{"a", ranges + ", " + prefix + `use-regex: "true"`, "/a[0-9]", "ImplementationSpecific"}, root}, nil,
+			[]string{"(?i)/a[0-9].* Service a" + allowed, "(?i)/.* Service web"}, "",
+		},
+		"an expression that cannot be given": {
+			[]path{{"a", ranges + ", " + prefix + `use-regex: "true"`, "/a/(?!b)", "ImplementationSpecific"}, root}, nil,
+			[]string{"(?i)/a/.* 503", "(?i)/.* Service web"}, "a.example.com/a/(?!b): annotation whitelist-source-range: " + rangesPath,
+		},
+		"another prefix for the backend": {[]path{{"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, nil, []string{"/a Service a" + allowed}, ""},
+		"another prefix, beside another Ingress": {
+			[]path{root, {"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, nil,
+			[]string{"(?i)(/a(/|$)(.*)).* 503", "/ Service web"}, "a.example.com/a(/|$)(.*): annotation whitelist-source-range: " + rangesPrefix,
+		},
+		"another prefix, open": {
+			[]path{root, {"a", rewrite, "/a(/|$)(.*)", "ImplementationSpecific"}}, []string{open},
+			[]string{"/a Service a", "/ Service web"}, "requests are let through",
+		},
+		"the root, beside another Ingress": {
+			[]path{{"a", rewrite, "/(.*)", "ImplementationSpecific"}, {"b", prefix + "rewrite-target: /$2", "/b(/|$)(.*)", "ImplementationSpecific"}}, nil,
+			[]string{"/b Service b", "/ Service a" + allowed}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			for _, p := range test.paths {
+				fmt.Fprintf(&text, ingressWithPath, p.name, p.annotations, p.path, p.pathType)
+			}
+			result := convertText(t, text.String(), test.open...)
+			if got := limits(result); !slices.Equal(got, test.wants) {
+				t.Errorf("got %q, want %q", got, test.wants)
+			}
+			if !slices.ContainsFunc(result.Notes, func(n Note) bool { return strings.Contains(n.Text, test.note) }) {
+				t.Errorf("got the notes %q, want %q", result.Notes, test.note)
+			}
+			for _, note := range result.Notes {
+				if strings.Contains(note.Text, "refuses") {
+					t.Error(note)
+				}
+			}
+		})
+	}
+}
