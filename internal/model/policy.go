@@ -4,8 +4,8 @@ import "time"
 
 // BackendPolicy says how to talk to a backend.
 type BackendPolicy struct {
-	// Refused says that nothing may be sent there: it is not sure that TLS is not meant to be spoken.
-	Refused bool
+	// Refused is why nothing may be sent there: it is not sure that TLS is not meant to be spoken. "": all is well.
+	Refused string
 	// TLS says to speak TLS; nil: no.
 	TLS *BackendTLS
 	// ProxyProtocol is "V1", "V2" or "".

@@ -53,12 +53,12 @@ func (r *renderer) backend(key hitKey, ref routing.Backend) string {
 	return name
 }
 
-// Usable says whether requests or connections can be sent to a Service port: its Service exists, no entry of
-// spec.backends may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
+// Usable says whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
+// may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
 // verify it by. The protocol of connections is of no importance.
 func Usable(in Input, backend routing.Backend, connections bool) bool {
 	state, policy := in.Backends[backend], in.Table.Policies[backend]
-	if !state.Exists || policy.Refused {
+	if !state.Exists || policy.Refused != "" {
 		return false
 	}
 	tls := policy.TLS

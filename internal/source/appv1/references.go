@@ -73,6 +73,9 @@ func UnusedBackends(gateway *appv1.Gateway) []int {
 	return slices.Sorted(maps.Values(unused))
 }
 
+// meant is why something is refused.
+const meant = "an entry of spec.backends that has tls and the same Service or port may be meant for it"
+
 // refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to may be meant
 // for each Service port without an entry that has the same Service or the same port. Nothing goes there: it would be in
 // plain text. Where TLS is passed through, it is not.
@@ -90,7 +93,7 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	for ref := range References(gateway) {
 		backend := ref.Backend
 		if _, known := t.to.Policies[backend]; !known && ref.Kind != TLSRoute && (services[backend.Service] || ports[backend.Port]) {
-			t.to.Policies[backend] = model.BackendPolicy{Refused: true}
+			t.to.Policies[backend] = model.BackendPolicy{Refused: meant}
 			refused = append(refused, backend)
 		}
 	}
@@ -101,7 +104,6 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	if n := len(refused) - 1; n > 0 {
 		others = fmt.Sprintf(" and to %d more Service ports", n)
 	}
-	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "nothing is sent to port %d of Service %s%s: an entry of spec.backends that has tls "+
-		"and the same Service or port may be meant for it, as no route refers to that entry",
-		refused[0].Port, refused[0].Service, others)
+	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "nothing is sent to port %d of Service %s%s: %s, as no route refers to that entry",
+		refused[0].Port, refused[0].Service, others, meant)
 }

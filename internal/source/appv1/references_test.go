@@ -39,7 +39,7 @@ backends: [`+test.backends+`]
 `)
 			var refused []string
 			for _, backend := range slices.SortedFunc(maps.Keys(got.Policies), model.CompareBackends) {
-				if got.Policies[backend].Refused {
+				if got.Policies[backend].Refused != "" {
 					refused = append(refused, fmt.Sprintf("%s:%d", backend.Service, backend.Port))
 				}
 			}

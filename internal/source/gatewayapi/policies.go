@@ -71,7 +71,7 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 // backendPolicy returns what a policy asks for. Nothing is sent where that cannot be done.
 func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *plane) model.BackendPolicy {
 	if accepted, _ := t.policyProblems(policy); accepted.reason != "" {
-		return model.BackendPolicy{Refused: true}
+		return model.BackendPolicy{Refused: "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message}
 	}
 	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {

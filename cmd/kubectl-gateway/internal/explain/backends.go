@@ -88,10 +88,10 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 		return "500: the reference of the route cannot be resolved"
 	case !state.Exists:
 		return "500: there is no such Service, or it has no such port"
-	case table.Policies[backend].Refused:
-		return "500: an entry of spec.backends that has tls and the same Service or port may be meant for it"
+	case table.Policies[backend].Refused != "":
+		return "500: " + table.Policies[backend].Refused
 	case !isUsable(site, table, listener, backend, state):
-		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends", state.AppProtocol)
+		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends, or its BackendTLSPolicy", state.AppProtocol)
 	case site.Live && len(state.Servers) == 0:
 		return "503: no endpoint is ready"
 	}
