@@ -56,7 +56,35 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 	}
 	var findings []Finding
 	for i := range list.Items {
-		findings = append(findings, Examine(&list.Items[i])...)
+		attached, err := attached(ctx, clients, &list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		findings = append(append(findings, Examine(&list.Items[i])...), attached...)
+	}
+	return findings, nil
+}
+
+// attached says what is wrong with the objects of the Gateway API that belong to a Gateway.
+func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) ([]Finding, error) {
+	if gateway.Status.Attachments == nil {
+		return nil, nil
+	}
+	site, err := clients.Around(ctx, gateway)
+	if err != nil {
+		return nil, err
+	}
+	about := "Gateway " + site.Name()
+	var findings []Finding
+	for _, unread := range site.Unread {
+		findings = append(findings, Finding{Level: Warning, About: about, Says: "not all is known of it: " + unread, Do: "Ask for a Role that allows it."})
+	}
+	_, problems := site.Compile()
+	for _, problem := range problems {
+		// What is wrong with the Gateway itself is in its status.
+		if problem.Origin.Kind != "Gateway" || proxypod.Parent(gateway) != "" {
+			findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(advice, string(problem.Reason), gateway)})
+		}
 	}
 	return findings, nil
 }

@@ -6,8 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
@@ -51,28 +52,23 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 
 // addObject adds an object of the Gateway API, of whatever version: fields have the same names in all.
 func addObject(objects *gatewayapi.Objects, document Document) error {
-	switch document.Object.GetKind() {
+	kind := document.Object.GetKind()
+	switch kind {
 	case "GatewayClass":
 		return appendTo(&objects.Classes, document)
 	case "Gateway":
 		return appendTo(&objects.Gateways, document)
-	case "ListenerSet":
-		return appendTo(&objects.ListenerSets, document)
-	case "HTTPRoute":
-		return appendTo(&objects.HTTPRoutes, document)
-	case "GRPCRoute":
-		return appendTo(&objects.GRPCRoutes, document)
-	case "TLSRoute":
-		return appendTo(&objects.TLSRoutes, document)
-	case "TCPRoute":
-		return appendTo(&objects.TCPRoutes, document)
 	case "UDPRoute":
 		return appendTo(&objects.UDPRoutes, document)
-	case "BackendTLSPolicy":
-		return appendTo(&objects.Policies, document)
-	case "ReferenceGrant":
-		return appendTo(&objects.Grants, document)
 	}
+	object, err := scheme.Scheme.New(schema.GroupVersion(gatewayv1.GroupVersion).WithKind(kind))
+	if err != nil {
+		return nil // nothing comes of other kinds
+	}
+	if err := convert(document, object); err != nil {
+		return err
+	}
+	objects.Add(object)
 	return nil
 }
 
@@ -92,16 +88,13 @@ func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Docume
 	if err := services.readFiles(documents, namespace); err != nil {
 		return nil, err
 	}
-	objects.Service = func(namespace, name string) (*corev1.Service, bool) {
-		service, known := services.services[types.NamespacedName{Namespace: namespace, Name: name}]
-		return service, known
-	}
+	objects.Service = services.service
 	for _, site := range own {
 		objects.Own = append(objects.Own, site.Gateway)
 	}
 	result := gatewayapi.Translate(objects)
 	for _, site := range own {
-		site.model = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)]
+		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], objects
 	}
 	var sites []*Site
 	for _, gateway := range objects.Gateways {

@@ -34,9 +34,16 @@ type Site struct {
 	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
 	IsGatewayAPI bool
 
+	// Unread is why not all is known that the Gateway has in the cluster.
+	Unread []string
+
 	// model is what the Gateway and the routes that belong to it ask for; nil: what the Gateway alone does.
 	model *model.Gateway
+	// attached are objects of the Gateway API: those that belong to the Gateway, or all of the files.
+	attached gatewayapi.Objects
 
+	// known are the namespaces of which it has all Services and EndpointSlices that there are.
+	known    map[string]bool
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
 	// authorities are by the names that the model has for ConfigMaps.
@@ -221,7 +228,7 @@ func convert(document Document, into any) error {
 
 func newSite(gateway *appv1.Gateway) *Site {
 	return &Site{
-		Gateway: gateway, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
+		Gateway: gateway, known: map[string]bool{}, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		authorities: map[string][]byte{}, secrets: map[string]map[string][]byte{},
 	}
 }
@@ -288,46 +295,10 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	return clients.Live(ctx, namespace, name)
 }
 
-// Live returns a Gateway of the cluster, with the Services and EndpointSlices of its namespace and the ConfigMaps that
-// it names.
-func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
-	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, name, err)
-	}
-	site := newSite(gateway)
-	site.Live = true
-	services, err := c.Core.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to list Services in %s: %w", namespace, err)
-	}
-	for i := range services.Items {
-		service := &services.Items[i]
-		site.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
-	}
-	endpoints, err := c.Core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to list EndpointSlices in %s: %w", namespace, err)
-	}
-	for i := range endpoints.Items {
-		site.addSlice(&endpoints.Items[i])
-	}
-	table, _ := site.Compile()
-	return site, c.readAuthorities(ctx, site, table)
-}
-
-// Edited returns what is around a Gateway of the cluster when it has the table of a file: the ConfigMaps of the file,
-// and those of the cluster that the Gateway did not name until then. All else is the cluster's.
-func (c Clients) Edited(ctx context.Context, live, file *Site, table routing.Table) (*Site, error) {
-	edited := *live
-	edited.authorities = maps.Clone(live.authorities)
-	maps.Copy(edited.authorities, file.authorities)
-	return &edited, c.readAuthorities(ctx, &edited, table)
-}
-
-// readAuthorities takes the ConfigMaps that a table needs from the cluster, but for those that are known.
-func (c Clients) readAuthorities(ctx context.Context, site *Site, table routing.Table) error {
+// readAuthorities takes the ConfigMaps that a Gateway needs from the cluster, but for those that are known.
+func (c Clients) readAuthorities(ctx context.Context, site *Site) error {
 	namespace := site.Gateway.Namespace
+	table, _ := site.Compile()
 	for _, configMap := range AuthorityNames(table) {
 		if _, ok := site.authorities[configMap]; ok {
 			continue

@@ -80,9 +80,18 @@ func (s *Site) Input(table routing.Table) render.Input {
 	return input
 }
 
-// Backend returns what is known of a Service port. Without a cluster, one of which the files say nothing exists.
+// Knows says whether all endpoints of a namespace are known.
+func (s *Site) Knows(namespace string) bool { return s.known[namespace] }
+
+// service returns a Service, nil if there is none; false: nobody knows.
+func (s *Site) service(namespace, name string) (*corev1.Service, bool) {
+	service, ok := s.services[types.NamespacedName{Namespace: namespace, Name: name}]
+	return service, ok || s.known[namespace]
+}
+
+// Backend returns what is known of a Service port. One of which nothing is known exists.
 func (s *Site) Backend(backend routing.Backend) render.BackendState {
-	if _, ok := s.services[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}]; !ok && !s.Live {
+	if _, known := s.service(backend.Namespace, backend.Service); !known {
 		return render.BackendState{Exists: true}
 	}
 	return endpoints.States([]routing.Backend{backend}, endpoints.Cluster{

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	clientset "gateway/generated/app/clientset/versioned"
 )
@@ -76,7 +77,9 @@ func explainConfig(err error) error {
 type Clients struct {
 	Config   *rest.Config
 	Gateways clientset.Interface
-	Core     kubernetes.Interface
+	// Routes are for the Gateway API.
+	Routes routesclient.Interface
+	Core   kubernetes.Interface
 }
 
 // Connect returns clients of the cluster, and the namespace to work in. It asks the cluster nothing yet.
@@ -93,6 +96,9 @@ func (o *Options) Connect() (clients Clients, namespace string, err error) {
 	}
 	if clients.Gateways, err = clientset.NewForConfigAndClient(clients.Config, transport); err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client for Gateways: %w", err)
+	}
+	if clients.Routes, err = routesclient.NewForConfigAndClient(clients.Config, transport); err != nil {
+		return Clients{}, "", fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
 	if clients.Core, err = kubernetes.NewForConfigAndClient(clients.Config, transport); err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client for Kubernetes: %w", err)

@@ -90,23 +90,36 @@ func TestCheckAsAnother(t *testing.T) {
 	clitest.Run(t, "", check...).Want(t, 3, "warning  CRD gateways.app.example.com: not known whether it is current", "warning  operator: not known",
 		"warning  permissions: you may not do everything in namespace check-as\n         get gateways: for get,", "         create pods/portforward: for proxy-config",
 		"wrong    Gateways: you may not list them in namespace check-as\n")
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: "reader"}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"app.example.com"}, Resources: []string{"gateways"}, Verbs: []string{"list"}}}}
+	allow(t, namespace, rbacv1.PolicyRule{APIGroups: []string{"app.example.com"}, Resources: []string{"gateways"}, Verbs: []string{"list"}})
+	eventually(t, succeeds, check...)
+	clitest.Run(t, "", check...).Want(t, 0, "ok       Gateways: there are none in namespace check-as\n")
+}
+
+// allow lets the user somebody do something in a namespace.
+func allow(t *testing.T, namespace string, rules ...rbacv1.PolicyRule) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "somebody"}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "somebody"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "somebody"}},
 	}
-	if _, err := clients.Core.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+	if _, err := clients.Core.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := clients.Core.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute) // the authorizer reads roles from a cache
-	for clitest.Run(t, "", check...).Code != 0 {
+}
+
+// eventually waits until a command of somebody does what a Role allows: the authorizer reads Roles from a cache.
+func eventually(t *testing.T, does func(clitest.Result) bool, command ...string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for result := clitest.Run(t, "", command...); !does(result); result = clitest.Run(t, "", command...) {
 		if time.Now().After(deadline) {
-			t.Fatal("it fails though the Gateways may be listed")
+			t.Fatalf("%v does not what is allowed:\n%s%s", command, result.Out, result.Err)
 		}
 	}
-	clitest.Run(t, "", check...).Want(t, 0, "ok       Gateways: there are none in namespace check-as\n")
 }
+
+func succeeds(result clitest.Result) bool { return result.Code == 0 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,12 +13,12 @@ import (
 
 // TestGatewayAPIExamplesAreAdmitted converts the examples that come with the Gateway API: the API server admits what becomes of them.
 func TestGatewayAPIExamplesAreAdmitted(t *testing.T) {
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	module, err := gatewayAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
 	gateways := 0
-	err = filepath.WalkDir(filepath.Join(strings.TrimSpace(string(module)), "examples"), func(path string, _ fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(module, "examples"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}

@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,8 +45,13 @@ func runOnServer(m *testing.M) (code int, err error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return 1, errors.New("KUBEBUILDER_ASSETS is not set: run `export KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)` first")
 	}
+	module, err := gatewayAPI()
+	if err != nil {
+		return 1, err
+	}
 	server := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join(clitest.Root, "artifacts", "crd")}, ErrorIfCRDPathMissing: true, ControlPlaneStopTimeout: time.Minute,
+		CRDDirectoryPaths:     []string{filepath.Join(clitest.Root, "artifacts", "crd"), filepath.Join(module, "config", "crd", "standard")},
+		ErrorIfCRDPathMissing: true, ControlPlaneStopTimeout: time.Minute,
 	}
 	config, err := server.Start()
 	if err != nil {
@@ -69,6 +76,15 @@ func runOnServer(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+// gatewayAPI returns the directory of the module with the Gateway API.
+func gatewayAPI() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		return "", fmt.Errorf("failed to find the Gateway API: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // newNamespace makes a namespace for the test.

@@ -92,7 +92,7 @@ func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, bac
 		return "500: " + table.Policies[backend].Refused
 	case !isUsable(site, table, listener, backend, state):
 		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends, or its BackendTLSPolicy", state.AppProtocol)
-	case site.Live && len(state.Servers) == 0:
+	case site.Knows(backend.Namespace) && len(state.Servers) == 0:
 		return "503: no endpoint is ready"
 	}
 	return ""

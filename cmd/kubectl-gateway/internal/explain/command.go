@@ -17,7 +17,8 @@ const long = `Say what becomes of a request: which listener, route, rule and mat
 filters act, where it goes with which probability, and which endpoints are ready.
 
 With -f it needs no cluster; Services that the file does not have are taken to exist, and a Gateway that the API server would refuse
-is refused. A file may also have a Gateway of the Gateway API, and routes of it. The matcher is the one that HAProxy is
+is refused. A file may also have a Gateway of the Gateway API, and routes of it. In the cluster, the routes that belong to the
+Gateway count, in all namespaces; what you may not read is named, and the exit code is 1 then. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
 is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error that is no DirectResponse.`
 
@@ -89,8 +90,11 @@ func (c *command) run(ctx context.Context, args []string) error {
 		c.Warn(warning, site.Name())
 	}
 	e := explain(site, table, r, c.limit)
-	if err := c.print(e, site.Live); err != nil {
+	if err := c.print(e); err != nil {
 		return err
+	}
+	if err := site.Complete(); err != nil {
+		return fmt.Errorf("the answer is incomplete: %w", err)
 	}
 	if e.Refused {
 		return cli.Nof("the request gets an error")
@@ -98,7 +102,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (c *command) print(e *Explanation, live bool) error {
+func (c *command) print(e *Explanation) error {
 	var content []byte
 	var err error
 	switch c.output {
@@ -108,7 +112,7 @@ func (c *command) print(e *Explanation, live bool) error {
 	case "yaml":
 		content, err = yaml.Marshal(e)
 	default:
-		content = e.text(live)
+		content = e.text()
 	}
 	if err != nil {
 		return err
@@ -118,13 +122,16 @@ func (c *command) print(e *Explanation, live bool) error {
 }
 
 // text is the explanation for people.
-func (e *Explanation) text(live bool) []byte {
+func (e *Explanation) text() []byte {
 	var b bytes.Buffer
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "%-10s%s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("request", "%s", e.Request)
 	line("gateway", "%s", e.Gateway)
+	for _, unread := range e.Unread {
+		line("unknown", "%s", unread)
+	}
 	if l := e.Listener; l != nil {
 		hostname := ""
 		if l.Hostname != "" {
@@ -142,7 +149,7 @@ func (e *Explanation) text(live bool) []byte {
 		line("answer", "%s", e.Answer)
 	}
 	for _, backend := range e.Backends {
-		line("backend", "%s", backend.text(live))
+		line("backend", "%s", backend.text())
 		for _, filter := range backend.Filters {
 			line("", "  %s", filter)
 		}
@@ -160,7 +167,7 @@ func (e *Explanation) text(live bool) []byte {
 	return b.Bytes()
 }
 
-func (b Backend) text(live bool) string {
+func (b Backend) text() string {
 	text := fmt.Sprintf("%.4g%% to Service %s port %d", b.Percent, b.Service, b.Port)
 	if b.Service == "" {
 		text = fmt.Sprintf("%.4g%% to no Service", b.Percent)
@@ -170,7 +177,7 @@ func (b Backend) text(live bool) string {
 		text += ", answered with " + b.Answer
 	case len(b.Ready) > 0:
 		text += fmt.Sprintf(", ready: %s", strings.Join(b.Ready, ", "))
-	case !live:
+	default:
 		text += ", endpoints not known"
 	}
 	return text

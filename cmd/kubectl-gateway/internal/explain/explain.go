@@ -12,8 +12,10 @@ import (
 
 // Explanation says what becomes of a request.
 type Explanation struct {
-	Gateway  string    `json:"gateway"`
-	Request  string    `json:"request"`
+	Gateway string `json:"gateway"`
+	Request string `json:"request"`
+	// Unread is why the answer is incomplete: not all is known that the Gateway has.
+	Unread   []string  `json:"unread,omitempty"`
 	Listener *Listener `json:"listener,omitempty"`
 	// Route is the route's name, Rule the index of its rule, Match what of it the request meets. A listener that redirects has
 	// none.
@@ -50,7 +52,7 @@ type Passed struct {
 
 // Explain returns what becomes of a request. Of what is passed by, up to limit are named.
 func explain(site *cli.Site, table routing.Table, r request, limit int) *Explanation {
-	e := &Explanation{Gateway: site.Name(), Request: r.text}
+	e := &Explanation{Gateway: site.Name(), Request: r.text, Unread: site.Unread}
 	host, ok := e.checkRequest(table, &r)
 	if !ok {
 		return e

@@ -20,8 +20,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Show Gateways: their listeners, number of routes, address, proxies that are ready of those wanted, whether every proxy runs the
-latest generation, and what is wrong.
+const long = `Show Gateways: their listeners, number of routes with those of the Gateway API, address, proxies that are
+ready of those wanted, whether every proxy runs the latest generation, and what is wrong.
 
 With -o wide also the generation, the one that each proxy runs, and the images.`
 

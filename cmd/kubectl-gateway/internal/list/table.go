@@ -50,7 +50,11 @@ func (c *command) table(ctx context.Context, gateways []appv1.Gateway) (*metav1.
 		table.ColumnDefinitions = append([]metav1.TableColumnDefinition{{Name: "Namespace", Type: "string"}}, definitions...)
 	}
 	for i := range gateways {
-		cells := c.row(&gateways[i], proxies[key(&gateways[i])], images[key(&gateways[i])], time.Now())
+		routes, err := c.routes(ctx, &gateways[i])
+		if err != nil {
+			return nil, err
+		}
+		cells := c.row(&gateways[i], routes, proxies[key(&gateways[i])], images[key(&gateways[i])], time.Now())
 		if c.all {
 			cells = append([]any{gateways[i].Namespace}, cells...)
 		}
@@ -132,7 +136,29 @@ func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[str
 	return images, nil
 }
 
-func (c *command) row(gateway *appv1.Gateway, proxies, images string, now time.Time) []any {
+// routes returns how many routes a Gateway has, with those of the Gateway API that belong to it.
+func (c *command) routes(ctx context.Context, gateway *appv1.Gateway) (any, error) {
+	count := int64(len(gateway.Spec.Routes) + len(gateway.Spec.TCPRoutes) + len(gateway.Spec.TLSRoutes))
+	if gateway.Status.Attachments == nil {
+		return count, nil
+	}
+	site, err := c.clients.Attached(ctx, gateway)
+	if err != nil {
+		return nil, err
+	}
+	if err := site.Complete(); err != nil {
+		c.Warn("%v", err)
+		return "<unknown>", nil
+	}
+	for _, route := range site.Model().Routes {
+		if route.Origin.Kind != "Gateway" {
+			count++
+		}
+	}
+	return count, nil
+}
+
+func (c *command) row(gateway *appv1.Gateway, routes any, proxies, images string, now time.Time) []any {
 	spec, status := &gateway.Spec, &gateway.Status
 	address := "<none>"
 	switch {
@@ -146,7 +172,7 @@ func (c *command) row(gateway *appv1.Gateway, proxies, images string, now time.T
 		problem = strings.ToValidUTF8(problem[:maxProblem], "") + "..."
 	}
 	return []any{
-		gateway.Name, listeners(spec), int64(len(spec.Routes) + len(spec.TCPRoutes) + len(spec.TLSRoutes)), address,
+		gateway.Name, listeners(spec), routes, address,
 		fmt.Sprintf("%d/%d", status.ReadyReplicas, cli.WantedReplicas(gateway)), programmed(gateway), duration.HumanDuration(now.Sub(gateway.CreationTimestamp.Time)),
 		gateway.Generation, proxies, images, problem,
 	}

@@ -14,12 +14,11 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
-	"gateway/internal/routing"
 )
 
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
-// cluster's endpoints: these are not the file's to change. ConfigMaps are.
-func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Table) error {
+// cluster's endpoints: these are not the file's to change. ConfigMaps and objects of the Gateway API are.
+func (c *command) compare(ctx context.Context, site *cli.Site) error {
 	if site.IsGatewayAPI {
 		return cli.Usagef("--diff is for Gateways of app.example.com: %s is one of the Gateway API", site.Name())
 	}
@@ -31,12 +30,17 @@ func (c *command) compare(ctx context.Context, site *cli.Site, table routing.Tab
 	if err != nil {
 		return err
 	}
-	edited, err := clients.Edited(ctx, live, site, table)
+	if err := live.Complete(); err != nil {
+		return err
+	}
+	edited, err := clients.Edited(ctx, live, site)
 	if err != nil {
 		return err
 	}
 	before, _ := live.Compile()
-	running, desired := render.Render(live.Input(before)), render.Render(edited.Input(table))
+	after, problems := edited.Compile()
+	c.warn(edited, problems)
+	running, desired := render.Render(live.Input(before)), render.Render(edited.Input(after))
 	was, is := running.AllFiles(), desired.AllFiles()
 	if maps.EqualFunc(was, is, bytes.Equal) {
 		c.Say("%s: no difference", site.Name())

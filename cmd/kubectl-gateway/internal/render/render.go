@@ -77,13 +77,16 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := site.Complete(); err != nil {
+		return err
+	}
+	if c.diff {
+		return c.compare(ctx, site)
+	}
 	table, problems := site.Compile()
 	c.warn(site, problems)
-	switch {
-	case c.check:
+	if c.check {
 		return c.checkOne(ctx, site)
-	case c.diff:
-		return c.compare(ctx, site, table)
 	}
 	return c.show(render.Render(site.Input(table)).AllFiles())
 }

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
+	"gateway/internal/source/gatewayapi"
+)
+
+// Live returns a Gateway of the cluster, with what is around it.
+func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
+	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, name, err)
+	}
+	return c.Around(ctx, gateway)
+}
+
+// Around returns what is around a Gateway of the cluster: the objects of the Gateway API that belong to it, the Services
+// and EndpointSlices of its namespace and theirs, and the ConfigMaps that are named.
+func (c Clients) Around(ctx context.Context, gateway *appv1.Gateway) (*Site, error) {
+	site, err := c.Attached(ctx, gateway)
+	if err != nil {
+		return nil, err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(attachedResources(gateway))) {
+		if err := site.unread(c.readServices(ctx, site, namespace)); err != nil {
+			return nil, err
+		}
+	}
+	site.translate()
+	return site, c.readAuthorities(ctx, site)
+}
+
+// Attached returns a Gateway of the cluster with the objects of the Gateway API that belong to it, and nothing else.
+func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, error) {
+	site := newSite(gateway)
+	site.Live, site.attached = true, gatewayapi.AttachedTo(gateway)
+	add := func(object runtime.Object) error {
+		site.attached.Add(object)
+		return nil
+	}
+	client := c.Routes.GatewayV1().RESTClient()
+	if parent := proxypod.Parent(gateway); parent != "" {
+		object, err := client.Get().Namespace(gateway.Namespace).Resource("gateways").Name(parent).Do(ctx).Get()
+		if err == nil {
+			err = add(object)
+		}
+		if err := site.unread(err); err != nil {
+			return nil, err
+		}
+	}
+	resources := attachedResources(gateway)
+	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
+		for _, resource := range resources[namespace] {
+			list, err := client.Get().Namespace(namespace).Resource(resource).Do(ctx).Get()
+			if err == nil {
+				err = meta.EachListItem(list, add)
+			}
+			if err := site.unread(err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	site.translate()
+	return site, nil
+}
+
+// attachedResources returns the namespaces that may have something for a Gateway, with the resources of the Gateway API.
+func attachedResources(gateway *appv1.Gateway) map[string][]string {
+	all := map[string][]string{gateway.Namespace: nil}
+	if gateway.Status.Attachments != nil {
+		for _, namespace := range gateway.Status.Attachments.Namespaces {
+			all[namespace.Name] = namespace.Resources
+		}
+	}
+	return all
+}
+
+// readServices takes the Services and EndpointSlices of a namespace from the cluster.
+func (c Clients) readServices(ctx context.Context, site *Site, namespace string) error {
+	services, err := c.Core.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	endpoints, err := c.Core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range services.Items {
+		service := &services.Items[i]
+		site.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
+	}
+	for i := range endpoints.Items {
+		site.addSlice(&endpoints.Items[i])
+	}
+	site.known[namespace] = true
+	return nil
+}
+
+// unread notes that something cannot be read, because the user may not or it is gone, and returns any other error.
+func (s *Site) unread(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		s.Unread = append(s.Unread, err.Error())
+		return nil
+	}
+	return fmt.Errorf("failed to read what belongs to Gateway %s: %w", s.Name(), err)
+}
+
+// Complete returns an error if not all is known that the Gateway has in the cluster.
+func (s *Site) Complete() error {
+	if len(s.Unread) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not all is known of Gateway %s: %s", s.Name(), strings.Join(s.Unread, "; "))
+}
+
+// translate makes the model of what is known.
+func (s *Site) translate() {
+	s.attached.Service = s.service
+	s.model = gatewayapi.Translate(s.attached).For(s.Gateway)
+}
+
+// Edited returns a Gateway of the cluster with what a file has of it: the Gateway, ConfigMaps, and objects of the Gateway
+// API. All else is the cluster's.
+func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
+	edited := *live
+	edited.Gateway = file.Gateway.DeepCopy()
+	edited.Gateway.OwnerReferences = live.Gateway.OwnerReferences
+	edited.attached = with(live.attached, file.attached)
+	if len(live.attached.Own) > 0 {
+		edited.attached.Own = []*appv1.Gateway{edited.Gateway}
+	}
+	edited.authorities = maps.Clone(live.authorities)
+	maps.Copy(edited.authorities, file.authorities)
+	edited.translate()
+	return &edited, c.readAuthorities(ctx, &edited)
+}
+
+// with returns the objects of the cluster with those of a file, which are in place of those of the same name.
+func with(live, file gatewayapi.Objects) gatewayapi.Objects {
+	live.HTTPRoutes = over(live.HTTPRoutes, file.HTTPRoutes)
+	live.GRPCRoutes = over(live.GRPCRoutes, file.GRPCRoutes)
+	live.TLSRoutes = over(live.TLSRoutes, file.TLSRoutes)
+	live.TCPRoutes = over(live.TCPRoutes, file.TCPRoutes)
+	live.Policies = over(live.Policies, file.Policies)
+	live.Grants = over(live.Grants, file.Grants)
+	live.Namespaces = maps.Clone(live.Namespaces)
+	maps.Copy(live.Namespaces, file.Namespaces)
+	return live
+}
+
+// over returns the objects with others in place of those of the same name. What is new is the youngest.
+func over[T metav1.Object](objects, others []T) []T {
+	objects = slices.Clone(objects)
+	for _, other := range others {
+		i := slices.IndexFunc(objects, func(object T) bool {
+			return object.GetNamespace() == other.GetNamespace() && object.GetName() == other.GetName()
+		})
+		other.SetCreationTimestamp(metav1.Now())
+		if i >= 0 {
+			other.SetCreationTimestamp(objects[i].GetCreationTimestamp())
+			objects = slices.Delete(objects, i, i+1)
+		}
+		objects = append(objects, other)
+	}
+	return objects
+}

@@ -1,0 +1,168 @@
+package clustertest
+
+import (
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/clitest"
+)
+
+// teamRoutes belong to Gateway attached/shop, and are in another namespace with their Service.
+const teamRoutes = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web}
+spec:
+  parentRefs: [{group: app.example.com, kind: Gateway, name: shop, namespace: attached}]
+  hostnames: [shop.example.com]
+  rules:
+    - matches: [{path: {value: /api}}]
+      backendRefs: [{name: api, port: 80}]
+    - matches: [{path: {value: /none}}]
+      backendRefs: [{name: none, port: 80}]
+    - matches: [{path: {value: /tls}}]
+      backendRefs: [{name: api, port: 443}]
+`
+
+const teamObjects = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: grpc}
+spec:
+  parentRefs: [{group: app.example.com, kind: Gateway, name: shop, namespace: attached}]
+  hostnames: [grpc.example.com]
+  rules: [{matches: [{method: {service: cart.Cart}}], backendRefs: [{name: api, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: system}
+spec:
+  targetRefs: [{group: "", kind: Service, name: api, sectionName: tls}]
+  validation: {hostname: api.example.com, wellKnownCACertificates: System}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: api}
+spec: {ports: [{name: http, port: 80}, {name: tls, port: 443, appProtocol: https}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: api-1, labels: {kubernetes.io/service-name: api}}
+addressType: IPv4
+ports: [{name: http, port: 8080}, {name: tls, port: 8443}]
+endpoints: [{addresses: [10.0.0.7], conditions: {ready: true}}]
+`
+
+// attach writes where the objects are that belong to a Gateway, as the operator would.
+func attach(t *testing.T, gateway *appv1.Gateway, namespace string, resources ...string) {
+	t.Helper()
+	status := programmed(gateway, "")
+	status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: resources}}}
+	if err := setStatus(t.Context(), gateway, status); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAttached: the routes of other namespaces that belong to a Gateway are part of what is said of it.
+func TestAttached(t *testing.T) {
+	namespace, team := newNamespace(t, "attached"), newNamespace(t, "attached-team")
+	shop := strings.Replace(gateway("shop", "  routes: [{name: own, rules: [{matches: [{path: {value: /own}}], backendRefs: [{name: own, port: 80}]}]}]\n"),
+		"protocol: HTTP}", "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}", 1)
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	clitest.Run(t, shop, in("apply", "-f", "-")...).Want(t, 0)
+	clitest.Run(t, teamRoutes+teamObjects, "apply", "-n", team, "-f", "-").Want(t, 0)
+	attach(t, get(t, namespace, "shop"), team, "backendtlspolicies", "grpcroutes", "httproutes")
+
+	clitest.Run(t, "", in("list")...).Want(t, 0, "shop   HTTP:80     3 ")
+	for _, test := range []struct {
+		url   string
+		code  int
+		wants []string
+	}{
+		{"http://shop.example.com/api", 0, []string{"route     attached-team/web rules[0]: host shop.example.com, path prefix /api\nbackend   100% to Service attached-team/api port 80, ready: 10.0.0.7:8080\n"}},
+		{"http://grpc.example.com/cart.Cart/Add", 0, []string{"route     attached-team/grpc rules[0]: host grpc.example.com, path prefix /cart.Cart\n"}},
+		{"http://shop.example.com/own", 3, []string{"route     own rules[0]", "100% to Service own port 80, answered with 500: there is no such Service"}},
+		{"http://shop.example.com/none", 3, []string{"backend   100% to no Service, answered with 500", "rules[1].backendRefs[0]: there is no Service attached-team/none"}},
+		{"http://shop.example.com/tls", 3, []string{"answered with 500: BackendTLSPolicy attached-team/system: wellKnownCACertificates is not supported"}},
+	} {
+		clitest.Run(t, "", in("explain", "shop", test.url)...).Want(t, test.code, test.wants...)
+	}
+	clitest.Run(t, "", in("render", "shop")...).Want(t, 0, "server 10.0.0.7_8080 10.0.0.7:8080", "|attached-team/web|")
+	clitest.Run(t, "", in("check")...).Want(t, 3, "ok       Gateway attached/shop: generation 1 is live in 2 proxies\n",
+		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none\n         -> Create it, or change the route.\n")
+
+	t.Run("diff", func(t *testing.T) {
+		diff := in("render", "-f", "-", "--diff")
+		clitest.Run(t, shop, diff...).Want(t, 0, "attached/shop: no difference")
+		edited := clitest.Run(t, strings.Replace(shop, "/own", "/mine", 1), diff...)
+		edited.Want(t, 3, "+", "/mine/ ")
+		for line := range strings.Lines(edited.Out) {
+			if strings.HasPrefix(line, "-") && strings.Contains(line, "attached-team") {
+				t.Errorf("the edit of a Gateway takes a route of others away: %s", line)
+			}
+		}
+		route := strings.NewReplacer("/api", "/v2", "{name: web}", "{name: web, namespace: attached-team}").Replace(teamRoutes)
+		clitest.Run(t, shop+route, diff...).Want(t, 3, "/api/ ", "/v2/ ", "loading it takes no reload")
+	})
+	t.Run("as somebody who may not read them", func(t *testing.T) { asSomebody(t, namespace, shop) })
+}
+
+// asSomebody may read the namespace of the Gateway, and not those of all its routes: nothing is shown with fewer routes.
+func asSomebody(t *testing.T, namespace, shop string) {
+	t.Helper()
+	read := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}}
+	}
+	allow(t, namespace, read(appv1.GroupName, "gateways"), read("", "services", "configmaps"), read("discovery.k8s.io", "endpointslices"))
+	as := func(args ...string) []string { return append(args, "-n", namespace, "--as", "somebody") }
+	const forbidden = `httproutes.gateway.networking.k8s.io is forbidden: User "somebody" cannot list resource "httproutes"`
+	eventually(t, succeeds, as("list")...)
+	clitest.Run(t, "", as("list")...).Want(t, 0, "shop   HTTP:80     <unknown>", "warning: not all is known of Gateway attached/shop: ", forbidden)
+	clitest.Run(t, "", as("explain", "shop", "http://shop.example.com/api")...).Want(t, 1, "unknown   "+forbidden, "error: the answer is incomplete: ", "unknown   services is forbidden")
+	clitest.Run(t, "", as("explain", "shop", "http://shop.example.com/own", "-o", "json")...).Want(t, 1, `"unread": [`)
+	clitest.Run(t, "", as("check")...).Want(t, 0, "warning  Gateway attached/shop: not all is known of it: "+forbidden)
+	for _, args := range [][]string{as("render", "shop"), as("render", "-f", "-", "--diff")} {
+		result := clitest.Run(t, shop, args...)
+		if result.Want(t, 1, "error: not all is known of Gateway attached/shop: ", forbidden); result.Out != "" {
+			t.Errorf("%v prints\n%s", args, result.Out)
+		}
+	}
+	// Routes are one thing, the endpoints of their backends another.
+	allow(t, "attached-team", read("gateway.networking.k8s.io", "httproutes", "grpcroutes", "backendtlspolicies"))
+	eventually(t, func(result clitest.Result) bool { return strings.Contains(result.Out, "HTTP:80     3 ") }, as("list")...)
+	clitest.Run(t, "", as("explain", "shop", "http://shop.example.com/none")...).Want(t, 1,
+		"to Service attached-team/none port 80, endpoints not known\n", `unknown   services is forbidden: User "somebody"`)
+}
+
+// TestAttachedToGatewayAPI: the Gateway that the operator makes for one of the Gateway API has the routes of that.
+func TestAttachedToGatewayAPI(t *testing.T) {
+	namespace := newNamespace(t, "attached-api")
+	in := func(args ...string) []string { return append(args, "-n", namespace) }
+	route := strings.Replace(teamRoutes, "{group: app.example.com, kind: Gateway, name: shop, namespace: attached}", "{name: edge}", 1)
+	clitest.Run(t, gateway("edge", "")+route+teamObjects+`---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge}
+spec:
+  gatewayClassName: ours
+  listeners: [{name: web, port: 8080, protocol: HTTP, hostname: "*.example.com"}]
+`, in("apply", "-f", "-")...).Want(t, 0)
+	own := get(t, namespace, "edge")
+	own.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: "edge", UID: types.UID("edge"), Controller: new(true),
+	}}
+	own, err := clients.Gateways.AppV1().Gateways(namespace).Update(t.Context(), own, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach(t, own, namespace, "backendtlspolicies", "httproutes")
+	clitest.Run(t, "", in("list")...).Want(t, 0, "edge   HTTP:80     1 ")
+	clitest.Run(t, "", in("explain", "edge", "http://shop.example.com:8080/api")...).Want(t, 0,
+		"listener  web: HTTP on port 8080, for *.example.com\nroute     attached-api/web rules[0]: ", "Service api port 80, ready: 10.0.0.7:8080\n")
+	clitest.Run(t, "", in("explain", "edge", "http://other.example.com:8080/api")...).Want(t, 3, "404")
+}
