@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
+	"gateway/internal/plugintest"
 	"gateway/internal/source/gatewayapi"
 	"gateway/test/internal/testenv"
 )
@@ -70,6 +72,7 @@ func TestGatewayAPI(t *testing.T) {
 		expectAnswer(t, port, "/moved", 200, "team/api")
 		expectAnswer(t, port, "/api", 404, "")
 	})
+	t.Run("the plugin", func(t *testing.T) { testPlugin(t, port) })
 	t.Run("a backend of another namespace", func(t *testing.T) { testGrant(t, api, port) })
 	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
 	t.Run("the last route goes", func(t *testing.T) {
@@ -89,6 +92,17 @@ func TestGatewayAPI(t *testing.T) {
 			return errors.Join(err, errors.New("it is there"))
 		})
 	})
+}
+
+// testPlugin asks the plugin about the route of another namespace.
+func testPlugin(t *testing.T, port int32) {
+	t.Helper()
+	plugin := filepath.Join(plugintest.Build(t, testenv.MustRoot(t)), "kubectl-gateway")
+	url := fmt.Sprintf("http://shop.example.com:%d/moved", port)
+	out := testenv.Run(t, ".", nil, plugin, "explain", "shop", url, "-n", infra, "--kubeconfig", server.Kubeconfig)
+	if want := "100% to Service team/api port 80, ready: "; !strings.Contains(out, want) {
+		t.Errorf("it does not say %q:\n%s", want, out)
+	}
 }
 
 // createShop makes a class, whose data planes have one proxy and no load balancer, and a Gateway of it.
