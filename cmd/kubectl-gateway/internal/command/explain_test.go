@@ -140,6 +140,51 @@ spec:
 	}
 }
 
+// TestExplainClients asks on behalf of clients that have access, and others.
+func TestExplainClients(t *testing.T) {
+	file := clitest.WriteFile(t, "clients.yaml", `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: clients}
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: web
+      rules:
+        - matches: [{path: {value: /private}}]
+          filters:
+            - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8, 192.0.2.0/24, "fd00::/8", 198.51.100.0/24], deny: [10.1.0.0/16, "::/0"]}}
+            - {type: CORS, cors: {allowOrigins: ["*"]}}
+          backendRefs: [{name: web, port: 80}]
+        - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
+`)
+	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
+	const unknown = "; explain does not know who the client is: see --client-address\n"
+	for _, test := range []struct {
+		client, path string
+		more         []string
+		code         int
+		wants        []string
+	}{
+		{"", "/private", nil, 0, []string{clients + unknown, "100% to Service web"}},
+		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n", "100% to Service web"}},
+		{"::ffff:10.2.0.1", "/private", nil, 0, []string{"100% to Service web"}},
+		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
+		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},
+		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
+		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
+		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
+		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},
+		{"localhost", "/private", nil, 2, []string{`the client's address "localhost" is no IP address`}},
+		{"fe80::1%eth0", "/private", nil, 2, []string{"is no IP address"}},
+	} {
+		t.Run(test.client+test.path, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"explain", "-f", file, "--client-address", test.client, "http://a.test" + test.path}, test.more...)
+			clitest.Run(t, "", args...).Want(t, test.code, test.wants...)
+		})
+	}
+}
+
 // TestExplainForwarded asks with headers that the proxy replaces or removes, unless it trusts the client.
 func TestExplainForwarded(t *testing.T) {
 	file := `apiVersion: app.example.com/v1

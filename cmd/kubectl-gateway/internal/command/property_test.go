@@ -45,6 +45,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 	for range *tables {
 		gateway := &appv1.Gateway{Spec: admissible(t, g.Spec(ports))}
 		addClaims(g, &gateway.Spec)
+		addRanges(g, &gateway.Spec)
 		gateway.APIVersion, gateway.Kind, gateway.Name = "app.example.com/v1", "Gateway", "random"
 		gateway.Namespace = g.Namespace
 		content, err := yaml.Marshal(gateway)
@@ -70,7 +71,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		proxy.Stop()
 	}
 	t.Logf("answers: %v", codes)
-	for _, code := range []int{200, 400, 404, 500} {
+	for _, code := range []int{200, 400, 403, 404, 500} {
 		if *tables >= 20 && codes[code] < *tables {
 			t.Errorf("only %d answers have status %d: the test does not try enough", codes[code], code)
 		}
@@ -128,6 +129,31 @@ func addClaims(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 	}
 }
 
+// ranges are some with the address of the client, 127.0.0.1, and some without.
+var ranges = []appv1.AddressRange{"127.0.0.0/8", "127.0.0.1/32", "::ffff:127.0.0.0/105", "10.0.0.0/8", "0.0.0.0/1", "::/0", "fd00::/8"}
+
+// addRanges says of some rules which clients they are for.
+func addRanges(g *routingtest.Generator, spec *appv1.GatewaySpec) {
+	some := func() (list []appv1.AddressRange) {
+		for _, one := range ranges {
+			if g.IntN(6) == 0 {
+				list = append(list, one)
+			}
+		}
+		return list
+	}
+	for i := range spec.Routes {
+		for j := range spec.Routes[i].Rules {
+			rule := &spec.Routes[i].Rules[j]
+			clients := &appv1.ClientAddress{Allow: some(), Deny: some()}
+			answers := slices.ContainsFunc(rule.Filters, func(f appv1.RouteFilter) bool { return f.RequestRedirect != nil || f.DirectResponse != nil })
+			if g.IntN(2) == 0 && !answers && len(clients.Allow)+len(clients.Deny) > 0 {
+				rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterClientAddress, ClientAddress: clients})
+			}
+		}
+	}
+}
+
 // claim adds such headers to some requests.
 func claim(g *routingtest.Generator, r *routingtest.Request) {
 	for _, c := range claims {
@@ -142,7 +168,7 @@ func claim(g *routingtest.Generator, r *routingtest.Request) {
 // compare returns how what explain says differs from what HAProxy answered.
 func compare(t *testing.T, file string, r routingtest.Request, answer *http.Response) string {
 	t.Helper()
-	args := []string{"explain", "-f", file, "-o", "json", "-X", r.Method, "-H", "Host: " + r.Host}
+	args := []string{"explain", "-f", file, "-o", "json", "--client-address", "127.0.0.1", "-X", r.Method, "-H", "Host: " + r.Host}
 	for name, values := range r.Header {
 		for _, value := range values {
 			args = append(args, "-H", name+": "+value)

@@ -20,7 +20,7 @@ With -f it needs no cluster; Services that the file does not have are taken to e
 is refused. A file may also have a Gateway of the Gateway API, and routes of it. In the cluster, the routes that belong to the
 Gateway count, in all namespaces; what you may not read is named, and the exit code is 1 then. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
-is, as X-Forwarded-For says, is not known. The answer no (3) is that the request gets an error that is no DirectResponse.`
+is, as X-Forwarded-For says, is not known. --client-address tells it to the filter ClientAddress alone. The answer no (3) is that the request gets an error that is no DirectResponse.`
 
 const examples = `  kubectl gateway explain shop http://shop.example.com/beta
   kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1
@@ -31,6 +31,7 @@ type command struct {
 	files   cli.Files
 	method  string
 	headers []string
+	client  string
 	limit   int
 	output  string
 }
@@ -52,6 +53,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the Gateway, - for standard input")
 	cmd.Flags().StringVarP(&c.method, "request", "X", "GET", "method of the request")
 	cmd.Flags().StringArrayVarP(&c.headers, "header", "H", nil, "header of the request, as NAME:VALUE; one for each")
+	cmd.Flags().StringVar(&c.client, "client-address", "", "address of the client, as the filter ClientAddress finds it")
 	cmd.Flags().IntVar(&c.limit, "limit", 10, "how many of those that the request does not meet to name")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml; else text")
 	return cmd
@@ -68,6 +70,9 @@ func (c *command) run(ctx context.Context, args []string) error {
 	}
 	r, err := parseRequest(args[len(args)-1], c.method, c.headers)
 	if err != nil {
+		return err
+	}
+	if r.client, err = parseClient(c.client); err != nil {
 		return err
 	}
 	name := ""

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"gateway/internal/routing"
@@ -55,18 +56,14 @@ func condition(c routing.Condition) string {
 }
 
 // filters says what a rule does with a request on the way to a backend, and with the answer.
-func filters(rule *routing.Rule) []string {
+func filters(rule *routing.Rule, client netip.Addr) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if cors := rule.CORS; cors != nil {
 		add("CORS: pages of %s may use it", strings.Join(cors.Origins, ", "))
 	}
 	if clients := rule.Clients; clients != nil {
-		from := "any address"
-		if len(clients.Allow) > 0 {
-			from = fmt.Sprintf("%d ranges of addresses", len(clients.Allow))
-		}
-		add("clients: from %s, but not from %d ranges, else 403", from, len(clients.Deny))
+		all = append(all, clientsText(clients, client))
 	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,8 @@ type request struct {
 	scheme string
 	// hostHeader is the Host header; connected is the name that the client connects to, without the port.
 	hostHeader, connected string
+	// client is who the filter ClientAddress takes for the client; not valid: that is not known.
+	client netip.Addr
 	// text is the request in one line.
 	text string
 }

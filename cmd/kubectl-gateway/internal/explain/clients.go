@@ -1,0 +1,68 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/routing"
+)
+
+// parseClient returns the address of the client, which is not valid if it is not given.
+func parseClient(text string) (netip.Addr, error) {
+	if text == "" {
+		return netip.Addr{}, nil
+	}
+	client, err := netip.ParseAddr(text)
+	if err != nil || client.Zone() != "" {
+		return netip.Addr{}, cli.Usagef("the client's address %q is no IP address", text)
+	}
+	return client.Unmap(), nil
+}
+
+// clientsText says which clients have access, and whether it is known that this one is one of them.
+func clientsText(clients *routing.Clients, client netip.Addr) string {
+	var parts []string
+	if len(clients.Allow) > 0 {
+		parts = append(parts, "from "+rangesText(clients.Allow))
+	}
+	if len(clients.Deny) > 0 {
+		parts = append(parts, "not from "+rangesText(clients.Deny))
+	}
+	text := "ClientAddress: clients " + strings.Join(parts, ", ") + ", else 403"
+	if !client.IsValid() {
+		text += "; explain does not know who the client is: see --client-address"
+	}
+	return text
+}
+
+// maxRanges is how many ranges of a list are named.
+const maxRanges = 3
+
+func rangesText(ranges []netip.Prefix) string {
+	var texts []string
+	for _, one := range ranges[:min(maxRanges, len(ranges))] {
+		texts = append(texts, one.String())
+	}
+	if more := len(ranges) - len(texts); more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// refusal says why a client has no access; "": it has, or is not known.
+func refusal(clients *routing.Clients, client netip.Addr) string {
+	if clients == nil || !client.IsValid() {
+		return ""
+	}
+	contains := func(p netip.Prefix) bool { return p.Contains(client) }
+	if i := slices.IndexFunc(clients.Deny, contains); i >= 0 {
+		return fmt.Sprintf("%s is in %s, which is denied", client, clients.Deny[i])
+	}
+	if len(clients.Allow) > 0 && !slices.ContainsFunc(clients.Allow, contains) {
+		return fmt.Sprintf("%s is in no range that is allowed", client)
+	}
+	return ""
+}
