@@ -197,6 +197,7 @@ func (a *Agent) refuse(refused *configuration, err error, fallback bool) {
 func (a *Agent) write(next action) error {
 	id, config := a.store.nextID(), next.target.config
 	files := config.AllFiles()
+	files[ir.PodsFile] = []byte(ir.PodsKey + " " + a.relay.IDs() + "\n")
 	files[ir.LoadFile] = ir.LoadContent(a.options.Namespace, a.options.Gateway, id)
 	if !a.state.running.up {
 		a.store.newest.files = nil // What is on the disk may be why HAProxy does not start: all is written anew.

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/peers"
 	"gateway/internal/proxyconfig"
+	"gateway/internal/proxypod"
 )
 
 const (
@@ -60,6 +64,9 @@ type Agent struct {
 	probes  *probes
 	// proxyConfig answers who asks what runs.
 	proxyConfig *configHandler
+	// relay connects HAProxy with those of other pods, which pods are.
+	relay *peers.Relay
+	pods  []peers.Pod
 	// wake holds an element when the loop is to come round at once. What is new is in the source, so one element stands
 	// for any number of changes.
 	wake chan struct{}
@@ -91,6 +98,7 @@ func New(options Options) (*Agent, error) {
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
 		mounts:  newMountReader(options.Mounts),
 	}
+	a.relay = peers.New(options.Pod, options.Paths.PeersSocket(), proxypod.HealthPort)
 	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
 	var err error
 	if options.Source != nil {
@@ -122,12 +130,15 @@ func (a *Agent) useAPIServer() (err error) {
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
 	server, err := health.Start(health.Options{
-		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig},
+		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig, peers.Path: a.relay},
 	})
 	if err != nil {
 		return err
 	}
 	var working sync.WaitGroup
+	if err := a.serveRelay(ctx); err != nil {
+		return errors.Join(err, server.Stop())
+	}
 	if a.report != nil {
 		working.Go(func() { a.report.run(ctx) })
 	}
@@ -177,6 +188,7 @@ func (a *Agent) loop(ctx context.Context) {
 func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
+	a.observePods(ctx)
 	if a.observeInputs(time.Now()) {
 		next := a.decide(ctx, time.Now())
 		changed, err := a.act(ctx, next)
@@ -243,7 +255,7 @@ func (a *Agent) reportState() {
 	a.report.set(report{
 		uid: a.inputs.uid, generation: complete.generation(), resources: complete.resources,
 		problems: append(problems, a.inputs.material.problems...),
-	}, a.watch.isEndpoint(a.options.Pod))
+	}, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }
 
 // problems says what keeps what is wanted from being live.

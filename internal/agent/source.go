@@ -8,6 +8,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/model"
+	"gateway/internal/peers"
 )
 
 // Source is where the loop has its objects from: an API server (see watcher), or anything else that fills this in.
@@ -18,6 +19,8 @@ type Source struct {
 	Changes func() (Changes, bool)
 	// Cluster has the Services and EndpointSlices as they are now.
 	Cluster endpoints.Cluster
+	// Pods returns the proxy pods of the Gateway, with the own one; nil: there are no others.
+	Pods func() []peers.Pod
 }
 
 // Changes are what is new about the objects.

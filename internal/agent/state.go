@@ -56,6 +56,8 @@ type running struct {
 	unused plan.Unused
 	// draining are servers that are out of use and that HAProxy cannot delete while they have connections.
 	draining map[backendServer]bool
+	// pods are the ids that it was told of the pods whose requests count together; "" if that was not yet.
+	pods string
 	// reloaded is when HAProxy was last made to reload; zero if it got a part then.
 	reloaded time.Time
 	// live is the version that the worker answers by. unmounted names something that is left out of it because it is not
@@ -88,7 +90,7 @@ func (s *state) observe(worker *runtime.Process) {
 		return
 	}
 	r.worker = *worker
-	r.draining = nil
+	r.draining, r.pods = nil, ""
 	switch {
 	case worker.LoadID != s.disk.id:
 		r.unknown, r.live, r.complete = reasonUnknown, version{}, version{}
@@ -105,7 +107,7 @@ func (s *state) observe(worker *runtime.Process) {
 
 // started notes that the worker was started on what is on the disk.
 func (s *state) started(worker runtime.Process) {
-	s.running.config, s.running.unused, s.running.draining = s.disk.config, plan.Unused{}, nil
+	s.running.config, s.running.unused, s.running.draining, s.running.pods = s.disk.config, plan.Unused{}, nil, ""
 	s.runs(worker)
 }
 

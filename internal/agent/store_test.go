@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/peers"
 )
 
 func mustDo(t *testing.T, err error) {
@@ -94,7 +95,7 @@ func TestUnchangedFilesAreLinked(t *testing.T) {
 func TestWhatCannotBeWrittenIsLeftNowhere(t *testing.T) {
 	current := filepath.Join(t.TempDir(), "current")
 	newAgent := func() *Agent {
-		return &Agent{store: store{current: current, epoch: 1, served: true}, state: newState(), probes: newProbes("", true)}
+		return &Agent{store: store{current: current, epoch: 1, served: true}, state: newState(), probes: newProbes("", true), relay: new(peers.Relay)}
 	}
 	bad := newConfig("a", 1)
 	bad.Files = map[string][]byte{"no/such": {}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
+	"gateway/internal/peers"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
@@ -72,7 +74,7 @@ func newWatcher(options Options) (*watcher, error) {
 }
 
 func (w *watcher) source() Source {
-	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf}}
+	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf}, Pods: w.pods}
 }
 
 // run watches until ctx ends. While the API server does not answer it goes on trying.
@@ -210,14 +212,26 @@ func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSli
 	return nil
 }
 
-// isEndpoint says whether a pod is an endpoint of the Gateway's own Service, ready or not.
-func (w *watcher) isEndpoint(pod string) bool {
-	isPod := func(endpoint discoveryv1.Endpoint) bool {
-		return endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" && endpoint.TargetRef.Name == pod
+// pods returns the proxy pods of the Gateway, ready or not: the endpoints of its own Service. Of two addresses, the one
+// of IPv4 counts.
+func (w *watcher) pods() []peers.Pod {
+	addresses := map[string]netip.Addr{}
+	for _, slice := range w.slicesOf(w.namespace, proxypod.ChildName(w.name)) {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.TargetRef == nil || endpoint.TargetRef.Kind != "Pod" || len(endpoint.Addresses) == 0 {
+				continue
+			}
+			address, err := netip.ParseAddr(endpoint.Addresses[0])
+			if name := endpoint.TargetRef.Name; err == nil && (address.Is4() || !addresses[name].IsValid()) {
+				addresses[name] = address
+			}
+		}
 	}
-	return slices.ContainsFunc(w.slicesOf(w.namespace, proxypod.ChildName(w.name)), func(slice *discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(slice.Endpoints, isPod)
-	})
+	pods := make([]peers.Pod, 0, len(addresses))
+	for _, name := range slices.Sorted(maps.Keys(addresses)) {
+		pods = append(pods, peers.Pod{Name: name, Address: addresses[name]})
+	}
+	return pods
 }
 
 // touch notes that a Service, or an EndpointSlice of it, changed. A slice may have changed its Service.

@@ -32,6 +32,8 @@ type Action struct {
 	CORS *CORS
 	// Clients says which clients have access; nil: all.
 	Clients *Clients
+	// RateLimit bounds the rate of requests; nil: it is not bounded.
+	RateLimit *RateLimit
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 }
@@ -126,6 +128,28 @@ type Clients struct {
 	// not valid stands for what could not be read. Those of IPv4 are written as IPv4.
 	Allow, Deny []netip.Prefix
 }
+
+// RateLimit says how many requests are let through within a time.
+type RateLimit struct {
+	Requests int32
+	// Period is a second, a minute or an hour.
+	Period time.Duration
+	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie.
+	Key  RateLimitKey
+	Name string
+}
+
+// RateLimitKey is what requests are counted by.
+type RateLimitKey int
+
+// By the address of the client, by a header, by a cookie, by the path, or all requests of a rule together.
+const (
+	ByClientAddress RateLimitKey = iota
+	ByHeader
+	ByCookie
+	ByPath
+	ByRule
+)
 
 // Mirror is a backend that gets copies of requests, whose answers nobody sees.
 type Mirror struct {

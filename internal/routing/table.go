@@ -25,6 +25,7 @@ type (
 	PathChange    = model.PathChange
 	PathType      = model.PathType
 	Problem       = model.Problem
+	RateLimit     = model.RateLimit
 	Redirect      = model.Redirect
 	Response      = model.Response
 	TLS           = model.ListenerTLS

@@ -10,6 +10,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'DirectResponse') == has(self.directResponse)",message="directResponse is required for type DirectResponse, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'RateLimit') == has(self.rateLimit)",message="rateLimit is required for type RateLimit, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
 type RouteFilter struct {
 	// Which filter this is.
@@ -47,6 +48,10 @@ type RouteFilter struct {
 	// +optional
 	ClientAddress *ClientAddress `json:"clientAddress,omitempty"`
 
+	// Answer 429 to requests beyond a rate.
+	// +optional
+	RateLimit *RateLimit `json:"rateLimit,omitempty"`
+
 	// Send copies of requests to other Services, whose answers nobody sees.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
@@ -54,7 +59,7 @@ type RouteFilter struct {
 
 // RouteFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RequestMirror
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;RequestMirror
 type RouteFilterType string
 
 const (
@@ -72,6 +77,8 @@ const (
 	RouteFilterCORS RouteFilterType = "CORS"
 	// RouteFilterClientAddress answers 403 to clients by their addresses.
 	RouteFilterClientAddress RouteFilterType = "ClientAddress"
+	// RouteFilterRateLimit answers 429 to requests beyond a rate.
+	RouteFilterRateLimit RouteFilterType = "RateLimit"
 	// RouteFilterRequestMirror sends copies of requests to other Services.
 	RouteFilterRequestMirror RouteFilterType = "RequestMirror"
 )
@@ -381,3 +388,74 @@ type ClientAddress struct {
 // +kubebuilder:validation:MaxLength=49
 // +kubebuilder:validation:Pattern=`^([0-9]{1,3}(\.[0-9]{1,3}){3}/([0-9]|[12][0-9]|3[0-2])|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))$`
 type AddressRange string
+
+// RateLimit says how many requests of a rule are let through in a second, a minute or an hour. Others get 429. All proxy pods of the
+// Gateway count together. Requests that get 429 do not count.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && self.key.type in ['Header', 'Cookie']) == (has(self.key) && has(self.key.name))",message="key.name is required for the types Header and Cookie, and not allowed for any other"
+type RateLimit struct {
+	// How many requests are let through for each key. All may come at once.
+	//
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Requests int32 `json:"requests"`
+
+	// Within which time. It slides: at each moment, the time before it counts.
+	//
+	// +required
+	Unit RateLimitUnit `json:"unit"`
+
+	// What requests are counted by. Without it, by the address of the client.
+	// +optional
+	Key *RateLimitKey `json:"key,omitempty"`
+}
+
+// RateLimitUnit is the time that a limit is for.
+//
+// +kubebuilder:validation:Enum=Second;Minute;Hour
+type RateLimitUnit string
+
+const (
+	// RateLimitSecond is a limit for each second.
+	RateLimitSecond RateLimitUnit = "Second"
+	// RateLimitMinute is a limit for each minute.
+	RateLimitMinute RateLimitUnit = "Minute"
+	// RateLimitHour is a limit for each hour.
+	RateLimitHour RateLimitUnit = "Hour"
+)
+
+// RateLimitKey says what requests are counted by: those with the same value count together.
+type RateLimitKey struct {
+	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
+	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
+	// requests of the rule together.
+	//
+	// +required
+	Type RateLimitKeyType `json:"type"`
+
+	// The name of the header, in which upper and lower case are the same, or of the cookie.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	Name string `json:"name,omitempty"`
+}
+
+// RateLimitKeyType is where the value is that requests are counted by.
+//
+// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule
+type RateLimitKeyType string
+
+const (
+	// RateLimitClientAddress counts by the address of the client.
+	RateLimitClientAddress RateLimitKeyType = "ClientAddress"
+	// RateLimitHeader counts by a header.
+	RateLimitHeader RateLimitKeyType = "Header"
+	// RateLimitCookie counts by a cookie.
+	RateLimitCookie RateLimitKeyType = "Cookie"
+	// RateLimitPath counts by the path.
+	RateLimitPath RateLimitKeyType = "Path"
+	// RateLimitRule counts all requests of the rule together.
+	RateLimitRule RateLimitKeyType = "Rule"
+)

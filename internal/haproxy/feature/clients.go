@@ -17,9 +17,6 @@ import (
 // The ranges are prefixes of addresses in hexadecimal, so that the longest one decides in one lookup, however many there
 // are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6 is
 // written as IPv4.
-//
-// Who the client is, trusted proxies say, by X-Forwarded-For. The last address there is that of the connection. As long
-// as one is that of a trusted proxy, the one before it counts. What is not an address has no access.
 var clients = feature{
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
@@ -28,29 +25,13 @@ var clients = feature{
 	},
 	rules: func(env Env) Rules {
 		limited := has("clients")
-		refuse := "http-request return " + ir.TextAnswer("403", "the address of the client has no access") + " if "
-		lines := []string{"http-request set-var(txn.client) src if " + limited}
-		for hop := 2; hop <= maxHops && len(env.Table.TrustedProxies) > 0; hop++ {
-			for chunk := range slices.Chunk(env.Table.TrustedProxies, 32) {
-				lines = append(lines, fmt.Sprintf("http-request set-var(txn.hop) int(%d) if %s { req.hdr_cnt(x-forwarded-for) ge %d } { var(txn.client) -m ip %s }",
-					hop, limited, hop, ir.QuoteAll(chunk)))
-			}
-			address, isHop := fmt.Sprintf("req.hdr_ip(x-forwarded-for,-%d)", hop), fmt.Sprintf("{ var(txn.hop) -m int %d }", hop)
-			lines = append(lines,
-				refuse+isHop+" !{ "+address+" -m found }",
-				"http-request set-var(txn.client) "+address+" if "+isHop,
-			)
-		}
-		return Rules{Request: append(lines,
-			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if `+limited,
-			`http-request set-var-fmt(txn.address) "%[`+param("clients")+`]/%[var(txn.address),length]/%[var(txn.address)]" if `+limited,
-			refuse+limited+" !{ var(txn.address),map_beg("+env.Paths.Map(ir.AddressesFile)+") -m str 1 }",
-		)}
+		return Rules{Request: []string{
+			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if ` + limited,
+			`http-request set-var-fmt(txn.address) "%[` + param("clients") + `]/%[var(txn.address),length]/%[var(txn.address)]" if ` + limited,
+			noAccess + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
+		}}
 	},
 }
-
-// maxHops is how many addresses in X-Forwarded-For are looked at: HAProxy has no loops.
-const maxHops = 6
 
 // addressEntries returns entries of which the longest key that an address begins with has 1 if it has access. What is
 // denied is denied also where a longer range is allowed.

@@ -28,6 +28,8 @@ const (
 	AddressesFile  = "addresses.map"
 	NamesFile      = "names.map"
 	HSTSFile       = "hsts.map"
+	// PodsFile has the ids of the pods whose requests count together, under PodsKey.
+	PodsFile = "pods.map"
 	// MirrorFile is the program that copies requests.
 	MirrorFile = "mirror.lua"
 )
@@ -55,6 +57,12 @@ type Paths struct {
 
 // Map returns the path of a map file. It is also the name of the map in runtime commands.
 func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
+
+// PeersSocket returns the path of the socket where HAProxy takes what other pods have counted.
+func (p Paths) PeersSocket() string { return p.RunDir + "/peers.sock" }
+
+// PodsSocket returns the path of the socket where HAProxy sends what it has counted, for each of the other pods.
+func (p Paths) PodsSocket() string { return p.RunDir + "/pods.sock" }
 
 // WorkerSocket returns the path of the socket of the worker's command line.
 func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }

@@ -102,6 +102,8 @@ const (
 	// ReloadNames: HAProxy has rules for names of headers and parameters, and for fixed answers, and one of them is
 	// new.
 	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
+	// ReloadLimits: HAProxy has a table for each unit of rate limits, and none of the unit was there before.
+	ReloadLimits = "the first rate limit, or the first of its unit"
 	// ReloadSettings is anything else, as after an upgrade of the agent.
 	ReloadSettings = "global settings changed"
 )
@@ -229,7 +231,7 @@ func reloadReason(desired, running ir.Config) string {
 	if frontends != 0 {
 		return ReloadPorts
 	}
-	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadNames} {
+	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadNames} {
 		if reasons[reason] {
 			return reason
 		}
@@ -286,7 +288,7 @@ func sectionReason(desired ir.Section, running []string, exists bool) string {
 	switch {
 	case exists && slices.Equal(desired.Lines, running):
 		return ""
-	case desired.Header == "defaults routing from common" && exists && includes(running, desired.Lines):
+	case (desired.Header == "defaults routing from common" || kind == "peers") && exists && includes(running, desired.Lines):
 		return ""
 	case desired.Header == "defaults routing from common" && exists:
 		return ReloadNames
@@ -294,6 +296,8 @@ func sectionReason(desired ir.Section, running []string, exists bool) string {
 		return ReloadDefaults
 	case kind == "frontend":
 		return ReloadPorts
+	case kind == "peers":
+		return ReloadLimits
 	}
 	return ReloadSettings
 }

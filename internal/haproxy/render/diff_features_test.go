@@ -64,6 +64,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"an origin":                                   {"https://a.io", "https://*.b.io", ""},
 		"any origin":                                  {"https://a.io", "*", ""},
 		"addresses of clients":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ""},
+		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {requests: 5, unit: Hour}}, {type: RequestHeaderModifier,", plan.ReloadLimits},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},
@@ -111,11 +112,17 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	mirror := func(percent string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
 	}
+	limit := func(unit string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {requests: 1, unit: " + unit + "}}]"
+	}
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
-		"a mirror":           {redirect, redirect, mirror("10"), plan.ReloadSettings},
-		"another percentage": {redirect, mirror("10"), mirror("20"), ""},
-		"no mirror any more": {redirect, mirror("10"), redirect, ""},
+		"a mirror":                   {redirect, redirect, mirror("10"), plan.ReloadSettings},
+		"a limit of another unit":    {redirect, limit("Hour"), limit("Minute"), plan.ReloadLimits},
+		"a limit for another header": {redirect, limit("Hour"), limit("Hour, key: {type: Header, name: X-Key}"), plan.ReloadNames},
+		"no limit any more":          {redirect, limit("Hour"), redirect, ""},
+		"another percentage":         {redirect, mirror("10"), mirror("20"), ""},
+		"no mirror any more":         {redirect, mirror("10"), redirect, ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
 	}

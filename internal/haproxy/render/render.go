@@ -18,7 +18,7 @@ func Render(in Input) ir.Config {
 	r := renderer{in: in, hits: map[hitKey]string{}, defaults: map[string]ir.Section{}, config: ir.Config{
 		Backends: map[string]*ir.Backend{}, BackendsOf: map[routing.Backend][]string{},
 		Contents: map[string]ir.Content{}, Lists: map[string][]string{}, Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
-		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}},
+		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")}},
 	}}
 	for _, port := range r.ports() {
 		r.addHosts(port)

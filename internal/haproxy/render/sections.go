@@ -46,6 +46,9 @@ func (r *renderer) addSections() {
 	for _, name := range []string{"connections-of", "requests-of"} {
 		r.section("backend "+name+" from common", fmt.Sprintf("stick-table type ipv6 size %d expire 10s store conn_cur", maxConnections(in)+ownFiles))
 	}
+	if feature.HasLimits(in.Table) {
+		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
+	}
 	if in.Paths.KeysSocket != "" {
 		r.section("backend " + ir.CheckBackend + " from common")
 	}
@@ -97,6 +100,8 @@ func (r *renderer) addPresets(connections bool) {
 // which trusts other CAs. Tickets are switched off for the ports concerned.
 //
 // tune.max-rules-at-once: a request is looked up in one go.
+//
+// localpeer, tune.stick-counters: a rate limit has a counter beside the three of admission.go.
 func globalLines(in Input) []string {
 	lines := []string{
 		"log stdout len 16384 format raw local0 info",
@@ -110,6 +115,8 @@ func globalLines(in Input) []string {
 		"tune.bufsize.small 4096",
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
+		"localpeer " + ir.OwnPeer,
+		"tune.stick-counters 4",
 		"tune.max-rules-at-once 1000",
 		"httpclient.ssl.verify none",
 		"ssl-load-extra-files none",

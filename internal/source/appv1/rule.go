@@ -117,6 +117,9 @@ func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.
 	if filter.ClientAddress != nil {
 		action.Clients = clients(filter.ClientAddress)
 	}
+	if filter.RateLimit != nil {
+		action.RateLimit = rateLimit(filter.RateLimit)
+	}
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
 			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
@@ -140,6 +143,26 @@ func clients(spec *appv1.ClientAddress) *model.Clients {
 		return all
 	}
 	return &model.Clients{Allow: ranges(spec.Allow), Deny: ranges(spec.Deny)}
+}
+
+// rateLimit returns how many requests are let through.
+func rateLimit(spec *appv1.RateLimit) *model.RateLimit {
+	periods := map[appv1.RateLimitUnit]time.Duration{
+		appv1.RateLimitSecond: time.Second, appv1.RateLimitMinute: time.Minute, appv1.RateLimitHour: time.Hour,
+	}
+	limit := &model.RateLimit{Requests: spec.Requests, Period: periods[spec.Unit]}
+	key := or(spec.Key, appv1.RateLimitKey{})
+	switch limit.Name = key.Name; key.Type {
+	case appv1.RateLimitHeader:
+		limit.Key, limit.Name = model.ByHeader, strings.ToLower(key.Name)
+	case appv1.RateLimitCookie:
+		limit.Key = model.ByCookie
+	case appv1.RateLimitPath:
+		limit.Key = model.ByPath
+	case appv1.RateLimitRule:
+		limit.Key = model.ByRule
+	}
+	return limit
 }
 
 // addMirrors adds the backends that get copies of requests.

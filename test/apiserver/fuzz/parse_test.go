@@ -19,7 +19,7 @@ const (
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # copies of requests)?|listen mirrors from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
-		`frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
+		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
 		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates) from common|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
@@ -27,7 +27,8 @@ var (
 		"global": {"log", "stats", "hard-stop-after", "thread-hard-limit", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
 			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.memory.hot-size",
 			"tune.pattern.cache-size", "tune.max-rules-at-once", "tune.lua.bool-sample-conversion", "tune.lua.openlibs", "tune.lua.maxmem",
-			"tune.lua.log.loggers", "lua-load-per-thread"},
+			"tune.lua.log.loggers", "lua-load-per-thread", "localpeer", "tune.stick-counters"},
+		"peers":  {"bind", "server", "table"},
 		"listen": {"bind", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check"},
@@ -36,7 +37,7 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"track-sc1", "track-sc2", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
+		"http-request": {"track-sc1", "track-sc2", "track-sc3", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.mirror", "set-uri", "set-query", "replace-path", "replace-value"},
 		"http-response":       {"allow", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var"},

@@ -43,6 +43,14 @@ rules:
         urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}
     backendRefs: [{name: service-N, port: 80}]
 `
+	limitRoute = `
+name: route-N
+hostnames: [host-N.example.com]
+rules:
+  - matches: [{path: {value: /app}}]
+    filters: [{type: RateLimit, rateLimit: {requests: 1000000, unit: Second}}]
+    backendRefs: [{name: service-N, port: 80}]
+`
 )
 
 // routes returns as many routes like this one.
@@ -119,7 +127,14 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 	}
 	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
 	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
-	for name, content := range render.Render(in).AllFiles() {
+	files := render.Render(in).AllFiles()
+	// Limits are for as many pods as there may be.
+	var ids strings.Builder
+	for pod := range ir.MaxPods {
+		ids.WriteString(ir.PodID(fmt.Sprint(pod)))
+	}
+	files[ir.PodsFile] = []byte(ir.PodsKey + " " + ids.String() + "\n")
+	for name, content := range files {
 		if err := write(dir, name, content); err != nil {
 			return nil, err
 		}

@@ -26,6 +26,9 @@ var peers embed.FS
 // routesMap is the name of a file with routes for haproxy.cfg.
 const routesMap = "routes.map"
 
+// limited is in place of a line for the defaults: requests are counted by the address of the client.
+const limited = "a rate limit"
+
 // peer returns the proxy that a file in peers is for. Of haproxy.cfg, more is a line for its defaults, and routes is a map that it finds backends
 // by, instead of rules for the ten hosts, if it is not empty.
 func peer(file, more, routes string) proxy {
@@ -36,6 +39,9 @@ func peer(file, more, routes string) proxy {
 		}
 		var content bytes.Buffer
 		in := map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}
+		if more == limited {
+			in["More"], in["Limit"] = "", true
+		}
 		if routes != "" {
 			in["Map"] = filepath.Join(dir, routesMap)
 		}

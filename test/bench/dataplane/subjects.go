@@ -59,6 +59,12 @@ func subjects(edits []string) []*subject {
 	}
 	all = append(all,
 		&subject{name: "nginx", baseline: static, proxy: nginx, protocol: plain, requests: few},
+		&subject{name: limited + ": static haproxy.cfg", baseline: static, proxy: peer("haproxy.cfg", limited, ""), protocol: plain, requests: few},
+		&subject{name: limited + ": nginx", baseline: static, proxy: peer("nginx.conf", limited, ""), protocol: plain, requests: few},
+		&subject{
+			name: limited + " for 16 pods: Gateway", baseline: static, protocol: plain,
+			proxy: gateway("limit", routes(limitRoute, 10), nil, ""), requests: few,
+		},
 		&subject{name: "Caddy", baseline: static, proxy: caddy, protocol: plain, requests: few},
 	)
 	for _, protocol := range []protocol{https, h2} {

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -65,6 +67,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	if clients := rule.Clients; clients != nil {
 		all = append(all, clientsText(clients, client))
 	}
+	if limit := rule.RateLimit; limit != nil {
+		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
+	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
 		if rewrite.Hostname != "" {
@@ -93,6 +98,23 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 		add("session: the endpoint that the Service's cookie %s-... names, if it is there", affinity.Name)
 	}
 	return all
+}
+
+var perUnit = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
+
+// limitKey says which requests count together.
+func limitKey(limit *routing.RateLimit) string {
+	switch limit.Key {
+	case model.ByHeader:
+		return "each value of the header " + limit.Name
+	case model.ByCookie:
+		return "each value of the cookie " + limit.Name
+	case model.ByPath:
+		return "each path"
+	case model.ByRule:
+		return "all requests of the rule"
+	}
+	return "each client address"
 }
 
 func percent(mirror routing.Mirror) string {

@@ -1,0 +1,43 @@
+package feature
+
+import (
+	"fmt"
+	"slices"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
+)
+
+// client finds out who the client is, for rules with the parameter "client".
+//
+// Trusted proxies say it, by X-Forwarded-For. The last address there is that of the connection. As long as one is that
+// of a trusted proxy, the one before it counts. What is not an address has no access.
+var client = feature{
+	encode: func(in Input, p *params) {
+		if limit := in.Rule.RateLimit; in.Rule.Clients != nil || limit != nil && limit.Key == model.ByClientAddress {
+			p.set("client", "1")
+		}
+	},
+	rules: func(env Env) Rules {
+		wanted := has("client")
+		lines := []string{"http-request set-var(txn.client) src if " + wanted}
+		for hop := 2; hop <= maxHops && len(env.Table.TrustedProxies) > 0; hop++ {
+			for chunk := range slices.Chunk(env.Table.TrustedProxies, 32) {
+				lines = append(lines, fmt.Sprintf("http-request set-var(txn.hop) int(%d) if %s { req.hdr_cnt(x-forwarded-for) ge %d } { var(txn.client) -m ip %s }",
+					hop, wanted, hop, ir.QuoteAll(chunk)))
+			}
+			address, isHop := fmt.Sprintf("req.hdr_ip(x-forwarded-for,-%d)", hop), fmt.Sprintf("{ var(txn.hop) -m int %d }", hop)
+			lines = append(lines,
+				noAccess+isHop+" !{ "+address+" -m found }",
+				"http-request set-var(txn.client) "+address+" if "+isHop,
+			)
+		}
+		return Rules{Request: lines}
+	},
+}
+
+// noAccess begins the rule that refuses a client.
+var noAccess = "http-request return " + ir.TextAnswer("403", "the address of the client has no access") + " if "
+
+// maxHops is how many addresses in X-Forwarded-For are looked at: HAProxy has no loops.
+const maxHops = 6

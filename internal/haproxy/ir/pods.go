@@ -1,0 +1,43 @@
+package ir
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The pods of a Gateway count requests together. Each has an id that all know it by. Each HAProxy has numbers of its own
+// for the others.
+const (
+	// MaxPods is how many pods count together.
+	MaxPods = 16
+	// PodsSection is the name of the section of peers.
+	PodsSection = "pods"
+	// OwnPeer is what HAProxy calls itself there.
+	OwnPeer = "self"
+	// PodsKey is the key of the one entry of PodsFile.
+	PodsKey = "ids"
+	// PodIDSize is how many bytes a pod's id has.
+	PodIDSize = 12
+
+	peerPrefix = "pod-"
+)
+
+// PodID returns the id of the pod of a name.
+func PodID(name string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:PodIDSize]
+}
+
+// PeerName returns what HAProxy calls another pod, by its number from 1.
+func PeerName(number int) string { return peerPrefix + strconv.Itoa(number) }
+
+// PeerNumber returns the number of the pod that HAProxy calls so; 0: there is none.
+func PeerNumber(name string) int {
+	digits, _ := strings.CutPrefix(name, peerPrefix)
+	number, err := strconv.Atoi(digits)
+	if err != nil || number < 1 || number >= MaxPods || PeerName(number) != name {
+		return 0
+	}
+	return number
+}

@@ -1,0 +1,340 @@
+package peers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang/glog"
+
+	"gateway/internal/haproxy/ir"
+)
+
+const (
+	// Path is where a Relay takes connections of others.
+	Path = "/peers"
+
+	// podHeader has the name of the pod that a connection is from.
+	podHeader = "Pod"
+	// goneHeader names a pod that is gone and still counts, for those that came later.
+	goneHeader = "Gone-Pod"
+	protocol  = "haproxy-peers"
+	// helloTimeout bounds everything before the connection is passed on.
+	helloTimeout = 5 * time.Second
+)
+
+// Pod is another proxy pod of the Gateway.
+type Pod struct {
+	Name    string
+	Address netip.Addr
+}
+
+// Relay connects one HAProxy with those of other pods. Its methods may be called from several goroutines.
+type Relay struct {
+	own     string
+	haproxy string
+	port    int
+	dialer  net.Dialer
+
+	mu sync.Mutex
+	// given are those of the last Update.
+	given []Pod
+	// pods are the others by their numbers, from 1; one that has no name is free. gone are those that do not exist any
+	// more.
+	pods [ir.MaxPods]Pod
+	gone [ir.MaxPods]bool
+	// updated is closed with the next Update.
+	updated chan struct{}
+}
+
+// New returns the relay of the pod of a name, whose HAProxy listens for its peers on a Unix socket. The others listen on
+// a port.
+func New(own, haproxy string, port int) *Relay {
+	return &Relay{own: own, haproxy: haproxy, port: port, dialer: net.Dialer{Timeout: helloTimeout}, updated: make(chan struct{})}
+}
+
+// Update says which other pods there are. What a pod has counted still counts after its end, so it keeps its number
+// until another pod needs it. Beyond MaxPods, pods are left out.
+func (r *Relay) Update(pods []Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Equal(pods, r.given) {
+		return
+	}
+	r.given = pods
+	close(r.updated)
+	r.updated = make(chan struct{})
+	byName := map[string]Pod{}
+	for _, pod := range pods {
+		if pod.Name != r.own {
+			byName[pod.Name] = pod
+		}
+	}
+	for number := 1; number < ir.MaxPods; number++ {
+		pod, ok := byName[r.pods[number].Name]
+		if r.gone[number] = !ok; ok {
+			r.pods[number] = pod
+			delete(byName, pod.Name)
+		}
+	}
+	for _, pod := range pods {
+		if _, isNew := byName[pod.Name]; !isNew {
+			continue
+		}
+		if number := r.free(); number > 0 {
+			r.pods[number], r.gone[number] = pod, false
+		}
+	}
+}
+
+// free returns a number that no pod has or, if there is none, one of a pod that has gone; 0: there is none either.
+func (r *Relay) free() (number int) {
+	for i := 1; i < ir.MaxPods; i++ {
+		if r.pods[i].Name == "" {
+			return i
+		}
+		if r.gone[i] {
+			number = i
+		}
+	}
+	return number
+}
+
+// gonePods returns the names of pods that are gone and still count.
+func (r *Relay) gonePods() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for number, pod := range r.pods {
+		if r.gone[number] && pod.Name != "" {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
+// learn takes in names of pods that are gone, which another pod knows.
+func (r *Relay) learn(names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		isKnown := name == r.own || slices.ContainsFunc(r.pods[:], func(pod Pod) bool { return pod.Name == name })
+		if number := r.free(); !isKnown && number > 0 && r.pods[number].Name == "" {
+			r.pods[number], r.gone[number] = Pod{Name: name}, true
+		}
+	}
+}
+
+// IDs returns the value of pods.map.
+func (r *Relay) IDs() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ids := ir.PodID(r.own)
+	for _, pod := range r.pods[1:] {
+		if pod.Name != "" {
+			ids += ir.PodID(pod.Name)
+		}
+	}
+	return ids
+}
+
+// awaitPod returns the pod of a number once there is one. It waits for as long as HAProxy takes to ask again, so that it
+// is connected with a new pod at once.
+func (r *Relay) awaitPod(ctx context.Context, number int) (Pod, bool) {
+	timer := time.NewTimer(helloTimeout)
+	defer timer.Stop()
+	for number > 0 {
+		r.mu.Lock()
+		pod, updated, ok := r.pods[number], r.updated, r.pods[number].Name != "" && !r.gone[number]
+		r.mu.Unlock()
+		if ok {
+			return pod, true
+		}
+		select {
+		case <-updated:
+		case <-timer.C:
+			return Pod{}, false
+		case <-ctx.Done():
+			return Pod{}, false
+		}
+	}
+	return Pod{}, false
+}
+
+// number returns the number of the pod of a name, if it has the address; 0: there is none.
+func (r *Relay) number(name string, address netip.Addr) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for number, pod := range r.pods {
+		if name != "" && pod.Name == name && pod.Address.Unmap() == address.Unmap() && !r.gone[number] {
+			return number
+		}
+	}
+	return 0
+}
+
+// Serve passes on what HAProxy sends to its peers, until ctx ends. It closes the listener.
+func (r *Relay) Serve(ctx context.Context, listener net.Listener) {
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() == nil {
+				glog.Errorf("Rate limits do not count for all pods any more: %v", err)
+			}
+			return
+		}
+		go func() {
+			if err := r.send(ctx, conn); err != nil {
+				glog.V(2).Infof("Not connected with another pod: %v", err)
+			}
+		}()
+	}
+}
+
+// send passes on a connection of the own HAProxy.
+func (r *Relay) send(ctx context.Context, conn net.Conn) error {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(helloTimeout))
+	from := bufio.NewReader(conn)
+	hello, err := readHello(from)
+	if err != nil {
+		return err
+	}
+	pod, ok := r.awaitPod(ctx, ir.PeerNumber(hello.to))
+	if !ok {
+		return nil
+	}
+	other, err := r.dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(pod.Address, uint16(r.port)).String())
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	defer func() { _ = other.Close() }()
+	_ = other.SetDeadline(time.Now().Add(helloTimeout))
+	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Path}, Host: pod.Name, Header: http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {protocol}, podHeader: {r.own}, goneHeader: r.gonePods(),
+	}}
+	if err := request.Write(other); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	to := bufio.NewReader(other)
+	response, err := http.ReadResponse(to, request)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return fmt.Errorf("pod %s answers %s", pod.Name, response.Status)
+	}
+	r.learn(response.Header.Values(goneHeader))
+	if err := hello.write(other); err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	return join(ctx, stream{conn, from}, stream{other, to})
+}
+
+// ServeHTTP passes a connection of another pod on to the own HAProxy.
+func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	address, _ := netip.ParseAddrPort(request.RemoteAddr)
+	number := r.number(request.Header.Get(podHeader), address.Addr())
+	if number == 0 || request.Header.Get("Upgrade") != protocol {
+		http.Error(w, "only for the other proxy pods of the Gateway", http.StatusForbidden)
+		return
+	}
+	r.learn(request.Header.Values(goneHeader))
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		glog.Errorf("Failed to take a connection of pod %s: %v", request.Header.Get(podHeader), err)
+		return
+	}
+	if err := r.receive(request.Context(), stream{conn, buffered.Reader}, number); err != nil {
+		glog.V(2).Infof("Not connected with pod %s: %v", request.Header.Get(podHeader), err)
+	}
+}
+
+func (r *Relay) receive(ctx context.Context, other stream, number int) error {
+	defer func() { _ = other.conn.Close() }()
+	_ = other.conn.SetDeadline(time.Now().Add(helloTimeout))
+	answer := &http.Response{StatusCode: http.StatusSwitchingProtocols, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {protocol}, goneHeader: r.gonePods(),
+	}}
+	if err := answer.Write(other.conn); err != nil {
+		return err
+	}
+	hello, err := readHello(other.reader)
+	if err != nil {
+		return err
+	}
+	conn, err := (&net.Dialer{Timeout: helloTimeout}).DialContext(ctx, "unix", r.haproxy)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	hello.to, hello.from = ir.OwnPeer, ir.PeerName(number)
+	if err := hello.write(conn); err != nil {
+		return err
+	}
+	return join(ctx, other, stream{conn, bufio.NewReader(conn)})
+}
+
+// hello is how a connection of HAProxy's peers protocol begins: the version, the peer that it is for, and the one that
+// it is from, with the numbers of its process. See doc/peers-v2.0.txt of HAProxy.
+type hello struct {
+	version, to, from, process string
+}
+
+// maxHello is how long a line may be.
+const maxHello = 256
+
+func readHello(r *bufio.Reader) (hello, error) {
+	var lines [3]string
+	for i := range lines {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return hello{}, fmt.Errorf("failed to read the names of peers: %w", err)
+		}
+		if len(line) > maxHello {
+			return hello{}, errors.New("the names of peers are too long")
+		}
+		lines[i] = strings.TrimSuffix(string(line), "\n")
+	}
+	from, process, _ := strings.Cut(lines[2], " ")
+	return hello{version: lines[0], to: lines[1], from: from, process: process}, nil
+}
+
+func (h hello) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s\n%s\n%s %s\n", h.version, h.to, h.from, h.process)
+	return err
+}
+
+// stream is a connection of which some bytes may have been read ahead.
+type stream struct {
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+// join copies both ways, until one side or ctx ends.
+func join(ctx context.Context, a, b stream) error {
+	_, _ = a.conn.SetDeadline(time.Time{}), b.conn.SetDeadline(time.Time{})
+	closeBoth := func() { _, _ = a.conn.Close(), b.conn.Close() }
+	defer context.AfterFunc(ctx, closeBoth)()
+	var done sync.WaitGroup
+	for _, way := range [][2]stream{{a, b}, {b, a}} {
+		done.Go(func() {
+			_, _ = io.Copy(way[0].conn, way[1].reader)
+			closeBoth()
+		})
+	}
+	done.Wait()
+	return nil
+}
