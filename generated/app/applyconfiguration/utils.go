@@ -109,6 +109,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ProxyProblemApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("QueryParamMatch"):
 		return &appv1.QueryParamMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RateLimit"):
+		return &appv1.RateLimitApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RateLimitKey"):
+		return &appv1.RateLimitKeyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestMirror"):
 		return &appv1.RequestMirrorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):

@@ -66,6 +66,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ProxiedResource":              schema_gateway_api_app_v1_ProxiedResource(ref),
 		"gateway/api/app/v1.ProxyProblem":                 schema_gateway_api_app_v1_ProxyProblem(ref),
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
+		"gateway/api/app/v1.RateLimit":                    schema_gateway_api_app_v1_RateLimit(ref),
+		"gateway/api/app/v1.RateLimitKey":                 schema_gateway_api_app_v1_RateLimitKey(ref),
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
@@ -2617,6 +2619,73 @@ func schema_gateway_api_app_v1_QueryParamMatch(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RateLimit says how many requests of a rule are let through in a second, a minute or an hour. Others get 429. All proxy pods of the Gateway count together. Requests that get 429 do not count.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests are let through for each key. All may come at once.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"unit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Within which time. It slides: at each moment, the time before it counts.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What requests are counted by. Without it, by the address of the client.",
+							Ref:         ref("gateway/api/app/v1.RateLimitKey"),
+						},
+					},
+				},
+				Required: []string{"requests", "unit"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RateLimitKey"},
+	}
+}
+
+func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RateLimitKey says what requests are counted by: those with the same value count together.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all requests of the rule together.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the header, in which upper and lower case are the same, or of the cookie.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_RequestMirror(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2841,6 +2910,12 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 							Ref:         ref("gateway/api/app/v1.ClientAddress"),
 						},
 					},
+					"rateLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer 429 to requests beyond a rate.",
+							Ref:         ref("gateway/api/app/v1.RateLimit"),
+						},
+					},
 					"requestMirror": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Send copies of requests to other Services, whose answers nobody sees.",
@@ -2852,7 +2927,7 @@ func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

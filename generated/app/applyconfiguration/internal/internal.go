@@ -859,6 +859,30 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.RateLimit
+  map:
+    fields:
+    - name: key
+      type:
+        namedType: gateway.api.app.v1.RateLimitKey
+    - name: requests
+      type:
+        scalar: numeric
+      default: 0
+    - name: unit
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.RateLimitKey
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.RequestMirror
   map:
     fields:
@@ -926,6 +950,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: directResponse
       type:
         namedType: gateway.api.app.v1.DirectResponse
+    - name: rateLimit
+      type:
+        namedType: gateway.api.app.v1.RateLimit
     - name: requestHeaderModifier
       type:
         namedType: gateway.api.app.v1.HeaderFilter

@@ -33,6 +33,8 @@ type RouteFilterApplyConfiguration struct {
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 	// Answer 403 to clients by their addresses.
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
+	// Answer 429 to requests beyond a rate.
+	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 }
@@ -104,6 +106,14 @@ func (b *RouteFilterApplyConfiguration) WithCORS(value *CORSApplyConfiguration) 
 // If called multiple times, the ClientAddress field is set to the value of the last call.
 func (b *RouteFilterApplyConfiguration) WithClientAddress(value *ClientAddressApplyConfiguration) *RouteFilterApplyConfiguration {
 	b.ClientAddress = value
+	return b
+}
+
+// WithRateLimit sets the RateLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RateLimit field is set to the value of the last call.
+func (b *RouteFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RouteFilterApplyConfiguration {
+	b.RateLimit = value
 	return b
 }
 
