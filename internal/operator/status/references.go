@@ -48,8 +48,11 @@ func references(gateway *appv1.Gateway) []model.Reference {
 }
 
 // UnusedBackends returns a sentence for each entry of spec.backends that no route refers to. The schema does not refuse it: an entry
-// may come before its route.
+// may come before its route. Of a Gateway with routes of the Gateway API it returns none: one of those may refer to it.
 func UnusedBackends(gateway *appv1.Gateway) []string {
+	if gateway.Status.Attachments != nil {
+		return nil
+	}
 	var messages []string
 	for _, i := range source.UnusedBackends(gateway) {
 		messages = append(messages, fmt.Sprintf("no route refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",

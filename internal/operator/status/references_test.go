@@ -112,6 +112,9 @@ func TestUnusedBackends(t *testing.T) {
 			newGateway(withTLSBackend("apy", 8443, "ca")), Observed{},
 			unused + `no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
+		"a route of the Gateway API may refer to it": {
+			newGateway(withTLSBackend("apy", 8443, "ca"), func(g *appv1.Gateway) { g.Status.Attachments = &appv1.Attachments{} }), Observed{}, served,
+		},
 		"it may be meant for what a route refers to": {
 			newGateway(toAPI, withTLSBackend("apy", 8443, "ca")), Observed{Problems: []model.Problem{{Reason: model.ReasonUnusedBackend, Message: "nothing is sent there"}}},
 			`Accepted=False UnusedBackend: nothing is sent there; ` +
