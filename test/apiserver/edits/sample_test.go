@@ -30,6 +30,9 @@ func (s *site) count() {
 		backends, entries := strings.Count(string(config), "\nbackend "), 0
 		files, _ := filepath.Glob(filepath.Join(s.paths.ConfigDir, "*.map"))
 		for _, file := range files {
+			if !strings.Contains(string(config), file) {
+				continue // HAProxy does not read it
+			}
 			content, err := os.ReadFile(file)
 			if err != nil {
 				return err
