@@ -28,7 +28,7 @@ const (
 	podHeader = "Pod"
 	// goneHeader names a pod that is gone and still counts, for those that came later.
 	goneHeader = "Gone-Pod"
-	protocol  = "haproxy-peers"
+	protocol   = "haproxy-peers"
 	// helloTimeout bounds everything before the connection is passed on.
 	helloTimeout = 5 * time.Second
 )
