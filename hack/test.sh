@@ -2,8 +2,8 @@
 # hack/test.sh TIER: runs tests, and ends with a summary. The tiers are
 #
 #   check  what a developer runs all the time: vet and unit tests, with real HAProxy
-#   test   also lint, generated files, the built programs on a real API server, and the end-to-end tests on a node;
-#          CI runs this
+#   test   unit tests, lint (vet is part of it), generated files, the built programs on a real API server, and the
+#          end-to-end tests on a node; CI runs this
 #   all    also what takes long or depends on chance: race detector, random seeds, faults, fuzzing, soak, images,
 #          vulnerabilities
 #   e2e    only the end-to-end tests, all of them
@@ -93,8 +93,10 @@ slow=()
 need_go
 need_haproxy
 case $tier in
-check | test | all)
+check)
     suite "Vet" make --no-print-directory -s vet
+    ;;&
+check | test | all)
     suite "Unit tests, with real HAProxy" unit
     ;;&
 test | all)

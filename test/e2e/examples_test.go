@@ -14,16 +14,14 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/testtier"
 	"gateway/test/internal/examples"
 	"gateway/test/internal/testenv"
 )
 
-// shown are the examples that are tried on the node: some of each kind that need no certificates. TestRequests in
-// test/apiserver/examples tries all of them, without pods.
-var shown = []string{
-	"path-matching", "regular-expressions", "request-headers", "redirect", "url-rewrite", "direct-response", "cors",
-	"timeouts", "retries", "session-persistence", "h2c-grpc", "websocket", "tcp", "trusted-proxies", "proxy-protocol",
-}
+// shown are the examples that are tried on the node: those in which the network of pods and Services has a part.
+// TestRequests in test/apiserver/examples tries all of them, without pods.
+var shown = []string{"path-matching", "session-persistence", "h2c-grpc", "websocket", "tcp", "trusted-proxies", "proxy-protocol"}
 
 // TestExamples applies examples, and does what their comments say.
 func TestExamples(t *testing.T) {
@@ -49,6 +47,9 @@ func TestExamples(t *testing.T) {
 	}
 	waitReplicas(t, s.namespace, "echo-v1", 2)
 	waitReplicas(t, s.namespace, "echo-v2", 2)
+	if testtier.All {
+		shown = append(shown, "regular-expressions", "request-headers", "redirect", "url-rewrite", "direct-response", "cors", "timeouts", "retries")
+	}
 	for _, name := range shown {
 		example, found := byName[name]
 		if !found {

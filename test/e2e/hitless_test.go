@@ -19,6 +19,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/testtier"
 	"gateway/test/internal/load"
 )
 
@@ -32,13 +33,15 @@ func TestHitless(t *testing.T) {
 	t.Parallel()
 	h := newHitless(t)
 	h.during(t, "route edits", noEnd, h.editRoutes)
-	h.during(t, "weight edits", noEnd, h.editWeights)
 	h.during(t, "new Services", noEnd, func(t *testing.T) { t.Helper(); h.addServices(t, nil) })
-	h.during(t, "new Services with retries (reloads)", h.afterDrain(), func(t *testing.T) { t.Helper(); h.addServices(t, &appv1.RouteRetry{}) })
 	h.during(t, "listener renames", h.afterDrain(), h.changeListeners)
 	h.during(t, "certificate renewals", h.afterDrain(), h.renewCertificates)
 	h.during(t, "backend rollouts", inOrder, h.rollOutBackend)
-	h.during(t, "backend scaled 1 to 20 to 1", inOrder, h.scaleBackend)
+	if testtier.All {
+		h.during(t, "weight edits", noEnd, h.editWeights)
+		h.during(t, "new Services with retries (reloads)", h.afterDrain(), func(t *testing.T) { t.Helper(); h.addServices(t, &appv1.RouteRetry{}) })
+		h.during(t, "backend scaled 1 to 20 to 1", inOrder, h.scaleBackend)
+	}
 }
 
 // TestHitlessProxies: the same for what happens to the proxies themselves.
@@ -48,8 +51,10 @@ func TestHitlessProxies(t *testing.T) {
 	h := newHitless(t)
 	h.during(t, "agents killed", h.afterDrain(), h.killAgents)
 	h.during(t, "proxy rollouts (resources)", h.afterDrain(), h.rollOutProxies)
-	h.during(t, "proxies scaled 2 to 4 to 2", h.afterDrain(), h.scaleProxies)
-	h.during(t, "proxies evicted", h.afterDrain(), h.evictProxies)
+	if testtier.All {
+		h.during(t, "proxies scaled 2 to 4 to 2", h.afterDrain(), h.scaleProxies)
+		h.during(t, "proxies evicted", h.afterDrain(), h.evictProxies)
+	}
 	t.Run("long-lived connections are ended after drainTimeout", h.drains)
 }
 

@@ -14,7 +14,7 @@ import (
 	"gateway/internal/testtier"
 )
 
-var tables = flag.Int("tables", map[bool]int{false: 200, true: 500}[testtier.All], "how many random routing tables TestProperty tries")
+var tables = flag.Int("tables", map[bool]int{false: 100, true: 500}[testtier.All], "how many random routing tables TestProperty tries")
 
 // requestsPerTable is how many requests TestProperty sends for every table.
 const requestsPerTable = 40

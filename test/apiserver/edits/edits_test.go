@@ -12,7 +12,7 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-var edits = flag.Int("edits", map[bool]int{false: 300, true: 10_000}[testtier.All], "how many random edits TestManyEdits makes")
+var edits = flag.Int("edits", map[bool]int{false: 150, true: 10_000}[testtier.All], "how many random edits TestManyEdits makes")
 
 var server *testenv.Server
 
