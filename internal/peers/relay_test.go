@@ -36,9 +36,9 @@ func startPod(t testing.TB, number, port int, limit appv1.RateLimit) *testPod {
 	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}}
 	spec := &appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "http", Port: haproxytest.FreePort(t), Protocol: appv1.ProtocolHTTP}},
-		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: []appv1.RouteFilter{
-			{Type: appv1.RouteFilterRateLimit, RateLimit: &limit},
-			{Type: appv1.RouteFilterDirectResponse, DirectResponse: &appv1.DirectResponse{}},
+		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{
+			{Type: appv1.RuleFilterRateLimit, RateLimit: &limit},
+			{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{}},
 		}}}}},
 	}
 	p.url = fmt.Sprintf("http://127.0.0.1:%d/", spec.Listeners[0].Port)

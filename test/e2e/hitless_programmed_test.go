@@ -82,7 +82,7 @@ func (r *race) proves() bool {
 // before, which takes a reload.
 func numberedRoutes(n int) []appv1.Route {
 	all := rule("/", backend("v1", 1))
-	all.Filters = []appv1.RouteFilter{{Type: appv1.RouteFilterResponseHeaderModifier, ResponseHeaderModifier: &appv1.HeaderFilter{
+	all.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterResponseHeaderModifier, ResponseHeaderModifier: &appv1.HeaderFilter{
 		Set: []appv1.Header{{Name: editHeader, Value: strconv.Itoa(n)}},
 	}}}
 	some := rule("/", backend("v1", 1))

@@ -23,7 +23,7 @@ func TestRateLimitOfAllPods(t *testing.T) {
 	waitReplicas(t, namespace, "v1", 1)
 	limited := func(prefix string, requests int32) appv1.RouteRule {
 		rule := rule(prefix, backend("v1", 1))
-		rule.Filters = []appv1.RouteFilter{{Type: appv1.RouteFilterRateLimit, RateLimit: &appv1.RateLimit{
+		rule.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{
 			Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule},
 		}}}
 		return rule

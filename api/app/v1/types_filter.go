@@ -1,6 +1,6 @@
 package v1
 
-// RouteFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
+// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
 // other.
 //
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestHeaderModifier') == has(self.requestHeaderModifier)",message="requestHeaderModifier is required for type RequestHeaderModifier, and not allowed for any other"
@@ -12,10 +12,10 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RateLimit') == has(self.rateLimit)",message="rateLimit is required for type RateLimit, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
-type RouteFilter struct {
+type RuleFilter struct {
 	// Which filter this is.
 	// +required
-	Type RouteFilterType `json:"type"`
+	Type RuleFilterType `json:"type"`
 
 	// Change headers of the request.
 	// +optional
@@ -57,30 +57,30 @@ type RouteFilter struct {
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
 }
 
-// RouteFilterType is a kind of filter.
+// RuleFilterType is a kind of filter.
 //
 // +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;RequestMirror
-type RouteFilterType string
+type RuleFilterType string
 
 const (
-	// RouteFilterRequestHeaderModifier changes headers of the request.
-	RouteFilterRequestHeaderModifier RouteFilterType = "RequestHeaderModifier"
-	// RouteFilterResponseHeaderModifier changes headers of the answer.
-	RouteFilterResponseHeaderModifier RouteFilterType = "ResponseHeaderModifier"
-	// RouteFilterRequestRedirect answers with a redirect.
-	RouteFilterRequestRedirect RouteFilterType = "RequestRedirect"
-	// RouteFilterURLRewrite changes hostname and path of the request.
-	RouteFilterURLRewrite RouteFilterType = "URLRewrite"
-	// RouteFilterDirectResponse answers with a fixed text.
-	RouteFilterDirectResponse RouteFilterType = "DirectResponse"
-	// RouteFilterCORS lets web pages of other origins use the route.
-	RouteFilterCORS RouteFilterType = "CORS"
-	// RouteFilterClientAddress answers 403 to clients by their addresses.
-	RouteFilterClientAddress RouteFilterType = "ClientAddress"
-	// RouteFilterRateLimit answers 429 to requests beyond a rate.
-	RouteFilterRateLimit RouteFilterType = "RateLimit"
-	// RouteFilterRequestMirror sends copies of requests to other Services.
-	RouteFilterRequestMirror RouteFilterType = "RequestMirror"
+	// RuleFilterRequestHeaderModifier changes headers of the request.
+	RuleFilterRequestHeaderModifier RuleFilterType = "RequestHeaderModifier"
+	// RuleFilterResponseHeaderModifier changes headers of the answer.
+	RuleFilterResponseHeaderModifier RuleFilterType = "ResponseHeaderModifier"
+	// RuleFilterRequestRedirect answers with a redirect.
+	RuleFilterRequestRedirect RuleFilterType = "RequestRedirect"
+	// RuleFilterURLRewrite changes hostname and path of the request.
+	RuleFilterURLRewrite RuleFilterType = "URLRewrite"
+	// RuleFilterDirectResponse answers with a fixed text.
+	RuleFilterDirectResponse RuleFilterType = "DirectResponse"
+	// RuleFilterCORS lets web pages of other origins use the route.
+	RuleFilterCORS RuleFilterType = "CORS"
+	// RuleFilterClientAddress answers 403 to clients by their addresses.
+	RuleFilterClientAddress RuleFilterType = "ClientAddress"
+	// RuleFilterRateLimit answers 429 to requests beyond a rate.
+	RuleFilterRateLimit RuleFilterType = "RateLimit"
+	// RuleFilterRequestMirror sends copies of requests to other Services.
+	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
 )
 
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no

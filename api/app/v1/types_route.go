@@ -53,7 +53,7 @@ type RouteRule struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=7
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self) == 2 && self.exists(f, has(f.cors))",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
-	Filters []RouteFilter `json:"filters,omitempty"`
+	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
 	// +optional

@@ -73,7 +73,7 @@ func TestHostileStringsAreInert(t *testing.T) {
 						Headers:     []appv1.HeaderMatch{{Name: appv1.HeaderName(s), Value: s}},
 						QueryParams: []appv1.QueryParamMatch{{Name: s, Value: s}},
 					}},
-					Filters: []appv1.RouteFilter{
+					Filters: []appv1.RuleFilter{
 						{RequestHeaderModifier: &appv1.HeaderFilter{Set: []appv1.Header{{Name: appv1.ModifiedHeaderName(s), Value: s}}}},
 						{URLRewrite: &appv1.URLRewrite{Hostname: appv1.PreciseHostname(s), Path: &appv1.PathModifier{Type: appv1.PathModifierReplaceFullPath, ReplaceFullPath: appv1.URLPath(s)}}},
 					},

@@ -97,7 +97,7 @@ func limit(d appv1.Duration) *time.Duration {
 	return &parsed
 }
 
-func addFilter(action *model.Action, filter *appv1.RouteFilter, matches []appv1.RouteMatch) {
+func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.RouteMatch) {
 	addHeaderFilters(&action.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 	if redirect := filter.RequestRedirect; redirect != nil {
 		action.Redirect = &model.Redirect{

@@ -87,11 +87,11 @@ func (s *site) spec() appv1.GatewaySpec {
 }
 
 // tags are filters by which a request and its answer tell what they have met.
-func tags(tag string) []appv1.RouteFilter {
+func tags(tag string) []appv1.RuleFilter {
 	header := &appv1.HeaderFilter{Set: []appv1.Header{{Name: tagHeader, Value: tag}}}
-	return []appv1.RouteFilter{
-		{Type: appv1.RouteFilterRequestHeaderModifier, RequestHeaderModifier: header},
-		{Type: appv1.RouteFilterResponseHeaderModifier, ResponseHeaderModifier: header.DeepCopy()},
+	return []appv1.RuleFilter{
+		{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: header},
+		{Type: appv1.RuleFilterResponseHeaderModifier, ResponseHeaderModifier: header.DeepCopy()},
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *site) feature(rule *appv1.RouteRule) {
 	rule.Timeouts, rule.MaxRequestBytes = nil, nil
 	if len(rule.BackendRefs) == 0 && s.g.IntN(2) == 0 || s.g.IntN(10) == 0 {
 		rule.BackendRefs, rule.SessionPersistence = nil, nil
-		rule.Filters = []appv1.RouteFilter{{Type: appv1.RouteFilterRequestRedirect, RequestRedirect: &appv1.RequestRedirect{
+		rule.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterRequestRedirect, RequestRedirect: &appv1.RequestRedirect{
 			Hostname: appv1.PreciseHostname(tag + ".test"), StatusCode: ptr.To[int32](302),
 		}}}
 		return
@@ -135,9 +135,9 @@ func (s *site) feature(rule *appv1.RouteRule) {
 	rule.Filters = tags(tag)
 	switch s.g.IntN(6) {
 	case 0:
-		rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: "rewritten"}})
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: "rewritten"}})
 	case 1:
-		rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{appv1.CORSOrigin("https://" + tag + ".test")}}})
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{appv1.CORSOrigin("https://" + tag + ".test")}}})
 	case 2:
 		rule.Timeouts = &appv1.RouteTimeouts{Request: "50s"}
 	case 3:
@@ -175,8 +175,8 @@ func (s *site) kinds() []kind {
 		{"a fixed answer", 1, true, func() {
 			s.editRule(func(rule *appv1.RouteRule) {
 				s.versions++
-				*rule = appv1.RouteRule{Matches: rule.Matches, Filters: []appv1.RouteFilter{{
-					Type: appv1.RouteFilterDirectResponse, DirectResponse: &appv1.DirectResponse{StatusCode: ptr.To[int32](418), Body: fmt.Sprint("v", s.versions)},
+				*rule = appv1.RouteRule{Matches: rule.Matches, Filters: []appv1.RuleFilter{{
+					Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{StatusCode: ptr.To[int32](418), Body: fmt.Sprint("v", s.versions)},
 				}}}
 			})
 		}},

@@ -36,7 +36,7 @@ func sized(port int32, kilobytes int) appv1.GatewaySpec {
 		route := &spec.Routes[len(spec.Routes)-1]
 		route.Rules = append(route.Rules, appv1.RouteRule{
 			Matches:     []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: fmt.Sprintf("/large-%d", rule)}}},
-			Filters:     []appv1.RouteFilter{{Type: appv1.RouteFilterRequestHeaderModifier, RequestHeaderModifier: &appv1.HeaderFilter{Set: headers}}},
+			Filters:     []appv1.RuleFilter{{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: &appv1.HeaderFilter{Set: headers}}},
 			BackendRefs: []appv1.BackendRef{{Name: "next", Port: 80}},
 		})
 	}

@@ -146,9 +146,9 @@ func addRanges(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 		for j := range spec.Routes[i].Rules {
 			rule := &spec.Routes[i].Rules[j]
 			clients := &appv1.ClientAddress{Allow: some(), Deny: some()}
-			answers := slices.ContainsFunc(rule.Filters, func(f appv1.RouteFilter) bool { return f.RequestRedirect != nil || f.DirectResponse != nil })
+			answers := slices.ContainsFunc(rule.Filters, func(f appv1.RuleFilter) bool { return f.RequestRedirect != nil || f.DirectResponse != nil })
 			if g.IntN(2) == 0 && !answers && len(clients.Allow)+len(clients.Deny) > 0 {
-				rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterClientAddress, ClientAddress: clients})
+				rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: clients})
 			}
 		}
 	}

@@ -77,14 +77,14 @@ func setForwardedPrefix(s *settings, value string) string {
 	case !isHeaderText(value) || strings.Contains(value, "$"):
 		return "only a fixed text can be given"
 	}
-	s.addFilter(appv1.RouteFilter{
-		Type:                  appv1.RouteFilterRequestHeaderModifier,
+	s.addFilter(appv1.RuleFilter{
+		Type:                  appv1.RuleFilterRequestHeaderModifier,
 		RequestHeaderModifier: &appv1.HeaderFilter{Set: []appv1.Header{{Name: "X-Forwarded-Prefix", Value: value}}},
 	})
 	return ""
 }
 
-func (s *settings) addFilter(filter appv1.RouteFilter) {
+func (s *settings) addFilter(filter appv1.RuleFilter) {
 	s.rule.Filters = append(s.rule.Filters, filter)
 }
 
@@ -121,7 +121,7 @@ func setCORS(s *settings, value string) string {
 	if len(cors.AllowOrigins) == 0 {
 		return "no origin is left, so it is left out"
 	}
-	s.addFilter(appv1.RouteFilter{Type: appv1.RouteFilterCORS, CORS: cors})
+	s.addFilter(appv1.RuleFilter{Type: appv1.RuleFilterCORS, CORS: cors})
 	return ""
 }
 

@@ -14,8 +14,8 @@ import (
 
 // filters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
 // demands it; otherwise says what becomes of them.
-func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RouteFilter, bool) {
-	var filters []appv1.RouteFilter
+func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RuleFilter, bool) {
+	var filters []appv1.RuleFilter
 	pass := true
 	for i := range sources {
 		at, source := at.at("filters[%d]", i), &sources[i]
@@ -35,8 +35,8 @@ func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv
 	if !pass {
 		return nil, false
 	}
-	if slices.ContainsFunc(filters, func(filter appv1.RouteFilter) bool { return filter.RequestRedirect != nil }) {
-		filters = slices.DeleteFunc(filters, func(filter appv1.RouteFilter) bool {
+	if slices.ContainsFunc(filters, func(filter appv1.RuleFilter) bool { return filter.RequestRedirect != nil }) {
+		filters = slices.DeleteFunc(filters, func(filter appv1.RuleFilter) bool {
 			beside := filter.RequestRedirect == nil && filter.CORS == nil
 			if beside {
 				at.note("%s is left out: only CORS can be beside RequestRedirect", filter.Type)
@@ -48,8 +48,8 @@ func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv
 }
 
 // ourFilter returns a filter, or none if nothing is left of it. False means that requests must not go on.
-func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RouteFilter, bool) {
-	filter, ok := appv1.RouteFilter{Type: appv1.RouteFilterType(source.Type)}, true
+func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RuleFilter, bool) {
+	filter, ok := appv1.RuleFilter{Type: appv1.RuleFilterType(source.Type)}, true
 	switch source.Type {
 	case gatewayv1.HTTPRouteFilterRequestHeaderModifier:
 		filter.RequestHeaderModifier = ourHeaders(at, or(source.RequestHeaderModifier, gatewayv1.HTTPHeaderFilter{}))
@@ -64,7 +64,7 @@ func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RouteFilter,
 	default:
 		return nil, false
 	}
-	if filter == (appv1.RouteFilter{Type: filter.Type}) {
+	if filter == (appv1.RuleFilter{Type: filter.Type}) {
 		return nil, ok
 	}
 	return &filter, ok
@@ -94,8 +94,8 @@ func (c *gatewayConverter) backendFilters(at place, route *apiRoute, sources []g
 
 // withMirror returns filters that send copies to one Service more: ours is one filter for all of them.
 func (c *gatewayConverter) withMirror(
-	at place, route *apiRoute, filters []appv1.RouteFilter, source *gatewayv1.HTTPRequestMirrorFilter,
-) []appv1.RouteFilter {
+	at place, route *apiRoute, filters []appv1.RuleFilter, source *gatewayv1.HTTPRequestMirrorFilter,
+) []appv1.RuleFilter {
 	if route.kind == "GRPCRoute" {
 		at.note("RequestMirror is not carried over: calls of gRPC cannot be copied")
 		return filters
@@ -112,10 +112,10 @@ func (c *gatewayConverter) withMirror(
 			at.note("fraction becomes a percentage, %d", *ref.Percent)
 		}
 	}
-	i := slices.IndexFunc(filters, func(filter appv1.RouteFilter) bool { return filter.RequestMirror != nil })
+	i := slices.IndexFunc(filters, func(filter appv1.RuleFilter) bool { return filter.RequestMirror != nil })
 	if i < 0 {
-		return append(filters, appv1.RouteFilter{
-			Type: appv1.RouteFilterRequestMirror, RequestMirror: &appv1.RequestMirror{BackendRefs: []appv1.MirrorBackendRef{ref}},
+		return append(filters, appv1.RuleFilter{
+			Type: appv1.RuleFilterRequestMirror, RequestMirror: &appv1.RequestMirror{BackendRefs: []appv1.MirrorBackendRef{ref}},
 		})
 	}
 	refs := filters[i].RequestMirror.BackendRefs
@@ -244,7 +244,7 @@ func ourCORSHeaders(at place, sources []gatewayv1.HTTPHeaderName, credentials bo
 
 // notePreflight lists rules with CORS whose matches leave out preflight requests.
 func notePreflight(at place, rule *appv1.RouteRule) {
-	isCORS := func(filter appv1.RouteFilter) bool { return filter.CORS != nil }
+	isCORS := func(filter appv1.RuleFilter) bool { return filter.CORS != nil }
 	other := func(match appv1.RouteMatch) bool { return match.Method != "" && match.Method != http.MethodOptions }
 	if slices.ContainsFunc(rule.Filters, isCORS) && slices.ContainsFunc(rule.Matches, other) {
 		at.note("CORS: preflight requests have the method OPTIONS, which a match leaves out: add one for it")

@@ -24,7 +24,7 @@ func (c *gatewayConverter) rules(route *apiRoute, closed bool) []appv1.RouteRule
 		return []appv1.RouteRule{{}}
 	}
 	if len(route.rules) == 0 {
-		return []appv1.RouteRule{{Filters: []appv1.RouteFilter{directResponse(503)}}}
+		return []appv1.RouteRule{{Filters: []appv1.RuleFilter{directResponse(503)}}}
 	}
 	var rules []appv1.RouteRule
 	for i := range route.rules {
@@ -35,7 +35,7 @@ func (c *gatewayConverter) rules(route *apiRoute, closed bool) []appv1.RouteRule
 		}
 		rule := appv1.RouteRule{Matches: matches}
 		if closed || c.closesRule(source.BackendRefs) {
-			rule.Filters = []appv1.RouteFilter{directResponse(503)}
+			rule.Filters = []appv1.RuleFilter{directResponse(503)}
 			rules = append(rules, rule)
 			continue
 		}

@@ -228,7 +228,7 @@ func common(spec appv1.GatewaySpec) appv1.GatewaySpec {
 				rule.Filters = nil
 			}
 			// Ours is one filter for several Services. The Gateway API has no ranges of clients.
-			rule.Filters = slices.DeleteFunc(rule.Filters, func(f appv1.RouteFilter) bool {
+			rule.Filters = slices.DeleteFunc(rule.Filters, func(f appv1.RuleFilter) bool {
 				return f.RequestMirror != nil || f.ClientAddress != nil || f.RateLimit != nil
 			})
 			for _, match := range rule.Matches {

@@ -70,7 +70,7 @@ func (s *site) addRoutes(routes *routeList, h *host) {
 		routes.add(name+"-http", "http", hostnames, redirects)
 	}
 	if isPreciseHostname(h.www) && !s.isHost(h.www) {
-		redirect := appv1.RouteRule{Filters: []appv1.RouteFilter{redirectFilter(&appv1.RequestRedirect{
+		redirect := appv1.RouteRule{Filters: []appv1.RuleFilter{redirectFilter(&appv1.RequestRedirect{
 			Hostname: appv1.PreciseHostname(h.name), StatusCode: new(int32(308)),
 		})}}
 		routes.add(h.www, "", []appv1.Hostname{appv1.Hostname(h.www)}, []appv1.RouteRule{redirect})
@@ -123,7 +123,7 @@ func (s *site) rules(h *host) (rules, http []appv1.RouteRule, all bool) {
 		http = append(http, own...)
 	}
 	if s.fallsThrough(h) {
-		notFound := appv1.RouteRule{Filters: []appv1.RouteFilter{directResponse(404)}}
+		notFound := appv1.RouteRule{Filters: []appv1.RuleFilter{directResponse(404)}}
 		rules, http = append(rules, notFound), append(http, notFound)
 	}
 	if redirected == 0 {
@@ -163,16 +163,16 @@ func (s *site) locationRules(h *host, l *location, match appv1.RouteMatch) []app
 	rule.Matches = []appv1.RouteMatch{match}
 	switch { // in the order of nginx
 	case l.redirect != nil:
-		return []appv1.RouteRule{{Matches: rule.Matches, Filters: []appv1.RouteFilter{redirectFilter(l.redirect)}}}
+		return []appv1.RouteRule{{Matches: rule.Matches, Filters: []appv1.RuleFilter{redirectFilter(l.redirect)}}}
 	case l.closed:
-		return []appv1.RouteRule{{Matches: rule.Matches, Filters: []appv1.RouteFilter{directResponse(503)}}}
+		return []appv1.RouteRule{{Matches: rule.Matches, Filters: []appv1.RuleFilter{directResponse(503)}}}
 	}
 	if l.clients != nil {
-		rule.Filters = append(rule.Filters, appv1.RouteFilter{Type: appv1.RouteFilterClientAddress, ClientAddress: l.clients})
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: l.clients})
 	}
 	if path := h.pathModifier(l, match); path != nil || l.upstreamHost != "" {
-		rule.Filters = append(rule.Filters, appv1.RouteFilter{
-			Type: appv1.RouteFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: l.upstreamHost, Path: path},
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{
+			Type: appv1.RuleFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: l.upstreamHost, Path: path},
 		})
 	}
 	main := s.ref(l)
@@ -189,7 +189,7 @@ func (s *site) locationRules(h *host, l *location, match appv1.RouteMatch) []app
 func rootRule(path appv1.URLPath) appv1.RouteRule {
 	return appv1.RouteRule{
 		Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Type: appv1.PathMatchExact, Value: "/"}}},
-		Filters: []appv1.RouteFilter{redirectFilter(&appv1.RequestRedirect{
+		Filters: []appv1.RuleFilter{redirectFilter(&appv1.RequestRedirect{
 			StatusCode: new(int32(302)), Path: &appv1.PathModifier{Type: appv1.PathModifierReplaceFullPath, ReplaceFullPath: path},
 		})},
 	}
@@ -198,14 +198,14 @@ func rootRule(path appv1.URLPath) appv1.RouteRule {
 func httpsRedirect(path string, kind appv1.PathMatchType) appv1.RouteRule {
 	return appv1.RouteRule{
 		Matches: []appv1.RouteMatch{{Path: appv1.PathMatch{Type: kind, Value: path}}},
-		Filters: []appv1.RouteFilter{redirectFilter(&appv1.RequestRedirect{Scheme: "https", StatusCode: new(int32(308))})},
+		Filters: []appv1.RuleFilter{redirectFilter(&appv1.RequestRedirect{Scheme: "https", StatusCode: new(int32(308))})},
 	}
 }
 
-func redirectFilter(redirect *appv1.RequestRedirect) appv1.RouteFilter {
-	return appv1.RouteFilter{Type: appv1.RouteFilterRequestRedirect, RequestRedirect: redirect}
+func redirectFilter(redirect *appv1.RequestRedirect) appv1.RuleFilter {
+	return appv1.RuleFilter{Type: appv1.RuleFilterRequestRedirect, RequestRedirect: redirect}
 }
 
-func directResponse(status int32) appv1.RouteFilter {
-	return appv1.RouteFilter{Type: appv1.RouteFilterDirectResponse, DirectResponse: &appv1.DirectResponse{StatusCode: new(status)}}
+func directResponse(status int32) appv1.RuleFilter {
+	return appv1.RuleFilter{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{StatusCode: new(status)}}
 }
