@@ -119,8 +119,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RequestRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
-	case v1.SchemeGroupVersion.WithKind("RouteFilter"):
-		return &appv1.RouteFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteKind"):
 		return &appv1.RouteKindApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteMatch"):
@@ -135,6 +133,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RouteStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteTimeouts"):
 		return &appv1.RouteTimeoutsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RuleFilter"):
+		return &appv1.RuleFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServicePort"):
 		return &appv1.ServicePortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ServiceSpec"):

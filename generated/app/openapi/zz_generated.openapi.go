@@ -71,7 +71,6 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
-		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
 		"gateway/api/app/v1.RouteKind":                    schema_gateway_api_app_v1_RouteKind(ref),
 		"gateway/api/app/v1.RouteMatch":                   schema_gateway_api_app_v1_RouteMatch(ref),
 		"gateway/api/app/v1.RouteNamespaces":              schema_gateway_api_app_v1_RouteNamespaces(ref),
@@ -79,6 +78,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RouteRule":                    schema_gateway_api_app_v1_RouteRule(ref),
 		"gateway/api/app/v1.RouteStatus":                  schema_gateway_api_app_v1_RouteStatus(ref),
 		"gateway/api/app/v1.RouteTimeouts":                schema_gateway_api_app_v1_RouteTimeouts(ref),
+		"gateway/api/app/v1.RuleFilter":                   schema_gateway_api_app_v1_RuleFilter(ref),
 		"gateway/api/app/v1.ServicePort":                  schema_gateway_api_app_v1_ServicePort(ref),
 		"gateway/api/app/v1.ServiceSpec":                  schema_gateway_api_app_v1_ServiceSpec(ref),
 		"gateway/api/app/v1.SessionPersistence":           schema_gateway_api_app_v1_SessionPersistence(ref),
@@ -2853,84 +2853,6 @@ func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAP
 	}
 }
 
-func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RouteFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no other.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"type": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Which filter this is.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"requestHeaderModifier": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Change headers of the request.",
-							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
-						},
-					},
-					"responseHeaderModifier": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Change headers of the answer that a backend gave.",
-							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
-						},
-					},
-					"requestRedirect": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Answer with a redirect.",
-							Ref:         ref("gateway/api/app/v1.RequestRedirect"),
-						},
-					},
-					"urlRewrite": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Change hostname and path of the request.",
-							Ref:         ref("gateway/api/app/v1.URLRewrite"),
-						},
-					},
-					"directResponse": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Answer with a fixed text.",
-							Ref:         ref("gateway/api/app/v1.DirectResponse"),
-						},
-					},
-					"cors": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
-							Ref:         ref("gateway/api/app/v1.CORS"),
-						},
-					},
-					"clientAddress": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Answer 403 to clients by their addresses.",
-							Ref:         ref("gateway/api/app/v1.ClientAddress"),
-						},
-					},
-					"rateLimit": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Answer 429 to requests beyond a rate.",
-							Ref:         ref("gateway/api/app/v1.RateLimit"),
-						},
-					},
-					"requestMirror": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Send copies of requests to other Services, whose answers nobody sees.",
-							Ref:         ref("gateway/api/app/v1.RequestMirror"),
-						},
-					},
-				},
-				Required: []string{"type"},
-			},
-		},
-		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
-	}
-}
-
 func schema_gateway_api_app_v1_RouteKind(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3138,7 +3060,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("gateway/api/app/v1.RouteFilter"),
+										Ref: ref("gateway/api/app/v1.RuleFilter"),
 									},
 								},
 							},
@@ -3191,7 +3113,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.BackendRef", "gateway/api/app/v1.RouteFilter", "gateway/api/app/v1.RouteMatch", "gateway/api/app/v1.RouteRetry", "gateway/api/app/v1.RouteTimeouts", "gateway/api/app/v1.SessionPersistence"},
+			"gateway/api/app/v1.BackendRef", "gateway/api/app/v1.RouteMatch", "gateway/api/app/v1.RouteRetry", "gateway/api/app/v1.RouteTimeouts", "gateway/api/app/v1.RuleFilter", "gateway/api/app/v1.SessionPersistence"},
 	}
 }
 
@@ -3272,6 +3194,84 @@ func schema_gateway_api_app_v1_RouteTimeouts(ref common.ReferenceCallback) commo
 				},
 			},
 		},
+	}
+}
+
+func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which filter this is.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the request.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+					"responseHeaderModifier": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change headers of the answer that a backend gave.",
+							Ref:         ref("gateway/api/app/v1.HeaderFilter"),
+						},
+					},
+					"requestRedirect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer with a redirect.",
+							Ref:         ref("gateway/api/app/v1.RequestRedirect"),
+						},
+					},
+					"urlRewrite": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Change hostname and path of the request.",
+							Ref:         ref("gateway/api/app/v1.URLRewrite"),
+						},
+					},
+					"directResponse": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer with a fixed text.",
+							Ref:         ref("gateway/api/app/v1.DirectResponse"),
+						},
+					},
+					"cors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
+							Ref:         ref("gateway/api/app/v1.CORS"),
+						},
+					},
+					"clientAddress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer 403 to clients by their addresses.",
+							Ref:         ref("gateway/api/app/v1.ClientAddress"),
+						},
+					},
+					"rateLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer 429 to requests beyond a rate.",
+							Ref:         ref("gateway/api/app/v1.RateLimit"),
+						},
+					},
+					"requestMirror": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Send copies of requests to other Services, whose answers nobody sees.",
+							Ref:         ref("gateway/api/app/v1.RequestMirror"),
+						},
+					},
+				},
+				Required: []string{"type"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

@@ -938,40 +938,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.RouteRule
           elementRelationship: atomic
-- name: gateway.api.app.v1.RouteFilter
-  map:
-    fields:
-    - name: clientAddress
-      type:
-        namedType: gateway.api.app.v1.ClientAddress
-    - name: cors
-      type:
-        namedType: gateway.api.app.v1.CORS
-    - name: directResponse
-      type:
-        namedType: gateway.api.app.v1.DirectResponse
-    - name: rateLimit
-      type:
-        namedType: gateway.api.app.v1.RateLimit
-    - name: requestHeaderModifier
-      type:
-        namedType: gateway.api.app.v1.HeaderFilter
-    - name: requestMirror
-      type:
-        namedType: gateway.api.app.v1.RequestMirror
-    - name: requestRedirect
-      type:
-        namedType: gateway.api.app.v1.RequestRedirect
-    - name: responseHeaderModifier
-      type:
-        namedType: gateway.api.app.v1.HeaderFilter
-    - name: type
-      type:
-        scalar: string
-      default: ""
-    - name: urlRewrite
-      type:
-        namedType: gateway.api.app.v1.URLRewrite
 - name: gateway.api.app.v1.RouteKind
   map:
     fields:
@@ -1042,7 +1008,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         list:
           elementType:
-            namedType: gateway.api.app.v1.RouteFilter
+            namedType: gateway.api.app.v1.RuleFilter
           elementRelationship: associative
           keys:
           - type
@@ -1092,6 +1058,40 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: request
       type:
         scalar: string
+- name: gateway.api.app.v1.RuleFilter
+  map:
+    fields:
+    - name: clientAddress
+      type:
+        namedType: gateway.api.app.v1.ClientAddress
+    - name: cors
+      type:
+        namedType: gateway.api.app.v1.CORS
+    - name: directResponse
+      type:
+        namedType: gateway.api.app.v1.DirectResponse
+    - name: rateLimit
+      type:
+        namedType: gateway.api.app.v1.RateLimit
+    - name: requestHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: requestMirror
+      type:
+        namedType: gateway.api.app.v1.RequestMirror
+    - name: requestRedirect
+      type:
+        namedType: gateway.api.app.v1.RequestRedirect
+    - name: responseHeaderModifier
+      type:
+        namedType: gateway.api.app.v1.HeaderFilter
+    - name: type
+      type:
+        scalar: string
+      default: ""
+    - name: urlRewrite
+      type:
+        namedType: gateway.api.app.v1.URLRewrite
 - name: gateway.api.app.v1.ServicePort
   map:
     fields:

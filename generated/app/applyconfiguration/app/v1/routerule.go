@@ -14,7 +14,7 @@ type RouteRuleApplyConfiguration struct {
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
 	// first, then ClientAddress, then a redirect or direct response, or else the changes of request and answer. A type
 	// may be there once.
-	Filters []RouteFilterApplyConfiguration `json:"filters,omitempty"`
+	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.
 	BackendRefs []BackendRefApplyConfiguration `json:"backendRefs,omitempty"`
 	// How long to wait for a backend. Empty: 60 seconds.
@@ -52,7 +52,7 @@ func (b *RouteRuleApplyConfiguration) WithMatches(values ...*RouteMatchApplyConf
 // WithFilters adds the given value to the Filters field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Filters field.
-func (b *RouteRuleApplyConfiguration) WithFilters(values ...*RouteFilterApplyConfiguration) *RouteRuleApplyConfiguration {
+func (b *RouteRuleApplyConfiguration) WithFilters(values ...*RuleFilterApplyConfiguration) *RouteRuleApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithFilters")

@@ -8,14 +8,14 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// RouteFilterApplyConfiguration represents a declarative configuration of the RouteFilter type for use
+// RuleFilterApplyConfiguration represents a declarative configuration of the RuleFilter type for use
 // with apply.
 //
-// RouteFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
+// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
 // other.
-type RouteFilterApplyConfiguration struct {
+type RuleFilterApplyConfiguration struct {
 	// Which filter this is.
-	Type *appv1.RouteFilterType `json:"type,omitempty"`
+	Type *appv1.RuleFilterType `json:"type,omitempty"`
 	// Change headers of the request.
 	RequestHeaderModifier *HeaderFilterApplyConfiguration `json:"requestHeaderModifier,omitempty"`
 	// Change headers of the answer that a backend gave.
@@ -39,16 +39,16 @@ type RouteFilterApplyConfiguration struct {
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 }
 
-// RouteFilterApplyConfiguration constructs a declarative configuration of the RouteFilter type for use with
+// RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
 // apply.
-func RouteFilter() *RouteFilterApplyConfiguration {
-	return &RouteFilterApplyConfiguration{}
+func RuleFilter() *RuleFilterApplyConfiguration {
+	return &RuleFilterApplyConfiguration{}
 }
 
 // WithType sets the Type field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Type field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithType(value appv1.RouteFilterType) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithType(value appv1.RuleFilterType) *RuleFilterApplyConfiguration {
 	b.Type = &value
 	return b
 }
@@ -56,7 +56,7 @@ func (b *RouteFilterApplyConfiguration) WithType(value appv1.RouteFilterType) *R
 // WithRequestHeaderModifier sets the RequestHeaderModifier field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RequestHeaderModifier field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithRequestHeaderModifier(value *HeaderFilterApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithRequestHeaderModifier(value *HeaderFilterApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RequestHeaderModifier = value
 	return b
 }
@@ -64,7 +64,7 @@ func (b *RouteFilterApplyConfiguration) WithRequestHeaderModifier(value *HeaderF
 // WithResponseHeaderModifier sets the ResponseHeaderModifier field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ResponseHeaderModifier field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithResponseHeaderModifier(value *HeaderFilterApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithResponseHeaderModifier(value *HeaderFilterApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.ResponseHeaderModifier = value
 	return b
 }
@@ -72,7 +72,7 @@ func (b *RouteFilterApplyConfiguration) WithResponseHeaderModifier(value *Header
 // WithRequestRedirect sets the RequestRedirect field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RequestRedirect field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithRequestRedirect(value *RequestRedirectApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithRequestRedirect(value *RequestRedirectApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RequestRedirect = value
 	return b
 }
@@ -80,7 +80,7 @@ func (b *RouteFilterApplyConfiguration) WithRequestRedirect(value *RequestRedire
 // WithURLRewrite sets the URLRewrite field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the URLRewrite field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithURLRewrite(value *URLRewriteApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithURLRewrite(value *URLRewriteApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.URLRewrite = value
 	return b
 }
@@ -88,7 +88,7 @@ func (b *RouteFilterApplyConfiguration) WithURLRewrite(value *URLRewriteApplyCon
 // WithDirectResponse sets the DirectResponse field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DirectResponse field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithDirectResponse(value *DirectResponseApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithDirectResponse(value *DirectResponseApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.DirectResponse = value
 	return b
 }
@@ -96,7 +96,7 @@ func (b *RouteFilterApplyConfiguration) WithDirectResponse(value *DirectResponse
 // WithCORS sets the CORS field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the CORS field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithCORS(value *CORSApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithCORS(value *CORSApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.CORS = value
 	return b
 }
@@ -104,7 +104,7 @@ func (b *RouteFilterApplyConfiguration) WithCORS(value *CORSApplyConfiguration) 
 // WithClientAddress sets the ClientAddress field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ClientAddress field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithClientAddress(value *ClientAddressApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithClientAddress(value *ClientAddressApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.ClientAddress = value
 	return b
 }
@@ -112,7 +112,7 @@ func (b *RouteFilterApplyConfiguration) WithClientAddress(value *ClientAddressAp
 // WithRateLimit sets the RateLimit field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RateLimit field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RateLimit = value
 	return b
 }
@@ -120,7 +120,7 @@ func (b *RouteFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfi
 // WithRequestMirror sets the RequestMirror field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RequestMirror field is set to the value of the last call.
-func (b *RouteFilterApplyConfiguration) WithRequestMirror(value *RequestMirrorApplyConfiguration) *RouteFilterApplyConfiguration {
+func (b *RuleFilterApplyConfiguration) WithRequestMirror(value *RequestMirrorApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RequestMirror = value
 	return b
 }
