@@ -84,7 +84,7 @@ type ProxiedGateway struct {
 
 // ProxiedResource says which objects of a resource and namespace HAProxy answers by.
 type ProxiedResource struct {
-	// The resource of the Gateway API, such as httproutes.
+	// The resource, such as httproutes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -99,7 +99,7 @@ type AttachedNamespace struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// The resources of the Gateway API that are watched there, such as httproutes.
+	// The resources that are watched there, such as httproutes.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

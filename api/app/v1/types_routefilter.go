@@ -1,0 +1,50 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=routefilters,scope=Namespaced,singular=routefilter,categories=app-gateway
+
+// RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace names
+// it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered with 500.
+// A Gateway of our own kind has these filters in its rules.
+type RouteFilter struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What happens to requests.
+	Spec RouteFilterSpec `json:"spec"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// RouteFilterList is a list of RouteFilters.
+type RouteFilterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The RouteFilters.
+	Items []RouteFilter `json:"items"`
+}
+
+// RouteFilterSpec is what happens to requests.
+type RouteFilterSpec struct {
+	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress and RateLimit, each once. ClientAddress
+	// comes first. Each rule that names the object counts for itself.
+	// +required
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit'])",message="the types are ClientAddress and RateLimit: HTTPRoutes and GRPCRoutes have the others themselves"
+	Filters []RuleFilter `json:"filters"`
+}

@@ -1,0 +1,41 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// TestRouteFilter: a RouteFilter has the filters that the Gateway API lacks, each once, by the rules of a Gateway's.
+func TestRouteFilter(t *testing.T) {
+	t.Parallel()
+	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Requests: 1, Unit: appv1.RateLimitHour}}
+	clients := appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"10.0.0.0/8"}}}
+	tooFew := limit
+	tooFew.RateLimit = &appv1.RateLimit{Unit: appv1.RateLimitHour}
+	for name, test := range map[string]struct {
+		filters []appv1.RuleFilter
+		want    string
+	}{
+		"both":      {[]appv1.RuleFilter{limit, clients}, ""},
+		"none":      {nil, "spec.filters: Required value"},
+		"empty":     {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
+		"twice":     {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
+		"too few":   {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.requests: Invalid value: 0"},
+		"no field":  {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "rateLimit is required for type RateLimit, and not allowed for any other"},
+		"both in 1": {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, only("ClientAddress", "clientAddress")},
+		"another type": {
+			[]appv1.RuleFilter{{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"*"}}}},
+			"spec.filters: Invalid value: the types are ClientAddress and RateLimit: HTTPRoutes and GRPCRoutes have the others themselves",
+		},
+	} {
+		filter := &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appv1.RouteFilterSpec{Filters: test.filters}}
+		_, err := server.App.AppV1().RouteFilters("default").Create(t.Context(), filter, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got the error %v, want %q", name, err, test.want)
+		}
+	}
+}
