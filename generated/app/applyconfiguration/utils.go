@@ -119,6 +119,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RequestRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteFilter"):
+		return &appv1.RouteFilterApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouteFilterSpec"):
+		return &appv1.RouteFilterSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteKind"):
 		return &appv1.RouteKindApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteMatch"):

@@ -71,6 +71,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
+		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
+		"gateway/api/app/v1.RouteFilterList":              schema_gateway_api_app_v1_RouteFilterList(ref),
+		"gateway/api/app/v1.RouteFilterSpec":              schema_gateway_api_app_v1_RouteFilterSpec(ref),
 		"gateway/api/app/v1.RouteKind":                    schema_gateway_api_app_v1_RouteKind(ref),
 		"gateway/api/app/v1.RouteMatch":                   schema_gateway_api_app_v1_RouteMatch(ref),
 		"gateway/api/app/v1.RouteNamespaces":              schema_gateway_api_app_v1_RouteNamespaces(ref),
@@ -220,7 +223,7 @@ func schema_gateway_api_app_v1_AttachedNamespace(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The resources of the Gateway API that are watched there, such as httproutes.",
+							Description: "The resources that are watched there, such as httproutes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2507,7 +2510,7 @@ func schema_gateway_api_app_v1_ProxiedResource(ref common.ReferenceCallback) com
 				Properties: map[string]spec.Schema{
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The resource of the Gateway API, such as httproutes.",
+							Description: "The resource, such as httproutes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2850,6 +2853,137 @@ func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAP
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.RouteRule"},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteFilter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace names it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered with 500. A Gateway of our own kind has these filters in its rules.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What happens to requests.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.RouteFilterSpec"),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RouteFilterSpec", v1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteFilterList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteFilterList is a list of RouteFilters.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The RouteFilters.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RouteFilter"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RouteFilter", v1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RouteFilterSpec is what happens to requests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"filters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress and RateLimit, each once. ClientAddress comes first. Each rule that names the object counts for itself.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RuleFilter"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"filters"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RuleFilter"},
 	}
 }
 

@@ -938,6 +938,34 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.RouteRule
           elementRelationship: atomic
+- name: gateway.api.app.v1.RouteFilter
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: gateway.api.app.v1.RouteFilterSpec
+      default: {}
+- name: gateway.api.app.v1.RouteFilterSpec
+  map:
+    fields:
+    - name: filters
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RuleFilter
+          elementRelationship: associative
+          keys:
+          - type
 - name: gateway.api.app.v1.RouteKind
   map:
     fields:

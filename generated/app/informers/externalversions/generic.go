@@ -45,6 +45,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayConfigs().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gatewayproxies"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().GatewayProxies().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("routefilters"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().RouteFilters().Informer()}, nil
 
 	}
 

@@ -14,7 +14,7 @@ type AttachedNamespaceApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// The labels of the namespace, by which listeners select it.
 	Labels map[string]string `json:"labels,omitempty"`
-	// The resources of the Gateway API that are watched there, such as httproutes.
+	// The resources that are watched there, such as httproutes.
 	Resources []string `json:"resources,omitempty"`
 }
 

@@ -9,7 +9,7 @@ package v1
 //
 // ProxiedResource says which objects of a resource and namespace HAProxy answers by.
 type ProxiedResourceApplyConfiguration struct {
-	// The resource of the Gateway API, such as httproutes.
+	// The resource, such as httproutes.
 	Resource *string `json:"resource,omitempty"`
 	// The namespace of the objects.
 	Namespace *string `json:"namespace,omitempty"`

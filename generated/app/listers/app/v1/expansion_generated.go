@@ -27,3 +27,11 @@ type GatewayProxyListerExpansion interface{}
 // GatewayProxyNamespaceListerExpansion allows custom methods to be added to
 // GatewayProxyNamespaceLister.
 type GatewayProxyNamespaceListerExpansion interface{}
+
+// RouteFilterListerExpansion allows custom methods to be added to
+// RouteFilterLister.
+type RouteFilterListerExpansion interface{}
+
+// RouteFilterNamespaceListerExpansion allows custom methods to be added to
+// RouteFilterNamespaceLister.
+type RouteFilterNamespaceListerExpansion interface{}

@@ -16,6 +16,8 @@ type Interface interface {
 	GatewayConfigs() TypedGatewayConfigInformer
 	// GatewayProxies returns a GatewayProxyInformer.
 	GatewayProxies() TypedGatewayProxyInformer
+	// RouteFilters returns a RouteFilterInformer.
+	RouteFilters() TypedRouteFilterInformer
 }
 
 type version struct {
@@ -42,4 +44,9 @@ func (v *version) GatewayConfigs() TypedGatewayConfigInformer {
 // GatewayProxies returns a TypedGatewayProxyInformer.
 func (v *version) GatewayProxies() TypedGatewayProxyInformer {
 	return &gatewayProxyInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// RouteFilters returns a TypedRouteFilterInformer.
+func (v *version) RouteFilters() TypedRouteFilterInformer {
+	return &routeFilterInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -17,6 +17,7 @@ type AppV1Interface interface {
 	GatewaysGetter
 	GatewayConfigsGetter
 	GatewayProxiesGetter
+	RouteFiltersGetter
 }
 
 // AppV1Client is used to interact with features provided by the app.example.com group.
@@ -34,6 +35,10 @@ func (c *AppV1Client) GatewayConfigs(namespace string) GatewayConfigInterface {
 
 func (c *AppV1Client) GatewayProxies(namespace string) GatewayProxyInterface {
 	return newGatewayProxies(c, namespace)
+}
+
+func (c *AppV1Client) RouteFilters(namespace string) RouteFilterInterface {
+	return newRouteFilters(c, namespace)
 }
 
 // NewForConfig creates a new AppV1Client for the given config.

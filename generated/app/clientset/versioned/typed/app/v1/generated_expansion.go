@@ -9,3 +9,5 @@ type GatewayExpansion interface{}
 type GatewayConfigExpansion interface{}
 
 type GatewayProxyExpansion interface{}
+
+type RouteFilterExpansion interface{}

@@ -27,6 +27,10 @@ func (c *FakeAppV1) GatewayProxies(namespace string) v1.GatewayProxyInterface {
 	return newFakeGatewayProxies(c, namespace)
 }
 
+func (c *FakeAppV1) RouteFilters(namespace string) v1.RouteFilterInterface {
+	return newFakeRouteFilters(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeAppV1) RESTClient() rest.Interface {
