@@ -47,7 +47,7 @@ func (c *compiler) problem(route *model.Route, format string, args ...any) {
 // compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
 func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session) {
 	from := &route.Rules[index]
-	rule := &Rule{Route: route.Name, Index: index, Action: from.Action}
+	rule := &Rule{Kind: route.Kind, Route: route.Name, Index: index, Action: from.Action}
 	for _, target := range from.Backends {
 		if target.Weight > 0 {
 			rule.Targets = append(rule.Targets, target)
@@ -86,7 +86,7 @@ func unreadableRange(clients *Clients) string {
 
 // failing returns a rule without targets in place of another: its requests are answered with 500.
 func failing(rule *Rule) *Rule {
-	return &Rule{Route: rule.Route, Index: rule.Index, Action: Action{MaxBody: -1}}
+	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index, Action: Action{MaxBody: -1}}
 }
 
 // compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the
@@ -190,7 +190,7 @@ func filtersSize(rule *Rule) int {
 		}
 	}
 	if limit := rule.RateLimit; limit != nil {
-		size += encodedSize(rule.Route) + len(limit.Name) + len("limit=/1024&limit.max=1000000&limit.unit=minute&limit.window=3600&limit.retry=3600&limit.by=header.&client=1&")
+		size += len(rule.Kind) + encodedSize(rule.Route) + len(limit.Name) + len("limit=//1024&limit.max=1000000&limit.unit=minute&limit.window=3600&limit.retry=3600&limit.by=header.&client=1&")
 	}
 	for _, mirror := range rule.Mirrors {
 		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdef:1073741824,")

@@ -92,6 +92,8 @@ type Entry struct {
 
 // Rule is what happens to the requests of an entry.
 type Rule struct {
+	// Kind is the kind of the route. Routes of several kinds may have the same name.
+	Kind string
 	// Route is the route's name; "" for what a listener does by itself.
 	Route string
 	// Index is the index of the rule in the route, from 0.

@@ -30,7 +30,7 @@ var limit = feature{
 		}
 		// At the end of the period, the oldest requests begin to count less.
 		retry := limit.Period + max(time.Second, limit.Period/time.Duration(limit.Requests))
-		p.set("limit", in.Rule.Route+"/"+strconv.Itoa(in.Rule.Index))
+		p.set("limit", in.Rule.Kind+"/"+in.Rule.Route+"/"+strconv.Itoa(in.Rule.Index))
 		p.set("limit.max", strconv.Itoa(int(limit.Requests)))
 		p.set("limit.unit", units[limit.Period])
 		p.set("limit.by", limitedBy(limit))
