@@ -36,6 +36,9 @@ const (
 	// HealthPort is where the agent answers /startupz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
 	HealthPort = 8405
 
+	// ResourceFilters is the resource of our own group that objects of the Gateway API refer to.
+	ResourceFilters = "routefilters"
+
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem.
 	CertificatesDir = "/etc/gateway/certificates"
 	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
@@ -52,6 +55,14 @@ const (
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
 func ChildName(gateway string) string {
 	return gateway + childSuffix
+}
+
+// GroupOf returns the API group of a resource in status.attachments of a Gateway.
+func GroupOf(resource string) string {
+	if resource == ResourceFilters {
+		return appv1.GroupName
+	}
+	return gatewayv1.GroupName
 }
 
 // PodSelector selects the proxy pods of the Gateway with the given name, within its namespace.

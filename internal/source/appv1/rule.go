@@ -2,6 +2,7 @@ package appv1
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -126,6 +127,25 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 			Headers: texts(cors.AllowHeaders), Expose: texts(cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 5),
 		}
 	}
+}
+
+// AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "".
+func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
+	for i := range extension.Spec.Filters {
+		filter := &extension.Spec.Filters[i]
+		address, limit := filter.ClientAddress, filter.RateLimit
+		switch {
+		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit}, (address == nil) == (limit == nil):
+			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress nor RateLimit", i)
+		case address != nil && action.Clients != nil, limit != nil && action.RateLimit != nil:
+			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
+		}
+		addFilter(action, filter, nil)
+	}
+	if len(extension.Spec.Filters) == 0 {
+		return "it has no filters"
+	}
+	return ""
 }
 
 // clients returns which clients have access. A range that cannot be read is not valid. One of IPv4 addresses as IPv6

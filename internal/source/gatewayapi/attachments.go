@@ -20,11 +20,13 @@ var resources = map[string]string{
 }
 
 // WatchedResources are the resources that a data plane may need, besides Gateways and Services.
-var WatchedResources = []string{"backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants", "tcproutes", "tlsroutes"}
+var WatchedResources = []string{
+	"backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants", proxypod.ResourceFilters, "tcproutes", "tlsroutes",
+}
 
 // attached is where the objects are that belong to a data plane.
 type attached struct {
-	// resources are those of the Gateway API, by namespace.
+	// resources are those of the Gateway API, and RouteFilters, by namespace.
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
 	configMaps map[string]bool
@@ -87,7 +89,7 @@ func (p *plane) mountAuthorities(policy *gatewayv1.BackendTLSPolicy) {
 }
 
 // Attachments returns where the objects are that belong to a data plane, nil if there are none. served has the resources
-// of the Gateway API that the cluster has.
+// that the cluster has.
 func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments {
 	i := slices.IndexFunc(r.t.planes, func(p *plane) bool { return p.parent == parent })
 	if i < 0 {
@@ -176,5 +178,7 @@ func (o *Objects) Add(obj any) {
 		o.Policies = append(o.Policies, object)
 	case *gatewayv1.ReferenceGrant:
 		o.Grants = append(o.Grants, object)
+	case *appv1.RouteFilter:
+		o.Filters = append(o.Filters, object)
 	}
 }

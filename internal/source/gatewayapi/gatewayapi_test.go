@@ -92,6 +92,8 @@ func read(t *testing.T, file string) gatewayapi.Objects {
 			objects.UDPRoutes = append(objects.UDPRoutes, parse[gatewayv1.UDPRoute](t, document))
 		case "BackendTLSPolicy":
 			objects.Policies = append(objects.Policies, parse[gatewayv1.BackendTLSPolicy](t, document))
+		case "RouteFilter":
+			objects.Filters = append(objects.Filters, parse[appv1.RouteFilter](t, document))
 		case "ReferenceGrant":
 			objects.Grants = append(objects.Grants, parse[gatewayv1.ReferenceGrant](t, document))
 		default:

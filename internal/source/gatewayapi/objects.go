@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -28,6 +29,7 @@ type Objects struct {
 	UDPRoutes    []*gatewayv1.UDPRoute
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
+	Filters      []*appv1.RouteFilter
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -82,6 +84,7 @@ func OwnParent(namespace, name string) Parent {
 func Translate(objects Objects) *Result {
 	t := &translator{Objects: objects, parents: map[Parent]*parent{}}
 	t.Policies = sorted(t.Policies)
+	t.nameFilters()
 	t.addClasses()
 	t.addGateways()
 	t.addOwn()
@@ -111,6 +114,7 @@ type translator struct {
 	planes  []*plane
 	parents map[Parent]*parent
 	routes  []*route
+	filters map[types.NamespacedName]*appv1.RouteFilter
 	// live says what is, for the status.
 	live Live
 }

@@ -7,7 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/proxypod"
 )
 
 // route is a route of any kind.
@@ -21,6 +23,8 @@ type route struct {
 	rules     []model.Rule
 	// backends are the Service ports that it refers to.
 	backends []model.Backend
+	// filters are the RouteFilters that its rules have.
+	filters []*appv1.RouteFilter
 	// refused is what is wrong with the whole of it, resolved with its references.
 	refused, resolved verdict
 	// invalid are the rules that cannot be carried out: their requests are answered with 500.
@@ -124,6 +128,9 @@ func (t *translator) addRoute(r *route) {
 			Origin: origin(r.kind, r), Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
 		})
 		plane.attach(r.GetNamespace(), resources[r.kind])
+		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
+			plane.attach(r.GetNamespace(), proxypod.ResourceFilters)
+		}
 		for _, backend := range r.backends {
 			plane.used[backend] = plane.used[backend] || !passthrough
 			plane.attach(backend.Namespace, "backendtlspolicies")

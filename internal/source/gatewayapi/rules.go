@@ -20,11 +20,15 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 	for i := range rules {
 		from := &rules[i]
 		rule := model.Rule{Matches: r.matches(i, from.Matches), Action: model.Action{MaxBody: -1}}
+		resolved := true
 		for j := range from.Filters {
-			if mirror := from.Filters[j].RequestMirror; mirror != nil {
-				t.addMirror(r, i, j, &rule.Action, mirror)
-			} else {
-				r.addFilter(i, &rule.Action, &from.Filters[j], from.Matches)
+			switch filter := &from.Filters[j]; {
+			case filter.RequestMirror != nil:
+				t.addMirror(r, i, j, &rule.Action, filter.RequestMirror)
+			case filter.ExtensionRef != nil:
+				resolved = t.addExtension(r, i, j, &rule.Action, filter.ExtensionRef) && resolved
+			default:
+				r.addFilter(i, &rule.Action, filter, from.Matches)
 			}
 		}
 		r.addRetry(i, &rule.Action, from.Retry)
@@ -37,7 +41,7 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 			target.Headers = r.targetHeaders(i, from.BackendRefs[j].Filters)
 			rule.Backends = append(rule.Backends, target)
 		}
-		if r.isInvalid(i) {
+		if !resolved || r.isInvalid(i) {
 			rule.Action, rule.Backends = model.Action{MaxBody: -1}, nil
 		}
 		r.rules = append(r.rules, rule)

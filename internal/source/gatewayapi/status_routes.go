@@ -46,6 +46,9 @@ func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1
 		}
 		if a.accepted.reason == "" {
 			pending := t.pending(a.parent.plane, r.kind, r.Object, r.conditionsAt(a.ref))
+			if pending.reason == "" {
+				pending = t.pendingFilters(a.parent.plane, r)
+			}
 			conditions = append(conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, pending))
 		}
 		parents = append(parents, gatewayv1.RouteParentStatus{ParentRef: a.ref, ControllerName: ControllerName, Conditions: conditions})

@@ -1,0 +1,56 @@
+package gatewayapi
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	"gateway/internal/proxypod"
+	source "gateway/internal/source/appv1"
+)
+
+// kindFilter is the kind of what ExtensionRefs name.
+const kindFilter = "RouteFilter"
+
+// nameFilters makes the RouteFilters known by their names.
+func (t *translator) nameFilters() {
+	t.filters = make(map[types.NamespacedName]*appv1.RouteFilter, len(t.Filters))
+	for _, filter := range t.Filters {
+		t.filters[types.NamespacedName{Namespace: filter.Namespace, Name: filter.Name}] = filter
+	}
+}
+
+// addExtension adds the filters of a RouteFilter to the action of a rule. False: there is none, and the requests of the
+// rule must not pass.
+func (t *translator) addExtension(r *route, rule, index int, action *model.Action, ref *gatewayv1.LocalObjectReference) bool {
+	if ref.Group != appv1.GroupName || ref.Kind != kindFilter {
+		r.resolved.no(gatewayv1.RouteReasonInvalidKind, "rules[%d].filters[%d]: only a %s of group %s can be an extension, and not a %s of group %s",
+			rule, index, kindFilter, appv1.GroupName, ref.Kind, ref.Group)
+		return false
+	}
+	filter := t.filters[types.NamespacedName{Namespace: r.GetNamespace(), Name: string(ref.Name)}]
+	if filter == nil {
+		r.resolved.no(gatewayv1.RouteReasonBackendNotFound, "rules[%d].filters[%d]: there is no %s %s/%s", rule, index, kindFilter, r.GetNamespace(), ref.Name)
+		return false
+	}
+	if !slices.Contains(r.filters, filter) {
+		r.filters = append(r.filters, filter)
+	}
+	if problem := source.AddExtension(action, filter); problem != "" {
+		r.invalidate(rule, "%s %s: %s", kindFilter, ref.Name, problem)
+	}
+	return true
+}
+
+// pendingFilters says why the RouteFilters of a route are not live yet at a data plane.
+func (t *translator) pendingFilters(p *plane, r *route) verdict {
+	for _, filter := range r.filters {
+		if !t.live.Object(p.parent, proxypod.ResourceFilters, filter) {
+			return verdict{string(gatewayv1.GatewayReasonPending), "not all proxies run " + kindFilter + " " + filter.Name + " yet"}
+		}
+	}
+	return verdict{}
+}
