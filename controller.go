@@ -39,11 +39,11 @@ import (
 )
 
 // What the operator may do, anywhere it works. It creates Roles, so it must hold all that it grants in them: reading
-// Gateways, Services, EndpointSlices and the Gateway API, and writing GatewayProxies. It can read no Secret, no ConfigMap
-// and no pod.
+// Gateways, RouteFilters, Services, EndpointSlices and the Gateway API, and writing GatewayProxies. It can read no
+// Secret, no ConfigMap and no pod.
 //
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs,verbs=list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs;routefilters,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
@@ -110,11 +110,11 @@ type Controller struct {
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
 // them.
 type Inputs struct {
-	// Gateways is the informer of Gateways, Proxies the one of GatewayProxies, and Configs, which a Controller does not
-	// read, the one of GatewayConfigs.
+	// A Controller reads Gateways and Proxies. Configs and Filters, of GatewayConfigs and RouteFilters, are for others.
 	Gateways gatewayinformers.GatewayInformer
 	Proxies  gatewayinformers.GatewayProxyInformer
 	Configs  gatewayinformers.GatewayConfigInformer
+	Filters  gatewayinformers.RouteFilterInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.

@@ -20,6 +20,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/generated/app/clientset/versioned"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
 	"gateway/internal/peers"
@@ -33,14 +34,16 @@ type watcher struct {
 	namespace, name string
 	core            kubernetes.Interface
 	routes          routesclient.Interface
-	gatewayFactory  externalversions.SharedInformerFactory
-	gateways        cache.SharedIndexInformer
-	changed         func()
-	ctx             context.Context //nolint:containedctx // that of run, for namespaces that come later
+	// own reaches objects of our own group.
+	own            versioned.Interface
+	gatewayFactory externalversions.SharedInformerFactory
+	gateways       cache.SharedIndexInformer
+	changed        func()
+	ctx            context.Context //nolint:containedctx // that of run, for namespaces that come later
 	// namespaces are those that are followed; that of the Gateway always is.
 	namespaces map[string]*namespaceWatch
 
-	// seen is the Gateway that changes returned last, and objects those of the Gateway API with their generations.
+	// seen is the Gateway that changes returned last, and objects those that belong to it with their generations.
 	seen    *appv1.Gateway
 	objects map[types.UID]int64
 	// settled says that all that the Gateway had at first was seen.
@@ -55,8 +58,8 @@ type watcher struct {
 
 func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{
-		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, changed: func() {},
-		namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
+		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways,
+		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
 	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
 		externalversions.WithNamespace(options.Namespace),
@@ -172,7 +175,10 @@ func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, reso
 		w.namespaces[namespace] = watch
 		watch.start(w.ctx, w.changed)
 	}
-	watch.guarded = watch.guarded || len(watch.resources) == 0 && slices.Contains(resources, resourcePolicies)
+	guards := func(resource string) bool {
+		return resource == resourcePolicies || resource == proxypod.ResourceFilters
+	}
+	watch.guarded = watch.guarded || len(watch.resources) == 0 && slices.ContainsFunc(resources, guards)
 	for _, resource := range resources {
 		if watch.resources[resource] != nil {
 			continue

@@ -27,7 +27,7 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, servicesChanged bool, chan
 	changes.Gateway, changes.UID = gatewayapi.Translate(objects).For(gateway), gateway.UID
 }
 
-// attached returns the objects of the Gateway API, their generations, and up to which version they are.
+// attached returns the objects that belong to a Gateway, their generations, and up to which version they are.
 func (w *watcher) attached(gateway *appv1.Gateway) (gatewayapi.Objects, map[types.UID]int64, []appv1.ProxiedResource) {
 	objects := gatewayapi.AttachedTo(gateway)
 	objects.Service = w.knownService

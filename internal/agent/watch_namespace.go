@@ -17,7 +17,9 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
+	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
+	"gateway/internal/proxypod"
 )
 
 const (
@@ -32,10 +34,11 @@ const (
 type namespaceWatch struct {
 	namespace        string
 	services, slices *watched
-	// resources are those of the Gateway API.
+	// resources are those of the Gateway API, and RouteFilters.
 	resources map[string]*watched
 	// guarded says that the policies of the namespace have to be seen before anything else of the Gateway API counts: what
-	// is meant to be sent over TLS would go in plain text.
+	// is meant to be sent over TLS would go in plain text. So have RouteFilters that may be seen: requests that need one
+	// would get 500.
 	guarded bool
 	ctx     context.Context //nolint:containedctx // it ends the informers, which come and go
 	stop    context.CancelFunc
@@ -105,20 +108,13 @@ func (n *namespaceWatch) run(informer *watched, changed func()) {
 	}()
 }
 
-// addResource follows a resource of the Gateway API, too. Of Gateways it is the one of a name.
+// addResource follows a resource, too. Of Gateways it is the one of a name.
 func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
-	options := []gatewayinformers.SharedInformerOption{gatewayinformers.WithNamespace(n.namespace), gatewayinformers.WithTransform(stripRoute)}
-	if name != "" {
-		options = append(options, gatewayinformers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		}))
-	}
-	factory := gatewayinformers.NewSharedInformerFactoryWithOptions(w.routes, 0, options...)
-	generic, err := factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
+	found, err := w.informerOf(n.namespace, resource, name)
 	if err != nil {
 		return fmt.Errorf("failed to watch %s: %w", resource, err)
 	}
-	informer := &watched{SharedIndexInformer: generic.Informer()}
+	informer := &watched{SharedIndexInformer: found}
 	changed := func() { w.changed() }
 	if err := w.handle(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
@@ -128,6 +124,27 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	n.resources[resource] = informer
 	n.run(informer, changed)
 	return nil
+}
+
+// informerOf returns an informer of a resource, which does not run.
+func (w *watcher) informerOf(namespace, resource, name string) (cache.SharedIndexInformer, error) {
+	if resource == proxypod.ResourceFilters {
+		factory := externalversions.NewSharedInformerFactoryWithOptions(w.own, 0,
+			externalversions.WithNamespace(namespace), externalversions.WithTransform(stripRoute))
+		return factory.App().V1().RouteFilters().Informer(), nil
+	}
+	options := []gatewayinformers.SharedInformerOption{gatewayinformers.WithNamespace(namespace), gatewayinformers.WithTransform(stripRoute)}
+	if name != "" {
+		options = append(options, gatewayinformers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}))
+	}
+	factory := gatewayinformers.NewSharedInformerFactoryWithOptions(w.routes, 0, options...)
+	generic, err := factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
+	if err != nil {
+		return nil, err
+	}
+	return generic.Informer(), nil
 }
 
 // isSettled says whether all of the namespace was seen once that this pod may see.
@@ -146,7 +163,8 @@ func (n *namespaceWatch) objects(resource string) []any {
 	if informer == nil || !informer.HasSynced() {
 		return nil
 	}
-	if policies := n.resources[resourcePolicies]; n.guarded && policies != nil && !policies.HasSynced() {
+	policies, filters := n.resources[resourcePolicies], n.resources[proxypod.ResourceFilters]
+	if n.guarded && (policies != nil && !policies.HasSynced() || filters != nil && !filters.isSettled()) {
 		return nil
 	}
 	return informer.GetStore().List()

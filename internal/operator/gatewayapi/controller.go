@@ -27,6 +27,7 @@ import (
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/model"
 	"gateway/internal/operator/children"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -62,9 +63,17 @@ type Inputs struct {
 	Services  informers.SharedInformerFactory
 	Proxies   cache.SharedIndexInformer
 	Endpoints cache.SharedIndexInformer
-	Configs   appinformers.GatewayConfigInformer
-	// Namespaces and Bindings are run by the Controller.
+	// Configs, Filters, Namespaces and Bindings are run by the Controller.
+	Configs              appinformers.GatewayConfigInformer
+	Filters              appinformers.RouteFilterInformer
 	Namespaces, Bindings cache.SharedIndexInformer
+}
+
+func (i *Inputs) informers() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{
+		i.Gateways.Informer(), i.Services.Core().V1().Services().Informer(), i.Proxies, i.Endpoints,
+		i.Configs.Informer(), i.Filters.Informer(), i.Namespaces, i.Bindings,
+	}
 }
 
 // Clients reach the API server.
@@ -115,10 +124,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		served: map[string]cache.SharedIndexInformer{}, pending: map[object]write{}, written: map[types.UID]string{},
 		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{},
 	}
-	for _, informer := range []cache.SharedIndexInformer{
-		inputs.Gateways.Informer(), inputs.Services.Core().V1().Services().Informer(), inputs.Proxies, inputs.Endpoints,
-		inputs.Configs.Informer(), inputs.Namespaces, inputs.Bindings,
-	} {
+	for _, informer := range inputs.informers() {
 		if err := c.handle(informer, func(any, any) bool { return true }); err != nil {
 			return nil, err
 		}
@@ -149,6 +155,7 @@ func (c *Controller) Run(ctx context.Context) {
 	running.Go(func() { c.inputs.Namespaces.RunWithContext(ctx) })
 	running.Go(func() { c.inputs.Bindings.RunWithContext(ctx) })
 	running.Go(func() { c.inputs.Configs.Informer().RunWithContext(ctx) })
+	running.Go(func() { c.inputs.Filters.Informer().RunWithContext(ctx) })
 	running.Go(func() { wait.UntilWithContext(ctx, c.discover, discoverInterval) })
 	for range writers {
 		running.Go(func() {
@@ -215,7 +222,7 @@ func (c *Controller) informer(resource string) cache.SharedIndexInformer {
 func (c *Controller) servedResources() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var names []string
+	names := []string{proxypod.ResourceFilters}
 	for name := range c.served {
 		names = append(names, name)
 	}
@@ -232,10 +239,7 @@ func (c *Controller) isReady() bool {
 			return false
 		}
 	}
-	for _, informer := range []cache.SharedIndexInformer{
-		c.inputs.Gateways.Informer(), c.inputs.Services.Core().V1().Services().Informer(), c.inputs.Proxies, c.inputs.Endpoints,
-		c.inputs.Configs.Informer(), c.inputs.Namespaces, c.inputs.Bindings,
-	} {
+	for _, informer := range c.inputs.informers() {
 		if !informer.HasSynced() {
 			return false
 		}

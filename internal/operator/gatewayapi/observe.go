@@ -50,6 +50,9 @@ func (c *Controller) observe() (*observed, error) {
 	o.UDPRoutes = list[*gatewayv1.UDPRoute](c, "udproutes")
 	o.Policies = list[*gatewayv1.BackendTLSPolicy](c, "backendtlspolicies")
 	o.Grants = list[*gatewayv1.ReferenceGrant](c, "referencegrants")
+	for _, obj := range c.inputs.Filters.Informer().GetStore().List() {
+		o.Filters = append(o.Filters, obj.(*appv1.RouteFilter))
+	}
 	o.Namespaces = map[string]labels.Set{}
 	for _, obj := range c.inputs.Namespaces.GetStore().List() {
 		namespace := obj.(metav1.Object)
@@ -90,6 +93,7 @@ func (c *Controller) noteVersions(o *observed) {
 	noteAll(o.GRPCRoutes, note)
 	noteAll(o.TLSRoutes, note)
 	noteAll(o.TCPRoutes, note)
+	noteAll(o.Filters, note)
 	c.firstSeen = seen
 }
 

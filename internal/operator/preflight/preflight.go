@@ -66,6 +66,7 @@ var Permissions = []Permission{
 // namespaces.
 var ClusterPermissions = []Permission{
 	{"", "namespaces", read},
+	{appv1.GroupName, "routefilters", read},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
 	{gatewayv1.GroupName, "gatewayclasses", read},
 	{gatewayv1.GroupName, "gatewayclasses/status", update},
@@ -152,6 +153,12 @@ func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 	if err == nil {
 		_, err = gateways.AppV1().GatewayProxies(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	}
+	if err == nil && options.Namespace == "" {
+		_, err = gateways.AppV1().RouteFilters(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsNotFound(err) {
+			return noCRD("RouteFilters", options)
+		}
+	}
 	return explain(err, options)
 }
 
@@ -222,8 +229,7 @@ func explain(err error, options Options) error {
 		return fmt.Errorf("the API server at %s does not know who is asking (%w): check the credentials in the kubeconfig",
 			options.Server, err)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf(`the API server at %s does not know Gateways: install the CRD with "make install" or `+
-			`"kubectl apply -f artifacts/crd"`, options.Server)
+		return noCRD("Gateways", options)
 	}
 	explained := fmt.Errorf("the API server at %s does not work: %w", options.Server, err)
 	var status apierrors.APIStatus
@@ -231,4 +237,9 @@ func explain(err error, options Options) error {
 		return explained
 	}
 	return &AbsentError{explained}
+}
+
+func noCRD(kind string, options Options) error {
+	return fmt.Errorf(`the API server at %s does not know %s: install the CRD with "make install" or "kubectl apply --server-side -f artifacts/crd"`,
+		options.Server, kind)
 }

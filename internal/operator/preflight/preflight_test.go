@@ -88,7 +88,7 @@ var checkTests = map[string]struct {
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
-		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 30 more: apply artifacts/rbac",
+		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 31 more: apply artifacts/rbac",
 	},
 }
 
@@ -117,6 +117,22 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%v does not wrap its cause", err)
 			}
 		})
+	}
+}
+
+// TestRouteFiltersAreInstalled: an operator that looks after the Gateway API says that the CRD of RouteFilters is missing.
+// Another one does not need it.
+func TestRouteFiltersAreInstalled(t *testing.T) {
+	gateways := gatewayfake.NewClientset()
+	gateways.PrependReactor("list", "routefilters", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "routefilters"}, "")
+	})
+	err := Check(t.Context(), newKube(nothing, nil), gateways, everywhere)
+	if err == nil || !strings.Contains(err.Error(), "the API server at https://api:6443 does not know RouteFilters: install the CRD") {
+		t.Errorf("got the error %v", err)
+	}
+	if err := Check(t.Context(), newKube(nothing, nil), gateways, within); err != nil {
+		t.Errorf("within a namespace, got the error %v", err)
 	}
 }
 

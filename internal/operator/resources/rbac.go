@@ -1,6 +1,9 @@
 package resources
 
 import (
+	"maps"
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
@@ -52,26 +55,33 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 			WithResourceNames(parent).
 			WithVerbs("list", "watch"))
 	}
-	if resources := attachedResources(gateway); len(resources) > 0 {
+	groups := attachedResources(gateway)
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
 		role.WithRules(rbacv1ac.PolicyRule().
-			WithAPIGroups(gatewayv1.GroupName).
-			WithResources(resources...).
+			WithAPIGroups(group).
+			WithResources(groups[group]...).
 			WithVerbs("list", "watch"))
 	}
 	return role
 }
 
-// attachedResources are those of the Gateway API that agents watch in the Gateway's namespace. In others, the ClusterRole
+// attachedResources are those that agents watch in the Gateway's namespace, by their group. In others, the ClusterRole
 // gateway-attached in artifacts/rbac says what they may do.
-func attachedResources(gateway *appv1.Gateway) []string {
-	if gateway.Status.Attachments != nil {
-		for _, namespace := range gateway.Status.Attachments.Namespaces {
-			if namespace.Name == gateway.Namespace {
-				return namespace.Resources
-			}
+func attachedResources(gateway *appv1.Gateway) map[string][]string {
+	groups := map[string][]string{}
+	if gateway.Status.Attachments == nil {
+		return groups
+	}
+	for _, namespace := range gateway.Status.Attachments.Namespaces {
+		if namespace.Name != gateway.Namespace {
+			continue
+		}
+		for _, resource := range namespace.Resources {
+			group := proxypod.GroupOf(resource)
+			groups[group] = append(groups[group], resource)
 		}
 	}
-	return nil
+	return groups
 }
 
 // DesiredRoleBinding gives the Role to the ServiceAccount.

@@ -50,7 +50,7 @@ func TestGatewayAPI(t *testing.T) {
 	port := haproxytest.FreePort(t)
 	createShop(t, api, port)
 	expectDataPlane(t, api)
-	startProxy(t, infra, "shop")
+	haproxy := startProxy(t, infra, "shop")
 	expectGateway(t, api, 1, "Accepted=True", "Programmed=True")
 
 	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "web", shop(), "/api", service("api")), metav1.CreateOptions{})
@@ -74,6 +74,8 @@ func TestGatewayAPI(t *testing.T) {
 	})
 	t.Run("the plugin", func(t *testing.T) { testPlugin(t, port) })
 	t.Run("a backend of another namespace", func(t *testing.T) { testGrant(t, api, port) })
+	t.Run("the first RouteFilter", func(t *testing.T) { testFirstRouteFilter(t, api, port) })
+	t.Run("a RouteFilter", func(t *testing.T) { testRouteFilters(t, api, haproxy, port) })
 	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
 	t.Run("the last route goes", func(t *testing.T) {
 		must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "web", metav1.DeleteOptions{}))

@@ -91,7 +91,7 @@ func createService(t *testing.T, namespace, name string) {
 }
 
 // startProxy runs the pod of one of our Gateways: its agent, with the pod's token, and HAProxy.
-func startProxy(t *testing.T, namespace, gateway string) {
+func startProxy(t *testing.T, namespace, gateway string) *haproxytest.Instance {
 	t.Helper()
 	testenv.Eventually(t, soon, "the agents' permissions", func(ctx context.Context) error {
 		_, err := server.Kube.RbacV1().RoleBindings(namespace).Get(ctx, proxypod.ChildName(gateway), metav1.GetOptions{})
@@ -105,7 +105,7 @@ func startProxy(t *testing.T, namespace, gateway string) {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
 		return errors.Join(err, agent.Running())
 	})
-	haproxytest.Start(t, paths, nil)
+	return haproxytest.Start(t, paths, nil)
 }
 
 // expectAnswer waits until a request is answered with a status and a text.

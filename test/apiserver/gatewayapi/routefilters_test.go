@@ -1,0 +1,185 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/haproxytest"
+	"gateway/test/internal/testenv"
+)
+
+// limitOf lets so many requests of the rule through in an hour.
+func limitOf(requests int32) appv1.RuleFilter {
+	return appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{
+		Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule},
+	}}
+}
+
+func clientsOf(clients appv1.ClientAddress) appv1.RuleFilter {
+	return appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &clients}
+}
+
+const loopback appv1.AddressRange = "127.0.0.0/8"
+
+// testFirstRouteFilter: no request fails when a route comes to name a RouteFilter that the agents know, though no route of
+// the namespace did before.
+func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	ctx := t.Context()
+	filters, routes := server.App.AppV1().RouteFilters("team"), api.GatewayV1().HTTPRoutes("team")
+	_, err := routes.Create(ctx, newRoute("team", "guarded", shop(), "/guarded", service("api")), metav1.CreateOptions{})
+	must(t, err)
+	filter, err := filters.Create(ctx, &appv1.RouteFilter{
+		ObjectMeta: metav1.ObjectMeta{Name: "first"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "guarded", 1, "Programmed=True")
+	testenv.Eventually(t, soon, "the agent to know the RouteFilter", func(ctx context.Context) error {
+		proxy, err := server.App.AppV1().GatewayProxies(infra).Get(ctx, "shop-pod", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(proxy.Status.Resources, appv1.ProxiedResource{Resource: "routefilters", Namespace: "team", ResourceVersion: filter.ResourceVersion}) {
+			return fmt.Errorf("it reports %+v", proxy.Status.Resources)
+		}
+		return nil
+	})
+	asking, stop := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		for asking.Err() == nil {
+			if err := expectStatus(ctx, port, http.StatusOK); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	_, err = routes.Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
+		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"first"}}]}]`), metav1.PatchOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "guarded", 2, "ResolvedRefs=True", "Programmed=True")
+	stop()
+	asked.Wait()
+	must(t, filters.Delete(ctx, "first", metav1.DeleteOptions{}))
+	must(t, routes.Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	expectAnswer(t, port, "/guarded", 404, "")
+}
+
+// testRouteFilters: a RouteFilter does to an HTTPRoute's requests what it says, and its edits are live without a reload.
+// Without it, they are answered with 500.
+func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
+	t.Helper()
+	ctx := t.Context()
+	route := newRoute("team", "guarded", shop(), "/guarded", service("api"))
+	route.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{
+		Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: &gatewayv1.LocalObjectReference{Group: appv1.GroupName, Kind: "RouteFilter", Name: "guard"},
+	}}
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
+	expectAnswer(t, port, "/guarded", 500, "")
+
+	filters := server.App.AppV1().RouteFilters("team")
+	filter, err := filters.Create(ctx, &appv1.RouteFilter{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{limitOf(2)}},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	expectLimit(t, port, 2)
+
+	worker := workerOf(haproxy)
+	edit := func(all ...appv1.RuleFilter) {
+		t.Helper()
+		filter.Spec.Filters = all
+		filter, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
+		must(t, err)
+		expectRoute(t, api, "team", "guarded", 1, "ResolvedRefs=True", "Programmed=True")
+	}
+	edit(limitOf(5))
+	expectLimit(t, port, 3)
+	edit(clientsOf(appv1.ClientAddress{Deny: []appv1.AddressRange{loopback}}))
+	expectAnswer(t, port, "/guarded", 403, "")
+	edit(clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}}))
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+
+	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
+	expectAnswer(t, port, "/guarded", 500, "")
+	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter team/guard")
+	filter.ResourceVersion = ""
+	_, err = filters.Create(ctx, filter, metav1.CreateOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectRoute(t, api, "team", "guarded", 1, "ResolvedRefs=True", "Programmed=True")
+	if now := workerOf(haproxy); now != worker {
+		t.Errorf("HAProxy was reloaded: its worker is %s, and was %s", now, worker)
+	}
+	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+}
+
+// workerOf returns the process of HAProxy's worker.
+func workerOf(haproxy *haproxytest.Instance) string {
+	for line := range strings.Lines(haproxy.Worker("show info")) {
+		if pid, ok := strings.CutPrefix(line, "Pid: "); ok {
+			return strings.TrimSpace(pid)
+		}
+	}
+	return ""
+}
+
+// expectLimit waits until a request is let through, and sees so many let through in all, and then none.
+func expectLimit(t *testing.T, port int32, left int) {
+	t.Helper()
+	testenv.Eventually(t, soon, "a request to be let through", func(ctx context.Context) error {
+		return expectStatus(ctx, port, http.StatusOK)
+	})
+	for range left - 1 {
+		must(t, expectStatus(t.Context(), port, http.StatusOK))
+	}
+	must(t, expectStatus(t.Context(), port, http.StatusTooManyRequests))
+}
+
+func expectStatus(ctx context.Context, port int32, want int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/guarded", port), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	if response.StatusCode != want {
+		err = errors.Join(err, fmt.Errorf("got %d, want %d", response.StatusCode, want))
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+// expectMessage waits until ResolvedRefs of HTTPRoute guarded has a message.
+func expectMessage(t *testing.T, api routesclient.Interface, want string) {
+	t.Helper()
+	testenv.Eventually(t, soon, want, func(ctx context.Context) error {
+		route, err := api.GatewayV1().HTTPRoutes("team").Get(ctx, "guarded", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range route.Status.Parents[0].Conditions {
+			if c.Type == "ResolvedRefs" && c.Status == metav1.ConditionFalse && c.Message == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %+v", route.Status.Parents[0].Conditions)
+	})
+}
