@@ -1,5 +1,5 @@
-// Package admission decides without a cluster whether an API server admits a Gateway. It has the CRD in it, and runs the API
-// server's own code for custom resources on it.
+// Package admission decides without a cluster whether an API server admits a Gateway or a RouteFilter. It has the CRDs in
+// it, and runs the API server's own code for custom resources on them.
 package admission
 
 import (
@@ -28,7 +28,7 @@ import (
 	"gateway/artifacts"
 )
 
-// crd is what the CRD says of Gateways.
+// crd is what a CRD says of the objects of a kind.
 type crd struct {
 	structural *structuralschema.Structural
 	schema     schemavalidation.SchemaValidator
@@ -36,10 +36,13 @@ type crd struct {
 	rules func() *cel.Validator
 }
 
-// gateways reads the CRD when it is first needed.
-var gateways = sync.OnceValues(readCRD)
+// definitions read the CRD of each kind when it is first needed.
+var definitions = map[string]func() (*crd, error){
+	"Gateway":     sync.OnceValues(func() (*crd, error) { return readCRD("Gateway") }),
+	"RouteFilter": sync.OnceValues(func() (*crd, error) { return readCRD("RouteFilter") }),
+}
 
-func readCRD() (*crd, error) {
+func readCRD(kind string) (*crd, error) {
 	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
 	if err != nil {
 		return nil, err
@@ -53,7 +56,7 @@ func readCRD() (*crd, error) {
 		if err := yaml.Unmarshal(content, &definition); err != nil {
 			return nil, fmt.Errorf("failed to read %s: %w", file, err)
 		}
-		if definition.Spec.Group != appv1.GroupName || definition.Spec.Names.Kind != "Gateway" {
+		if definition.Spec.Group != appv1.GroupName || definition.Spec.Names.Kind != kind {
 			continue
 		}
 		for _, version := range definition.Spec.Versions {
@@ -62,7 +65,7 @@ func readCRD() (*crd, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("there is no CustomResourceDefinition of Gateways (%s)", appv1.SchemeGroupVersion)
+	return nil, fmt.Errorf("there is no CustomResourceDefinition of %s (%s)", kind, appv1.SchemeGroupVersion)
 }
 
 func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
@@ -90,21 +93,25 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
 
-// Admit sets the defaults of a Gateway, as the API server does when the Gateway is created, and returns a Refusal if that refuses it.
-// Unknown fields are refused, as kubectl has it. The status is not looked at.
-func Admit(gateway *unstructured.Unstructured) error {
-	c, err := gateways()
+// Admit sets the defaults of a Gateway or a RouteFilter, as the API server does when it is created, and returns a Refusal
+// if that refuses it. Unknown fields are refused, as kubectl has it. The status is not looked at.
+func Admit(object *unstructured.Unstructured) error {
+	definition, ok := definitions[object.GetKind()]
+	if !ok {
+		return fmt.Errorf("there is no CRD of %s", object.GetKind())
+	}
+	c, err := definition()
 	if err != nil {
 		return fmt.Errorf("failed to read the CRD: %w", err)
 	}
-	status, hasStatus := gateway.Object["status"]
-	delete(gateway.Object, "status")
-	unknown := pruning.PruneWithOptions(gateway.Object, c.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	defaulting.PruneNonNullableNullsWithoutDefaults(gateway.Object, c.structural)
-	defaulting.Default(gateway.Object, c.structural)
-	errs := c.validate(gateway)
+	status, hasStatus := object.Object["status"]
+	delete(object.Object, "status")
+	unknown := pruning.PruneWithOptions(object.Object, c.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.PruneNonNullableNullsWithoutDefaults(object.Object, c.structural)
+	defaulting.Default(object.Object, c.structural)
+	errs := c.validate(object)
 	if hasStatus {
-		gateway.Object["status"] = status
+		object.Object["status"] = status
 	}
 	var problems []string
 	for _, path := range unknown {
@@ -120,16 +127,16 @@ func Admit(gateway *unstructured.Unstructured) error {
 }
 
 // validate checks in the order of the API server. CEL rules are left out if the object has not the shape that they are for.
-func (c *crd) validate(gateway *unstructured.Unstructured) field.ErrorList {
-	errs := validation.ValidateObjectMetaAccessor(gateway, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, schemavalidation.ValidateCustomResource(nil, gateway.Object, c.schema)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, gateway.Object)...)
+func (c *crd) validate(object *unstructured.Unstructured) field.ErrorList {
+	errs := validation.ValidateObjectMetaAccessor(object, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, schemavalidation.ValidateCustomResource(nil, object.Object, c.schema)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object.Object)...)
 	blocking := []field.ErrorType{
 		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
 	}
 	if slices.ContainsFunc(errs, func(err *field.Error) bool { return slices.Contains(blocking, err.Type) }) {
 		return errs
 	}
-	broken, _ := c.rules().Validate(context.Background(), nil, c.structural, gateway.Object, nil, celconfig.RuntimeCELCostBudget)
+	broken, _ := c.rules().Validate(context.Background(), nil, c.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 	return append(errs, broken...)
 }

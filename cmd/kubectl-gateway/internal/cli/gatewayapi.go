@@ -14,8 +14,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// readGatewayAPI returns the objects of the Gateway API in documents, without those that want a GatewayClass of
-// somebody else. A class that is not there is taken to be ours.
+// readGatewayAPI returns the objects of the Gateway API in documents, and the RouteFilters, without those that want a
+// GatewayClass of somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
 	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
 	for _, document := range documents {
@@ -27,6 +27,13 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 		if kind.Group == corev1.GroupName && kind.Kind == "Namespace" {
 			name := document.Object.GetName()
 			objects.Namespaces[name] = labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: name})
+		}
+		if kind == appv1.SchemeGroupVersion.WithKind("RouteFilter") {
+			filter := &appv1.RouteFilter{}
+			if err := admit(document, namespace, filter); err != nil {
+				return objects, err
+			}
+			objects.Add(filter)
 		}
 		if kind.Group != gatewayv1.GroupName {
 			continue

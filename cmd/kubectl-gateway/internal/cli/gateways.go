@@ -132,8 +132,8 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		if document.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
 			continue
 		}
-		gateway, err := admit(document, namespace)
-		if err != nil {
+		gateway := &appv1.Gateway{}
+		if err := admit(document, namespace, gateway); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -198,19 +198,18 @@ func noGateway(documents []Document, paths string) error {
 	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }
 
-// admit returns the Gateway of a document, with its defaults. A Gateway that the API server refuses is an error.
-func admit(document Document, namespace string) (*appv1.Gateway, error) {
+// admit makes a Gateway or a RouteFilter of a document, with its defaults. One that the API server refuses is an error.
+func admit(document Document, namespace string, into any) error {
 	document.Object = document.Object.DeepCopy()
 	document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
 	var refusal *admission.Refusal
 	switch err := admission.Admit(document.Object); {
 	case errors.As(err, &refusal):
-		return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, strings.Join(Plain(refusal.Problems), "; "))
+		return fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, strings.Join(Plain(refusal.Problems), "; "))
 	case err != nil:
-		return nil, err
+		return err
 	}
-	gateway := &appv1.Gateway{}
-	return gateway, convert(document, gateway)
+	return convert(document, into)
 }
 
 // convert makes a typed object of a document. Unknown fields are errors.

@@ -64,6 +64,10 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	resources := attachedResources(gateway)
 	for _, namespace := range slices.Sorted(maps.Keys(resources)) {
 		for _, resource := range resources[namespace] {
+			client := client
+			if proxypod.GroupOf(resource) == appv1.GroupName {
+				client = c.Gateways.AppV1().RESTClient()
+			}
 			list, err := client.Get().Namespace(namespace).Resource(resource).Do(ctx).Get()
 			if err == nil {
 				err = meta.EachListItem(list, add)
@@ -77,7 +81,7 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	return site, nil
 }
 
-// attachedResources returns the namespaces that may have something for a Gateway, with the resources of the Gateway API.
+// attachedResources returns the namespaces that may have something for a Gateway, with the resources there.
 func attachedResources(gateway *appv1.Gateway) map[string][]string {
 	all := map[string][]string{gateway.Namespace: nil}
 	if gateway.Status.Attachments != nil {
@@ -159,6 +163,7 @@ func with(live, file gatewayapi.Objects) gatewayapi.Objects {
 	live.TCPRoutes = over(live.TCPRoutes, file.TCPRoutes)
 	live.Policies = over(live.Policies, file.Policies)
 	live.Grants = over(live.Grants, file.Grants)
+	live.Filters = over(live.Filters, file.Filters)
 	live.Namespaces = maps.Clone(live.Namespaces)
 	maps.Copy(live.Namespaces, file.Namespaces)
 	return live

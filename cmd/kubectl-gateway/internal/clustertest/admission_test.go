@@ -51,29 +51,46 @@ var specs = map[string]string{
 	"a bad label":                 "metadata: {labels: {a b: c}}\n" + listener + "]}",
 }
 
+// filterSpecs are those of RouteFilters.
+var filterSpecs = map[string]string{
+	"both filters":           "spec: {filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {requests: 1, unit: Hour}}]}",
+	"no filter":              "spec: {filters: []}",
+	"a filter twice":         "spec: {filters: [{type: RateLimit, rateLimit: {requests: 1, unit: Hour}}, {type: RateLimit, rateLimit: {requests: 1, unit: Hour}}]}",
+	"another filter":         "spec: {filters: [{type: DirectResponse, directResponse: {body: a}}]}",
+	"no setting of a filter": "spec: {filters: [{type: RateLimit}]}",
+	"no range of addresses":  "spec: {filters: [{type: ClientAddress, clientAddress: {allow: [office]}}]}",
+	"an unknown field":       "spec: {filters: [{type: RateLimit, rateLimit: {requests: 1, unit: Hour, burst: 1}}]}",
+}
+
 // TestAdmission compares what the plugin says offline with what the API server says.
 func TestAdmission(t *testing.T) {
-	client := dynamic.NewForConfigOrDie(clients.Config).Resource(appv1.SchemeGroupVersion.WithResource("gateways")).Namespace("default")
+	testAdmission(t, "Gateway", "gateways", specs)
+	testAdmission(t, "RouteFilter", "routefilters", filterSpecs)
+}
+
+func testAdmission(t *testing.T, kind, resource string, specs map[string]string) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(clients.Config).Resource(appv1.SchemeGroupVersion.WithResource(resource)).Namespace("default")
 	for why, spec := range specs {
-		t.Run(why, func(t *testing.T) {
-			gateway := &unstructured.Unstructured{}
-			content, err := yaml.YAMLToJSON([]byte("{apiVersion: app.example.com/v1, kind: Gateway, " + strings.ReplaceAll(spec, "\n", ", ") + "}"))
+		t.Run(kind+" "+why, func(t *testing.T) {
+			object := &unstructured.Unstructured{}
+			content, err := yaml.YAMLToJSON([]byte("{apiVersion: app.example.com/v1, kind: " + kind + ", " + strings.ReplaceAll(spec, "\n", ", ") + "}"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := gateway.UnmarshalJSON(content); err != nil {
+			if err := object.UnmarshalJSON(content); err != nil {
 				t.Fatal(err)
 			}
-			gateway.SetName("a")
-			gateway.SetNamespace("default")
+			object.SetName("a")
+			object.SetNamespace("default")
 			options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-			stored, refusal := client.Create(t.Context(), gateway, options)
-			offline := admission.Admit(gateway)
+			stored, refusal := client.Create(t.Context(), object, options)
+			offline := admission.Admit(object)
 			if (offline == nil) != (refusal == nil) {
 				t.Fatalf("the API server says %v, the plugin %v", refusal, offline)
 			}
 			if refusal == nil {
-				got, want := gateway.Object["spec"], stored.Object["spec"]
+				got, want := object.Object["spec"], stored.Object["spec"]
 				if !maps.EqualFunc(got.(map[string]any), want.(map[string]any), equal) {
 					t.Errorf("the API server stores %v, the plugin takes %v", want, got)
 				}

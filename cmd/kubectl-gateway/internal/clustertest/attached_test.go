@@ -27,6 +27,9 @@ spec:
       backendRefs: [{name: none, port: 80}]
     - matches: [{path: {value: /tls}}]
       backendRefs: [{name: api, port: 443}]
+    - matches: [{path: {value: /limited}}]
+      filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: limit}}]
+      backendRefs: [{name: api, port: 80}]
 `
 
 const teamObjects = `---
@@ -44,6 +47,11 @@ metadata: {name: system}
 spec:
   targetRefs: [{group: "", kind: Service, name: api, sectionName: tls}]
   validation: {hostname: api.example.com, wellKnownCACertificates: System}
+---
+apiVersion: app.example.com/v1
+kind: RouteFilter
+metadata: {name: limit}
+spec: {filters: [{type: RateLimit, rateLimit: {requests: 7, unit: Second}}]}
 ---
 apiVersion: v1
 kind: Service
@@ -76,7 +84,7 @@ func TestAttached(t *testing.T) {
 	in := func(args ...string) []string { return append(args, "-n", namespace) }
 	clitest.Run(t, shop, in("apply", "-f", "-")...).Want(t, 0)
 	clitest.Run(t, teamRoutes+teamObjects, "apply", "-n", team, "-f", "-").Want(t, 0)
-	attach(t, get(t, namespace, "shop"), team, "backendtlspolicies", "grpcroutes", "httproutes")
+	attach(t, get(t, namespace, "shop"), team, "backendtlspolicies", "grpcroutes", "httproutes", "routefilters")
 
 	clitest.Run(t, "", in("list")...).Want(t, 0, "shop   HTTP:80     3 ")
 	for _, test := range []struct {
@@ -89,6 +97,7 @@ func TestAttached(t *testing.T) {
 		{"http://shop.example.com/own", 3, []string{"route     own rules[0]", "100% to Service own port 80, answered with 500: there is no such Service"}},
 		{"http://shop.example.com/none", 3, []string{"backend   100% to no Service, answered with 500", "rules[1].backendRefs[0]: there is no Service attached-team/none"}},
 		{"http://shop.example.com/tls", 3, []string{"answered with 500: BackendTLSPolicy attached-team/system: wellKnownCACertificates is not supported"}},
+		{"http://shop.example.com/limited", 0, []string{"7 requests per second", "100% to Service attached-team/api port 80"}},
 	} {
 		clitest.Run(t, "", in("explain", "shop", test.url)...).Want(t, test.code, test.wants...)
 	}
@@ -133,7 +142,7 @@ func asSomebody(t *testing.T, namespace, shop string) {
 		}
 	}
 	// Routes are one thing, the endpoints of their backends another.
-	allow(t, "attached-team", read("gateway.networking.k8s.io", "httproutes", "grpcroutes", "backendtlspolicies"))
+	allow(t, "attached-team", read("gateway.networking.k8s.io", "httproutes", "grpcroutes", "backendtlspolicies"), read(appv1.GroupName, "routefilters"))
 	eventually(t, func(result clitest.Result) bool { return strings.Contains(result.Out, "HTTP:80     3 ") }, as("list")...)
 	clitest.Run(t, "", as("explain", "shop", "http://shop.example.com/none")...).Want(t, 1,
 		"to Service attached-team/none port 80, endpoints not known\n", `unknown   services is forbidden: User "somebody"`)
@@ -160,7 +169,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	attach(t, own, namespace, "backendtlspolicies", "httproutes")
+	attach(t, own, namespace, "backendtlspolicies", "httproutes", "routefilters")
 	clitest.Run(t, "", in("list")...).Want(t, 0, "edge   HTTP:80     1 ")
 	clitest.Run(t, "", in("explain", "edge", "http://shop.example.com:8080/api")...).Want(t, 0,
 		"listener  web: HTTP on port 8080, for *.example.com\nroute     attached-api/web rules[0]: ", "Service api port 80, ready: 10.0.0.7:8080\n")

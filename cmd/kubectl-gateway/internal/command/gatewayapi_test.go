@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"strings"
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
@@ -80,4 +81,53 @@ func TestRenderGatewayAPI(t *testing.T) {
 	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "hosts.map").Want(t, 0, "80/moc.elpmaxe.pohs! http|")
 	clitest.Run(t, "", "render", "-f", file, "shop", "--check").Want(t, 3, "")
 	clitest.Run(t, "", "render", "-f", file, "shop", "--diff").Want(t, 2, "")
+}
+
+const filterObjects = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: guarded, namespace: team}
+spec:
+  parentRefs: [{name: shop, namespace: infra}]
+  hostnames: [guarded.example.com]
+  rules:
+    - filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: office}}]
+      backendRefs: [{name: api, port: 8080}]
+    - matches: [{path: {value: /none}}]
+      filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: none}}]
+      backendRefs: [{name: api, port: 8080}]
+---
+apiVersion: app.example.com/v1
+kind: RouteFilter
+metadata: {name: office, namespace: team}
+spec:
+  filters:
+    - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}
+    - {type: RateLimit, rateLimit: {requests: 10, unit: Minute}}
+`
+
+// TestRouteFilters: the RouteFilters that HTTPRoutes of a file name are explained and rendered, and refused where the API
+// server refuses them.
+func TestRouteFilters(t *testing.T) {
+	file := clitest.WriteFile(t, "objects.yaml", apiObjects+filterObjects)
+	explain := func(args ...string) clitest.Result {
+		return clitest.Run(t, "", append([]string{"explain", "-f", file, "shop"}, args...)...)
+	}
+	explain("http://guarded.example.com/", "--client-address", "10.0.0.1").Want(t, 0, "ClientAddress: clients from 10.0.0.0/8", "10 requests per minute")
+	explain("http://guarded.example.com/", "--client-address", "192.0.2.1").Want(t, 3, "403: ClientAddress: 192.0.2.1 is in no range that is allowed")
+	explain("http://guarded.example.com/none").Want(t, 3, "500: the rule has no backend", "rules[1].filters[0]: there is no RouteFilter team/none")
+	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "limit=HTTPRoute/team/guarded/0&limit.max=10&")
+
+	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {requests: 10, unit: Minute}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
+	clitest.Run(t, "", "explain", "-f", wrong, "shop", "http://guarded.example.com/").Want(t, 1,
+		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress and RateLimit: HTTPRoutes and GRPCRoutes have the others themselves")
+}
+
+// TestRouteFilterExample: the example does what it says.
+func TestRouteFilterExample(t *testing.T) {
+	const file = "../../../../artifacts/gateway-api/route-filter.yaml"
+	for path, want := range map[string]string{"/": "10 requests per minute", "/admin": "ClientAddress: clients from 10.0.0.0/8, fd00::/8, else 403"} {
+		clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com"+path, "--client-address", "10.0.0.1").Want(t, 0, want, "10 requests per minute")
+	}
+	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/admin", "--client-address", "192.0.2.1").Want(t, 3, "answer    403: ")
 }
