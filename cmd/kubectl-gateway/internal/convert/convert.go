@@ -61,6 +61,9 @@ type objects struct {
 	// grants are not converted, but asked whether references across namespaces count.
 	grants []*gatewayv1.ReferenceGrant
 
+	// filters are not converted, but in the rules that name them.
+	routeFilters map[types.NamespacedName]*appv1.RouteFilter
+
 	// services are not converted, but asked for their ports, and what is spoken there.
 	services map[types.NamespacedName]*corev1.Service
 	// namespaces are the labels of those in the input.

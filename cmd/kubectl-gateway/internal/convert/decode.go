@@ -13,6 +13,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/json"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
@@ -30,7 +31,8 @@ func newReader(in Input) *reader {
 	return &reader{
 		objects: objects{
 			closings: closings{open: in.Open, closed: map[target]bool{}}, services: map[types.NamespacedName]*corev1.Service{},
-			namespaces: map[string]labels.Set{},
+			routeFilters: map[types.NamespacedName]*appv1.RouteFilter{},
+			namespaces:   map[string]labels.Set{},
 		},
 		notes: &notes{}, namespace: in.Namespace, documents: in.Documents, converted: map[string]int{}, passedOver: map[string]int{},
 	}
@@ -73,6 +75,13 @@ func (r *reader) read(document cli.Document) error {
 			return err
 		}
 		r.grants = append(r.grants, grant)
+		return r.passOver(document, "")
+	case schema.GroupKind{Group: appv1.GroupName, Kind: "RouteFilter"}:
+		filter, _, err := decode[appv1.RouteFilter](document)
+		if err != nil {
+			return err
+		}
+		r.routeFilters[types.NamespacedName{Namespace: filter.Namespace, Name: filter.Name}] = filter
 		return r.passOver(document, "")
 	case gatewayKind("GatewayClass"):
 		return r.passOver(document, "")

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
 )
 
 // filters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
@@ -21,6 +24,13 @@ func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv
 		at, source := at.at("filters[%d]", i), &sources[i]
 		if source.RequestMirror != nil {
 			filters = c.withMirror(at, route, filters, source.RequestMirror)
+			continue
+		}
+		if source.ExtensionRef != nil {
+			var ok bool
+			if filters, ok = c.withExtension(at, route, filters, source.ExtensionRef, otherwise); !ok {
+				pass = false
+			}
 			continue
 		}
 		filter, ok := ourFilter(at, source)
@@ -35,16 +45,57 @@ func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv
 	if !pass {
 		return nil, false
 	}
-	if slices.ContainsFunc(filters, func(filter appv1.RuleFilter) bool { return filter.RequestRedirect != nil }) {
-		filters = slices.DeleteFunc(filters, func(filter appv1.RuleFilter) bool {
-			beside := filter.RequestRedirect == nil && filter.CORS == nil
-			if beside {
-				at.note("%s is left out: only CORS can be beside RequestRedirect", filter.Type)
-			}
-			return beside
-		})
+	return besideRedirect(at, filters, otherwise)
+}
+
+// besideRedirect leaves out what cannot be beside a redirect. False means that requests must not go on without it.
+func besideRedirect(at place, filters []appv1.RuleFilter, otherwise string) ([]appv1.RuleFilter, bool) {
+	if !slices.ContainsFunc(filters, func(filter appv1.RuleFilter) bool { return filter.RequestRedirect != nil }) {
+		return filters, true
+	}
+	pass := true
+	filters = slices.DeleteFunc(filters, func(filter appv1.RuleFilter) bool {
+		beside := filter.RequestRedirect == nil && filter.CORS == nil
+		switch {
+		case filter.ClientAddress != nil || filter.RateLimit != nil:
+			at.note("%s is not carried over: only CORS can be beside RequestRedirect; %s", filter.Type, otherwise)
+			pass = false
+		case beside:
+			at.note("%s is left out: only CORS can be beside RequestRedirect", filter.Type)
+		}
+		return beside
+	})
+	if !pass {
+		return nil, false
 	}
 	return filters, true
+}
+
+// withExtension returns filters with those of a RouteFilter. False means that there is none, or that not all of it can be
+// carried over.
+func (c *gatewayConverter) withExtension(
+	at place, route *apiRoute, filters []appv1.RuleFilter, ref *gatewayv1.LocalObjectReference, otherwise string,
+) ([]appv1.RuleFilter, bool) {
+	extension := c.routeFilters[types.NamespacedName{Namespace: route.GetNamespace(), Name: string(ref.Name)}]
+	switch {
+	case ref.Group != appv1.GroupName || ref.Kind != "RouteFilter":
+		at.note("ExtensionRef is not carried over: %s", otherwise)
+		return filters, false
+	case extension == nil:
+		at.note("RouteFilter %s is not in the input: %s", ref.Name, otherwise)
+		return filters, false
+	}
+	all := extension.DeepCopy()
+	for _, filter := range filters {
+		if filter.ClientAddress != nil || filter.RateLimit != nil {
+			all.Spec.Filters = append(all.Spec.Filters, filter)
+		}
+	}
+	if problem := source.AddExtension(&model.Action{}, all); problem != "" {
+		at.note("RouteFilter %s is not carried over: %s; %s", ref.Name, problem, otherwise)
+		return filters, false
+	}
+	return append(filters, extension.Spec.Filters...), true
 }
 
 // ourFilter returns a filter, or none if nothing is left of it. False means that requests must not go on.
