@@ -16,7 +16,7 @@ import (
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	r := newPassRig(t, 1)
-	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Requests: 1, Unit: appv1.RateLimitHour}}
+	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
 	r.gatewaySeen.Spec.Routes[0].Rules[0].Filters = []appv1.RuleFilter{limit}
 	r.agent.pass(t.Context())
 	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)

@@ -32,8 +32,8 @@ type Action struct {
 	CORS *CORS
 	// Clients says which clients have access; nil: all.
 	Clients *Clients
-	// RateLimit bounds the rate of requests; nil: it is not bounded.
-	RateLimit *RateLimit
+	// RateLimits bound the rate of requests, each for a period of its own, the shortest first; none: it is not bounded.
+	RateLimits []RateLimit
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 }

@@ -16,7 +16,7 @@ import (
 // TestLimitOfAllPods sends more requests than a limit lets through, evenly and mostly to one pod, while pods go and come.
 func TestLimitOfAllPods(t *testing.T) {
 	port := int(haproxytest.FreePort(t))
-	limit := appv1.RateLimit{Requests: 100, Unit: appv1.RateLimitSecond}
+	limit := appv1.RequestLimit{Requests: 100, Unit: appv1.RateLimitSecond}
 	pods := []*testPod{startPod(t, 1, port, limit), startPod(t, 2, port, limit), startPod(t, 3, port, limit)}
 	meet(pods...)
 	for _, p := range pods {

@@ -31,13 +31,13 @@ type testPod struct {
 }
 
 // startPod starts a pod whose requests for / are limited, as a number from 1. The others listen on a port.
-func startPod(t testing.TB, number, port int, limit appv1.RateLimit) *testPod {
+func startPod(t testing.TB, number, port int, limit appv1.RequestLimit) *testPod {
 	t.Helper()
 	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}}
 	spec := &appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "http", Port: haproxytest.FreePort(t), Protocol: appv1.ProtocolHTTP}},
 		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{
-			{Type: appv1.RuleFilterRateLimit, RateLimit: &limit},
+			{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{limit}}},
 			{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{}},
 		}}}}},
 	}
@@ -127,7 +127,7 @@ func (p *testPod) sees(table string, other *testPod, requests int) {
 func TestPodsCountTogether(t *testing.T) {
 	t.Parallel()
 	port := int(haproxytest.FreePort(t))
-	limit := appv1.RateLimit{Requests: 6, Unit: appv1.RateLimitHour}
+	limit := appv1.RequestLimit{Requests: 6, Unit: appv1.RateLimitHour}
 	a, b, c := startPod(t, 1, port, limit), startPod(t, 2, port, limit), startPod(t, 3, port, limit)
 	meet(a, b, c)
 	expect := func(p *testPod, want int) {

@@ -189,8 +189,11 @@ func filtersSize(rule *Rule) int {
 			size += len(name) + len(", ")*3
 		}
 	}
-	if limit := rule.RateLimit; limit != nil {
-		size += len(rule.Kind) + encodedSize(rule.Route) + len(limit.Name) + len("limit=//1024&limit.max=1000000&limit.unit=minute&limit.window=3600&limit.retry=3600&limit.by=header.&client=1&")
+	if len(rule.RateLimits) > 0 {
+		size += len(rule.Kind) + encodedSize(rule.Route) + len("limit=//1024&client=1&")
+	}
+	for _, limit := range rule.RateLimits {
+		size += len(limit.Name) + len("limit.second=1000000&limit.second.by=header.&limit.second.retry=7200&")
 	}
 	for _, mirror := range rule.Mirrors {
 		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdef:1073741824,")

@@ -23,9 +23,9 @@ func TestRateLimitOfAllPods(t *testing.T) {
 	waitReplicas(t, namespace, "v1", 1)
 	limited := func(prefix string, requests int32) appv1.RouteRule {
 		rule := rule(prefix, backend("v1", 1))
-		rule.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{
-			Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule},
-		}}}
+		rule.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{
+			{Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule}},
+		}}}}
 		return rule
 	}
 	gateway := newGateway(route("web", limited("/", mostRequests), limited("/probe", 1000000)))
@@ -75,7 +75,7 @@ func (l *limitProbe) waitConnected(t *testing.T) {
 			l.probes++
 			// The sum may be a request or two behind.
 			var left int
-			if _, err := fmt.Sscanf(got, `"default";r=%d;`, &left); err != nil || left > 1000000-l.probes+2 {
+			if _, err := fmt.Sscanf(got, `"hour";r=%d;`, &left); err != nil || left > 1000000-l.probes+2 {
 				return fmt.Errorf("after %d requests of 1000000: got %s", l.probes, got)
 			}
 		}

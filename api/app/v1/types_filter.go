@@ -389,11 +389,20 @@ type ClientAddress struct {
 // +kubebuilder:validation:Pattern=`^([0-9]{1,3}(\.[0-9]{1,3}){3}/([0-9]|[12][0-9]|3[0-2])|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/([0-9]|[1-9][0-9]|1[01][0-9]|12[0-8]))$`
 type AddressRange string
 
-// RateLimit says how many requests of a rule are let through in a second, a minute or an hour. Others get 429. All proxy pods of the
-// Gateway count together. Requests that get 429 do not count.
-//
-// +kubebuilder:validation:XValidation:rule="(has(self.key) && self.key.type in ['Header', 'Cookie']) == (has(self.key) && has(self.key.name))",message="key.name is required for the types Header and Cookie, and not allowed for any other"
+// RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.
 type RateLimit struct {
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.
+	//
+	// +required
+	// +listType=map
+	// +listMapKey=unit
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Limits []RequestLimit `json:"limits"`
+}
+
+// RequestLimit says how many requests are let through in a second, a minute or an hour.
+type RequestLimit struct {
 	// How many requests are let through for each key. All may come at once.
 	//
 	// +required
@@ -426,7 +435,9 @@ const (
 )
 
 // RateLimitKey says what requests are counted by: those with the same value count together.
-type RateLimitKey struct {
+//
+// +kubebuilder:validation:XValidation:rule="has(self.name) == (size(self.type) == 6)",message="name is required for the types Header and Cookie, and not allowed for any other"
+type RateLimitKey struct { // to compare with both Header and Cookie, the only types of six letters, would be too expensive for the API server
 	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
 	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
 	// requests of the rule together.

@@ -14,7 +14,8 @@ import (
 // of a trusted proxy, the one before it counts. What is not an address has no access.
 var client = feature{
 	encode: func(in Input, p *params) {
-		if limit := in.Rule.RateLimit; in.Rule.Clients != nil || limit != nil && limit.Key == model.ByClientAddress {
+		byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
+		if in.Rule.Clients != nil || slices.ContainsFunc(in.Rule.RateLimits, byAddress) {
 			p.set("client", "1")
 		}
 	},

@@ -13,7 +13,7 @@ func TestLimitsOfKinds(t *testing.T) {
 	encoded := map[string]bool{}
 	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
 		rule := &routing.Rule{Kind: kind, Route: "team/web"}
-		rule.RateLimit = &routing.RateLimit{Requests: 1, Period: time.Second}
+		rule.RateLimits = []routing.RateLimit{{Requests: 1, Period: time.Second}}
 		encoded[feature.Encode(feature.Input{Rule: rule})] = true
 	}
 	if len(encoded) != 2 {

@@ -64,7 +64,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"an origin":                                   {"https://a.io", "https://*.b.io", ""},
 		"any origin":                                  {"https://a.io", "*", ""},
 		"addresses of clients":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ""},
-		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {requests: 5, unit: Hour}}, {type: RequestHeaderModifier,", plan.ReloadLimits},
+		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 5, unit: Hour}]}}, {type: RequestHeaderModifier,", plan.ReloadLimits},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},
@@ -113,7 +113,7 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
 	}
 	limit := func(unit string) string {
-		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {requests: 1, unit: " + unit + "}}]"
+		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{

@@ -3,6 +3,7 @@ package render_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,22 +21,27 @@ spec:
     - name: limited
       rules:
         - matches: [{path: {value: /client}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Hour}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour}]}}, {type: CORS, cors: {allowOrigins: ["https://a.io"]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /header}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Hour, key: {type: Header, name: X-Key}}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Header, name: X-Key}}]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /cookie}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Minute, key: {type: Cookie, name: id}}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Minute, key: {type: Cookie, name: id}}]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /path}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Hour, key: {type: Path}}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Path}}]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /rule}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Hour, key: {type: Rule}}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Rule}}]}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /redirect}}]
-          filters: [{type: RateLimit, rateLimit: {requests: 3, unit: Hour, key: {type: Rule}}}, {type: RequestRedirect, requestRedirect: {scheme: https}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Rule}}]}}, {type: RequestRedirect, requestRedirect: {scheme: https}}]
+        - matches: [{path: {value: /several}}]
+          filters:
+            - type: RateLimit
+              rateLimit: {limits: [{requests: 4, unit: Hour}, {requests: 100, unit: Second, key: {type: Rule}}, {requests: 2, unit: Minute, key: {type: Header, name: X-Key}}]}
+          backendRefs: [{name: web, port: 80}]
 backends:
   - {service: web, port: 80, servers: ["127.0.0.1:1"]}
 `
@@ -70,13 +76,13 @@ func TestRateLimits(t *testing.T) {
 		}
 		for i := range 3 {
 			got := send(test.together[i%len(test.together)])
-			if want := fmt.Sprintf(`"default";r=%d;t=`, 2-i); got.Status == http.StatusTooManyRequests || !strings.HasPrefix(got.Header.Get("RateLimit"), want) {
+			if want := fmt.Sprintf(`";r=%d;t=`, 2-i); got.Status == http.StatusTooManyRequests || !strings.Contains(got.Header.Get("RateLimit"), want) {
 				t.Errorf("%s: request %d: got %d, %v, want RateLimit %s", test.name, i, got.Status, got.Header, want)
 			}
 		}
 		for _, request := range test.together {
 			got := send(request)
-			if got.Status != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" || !strings.HasPrefix(got.Header.Get("RateLimit"), `"default";r=0;`) {
+			if got.Status != http.StatusTooManyRequests || got.Header.Get("Retry-After") == "" || !strings.Contains(got.Header.Get("RateLimit"), `";r=0;`) {
 				t.Errorf("%s: a fourth request: got %d, %v", test.name, got.Status, got.Header)
 			}
 		}
@@ -93,8 +99,37 @@ func TestRateLimits(t *testing.T) {
 	}
 	got := c.send("GET /client HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nOrigin: https://a.io\r\n\r\n")
 	if got.Status != http.StatusTooManyRequests || got.Header.Get("Access-Control-Allow-Origin") != "https://a.io" || got.Header.Get("Retry-After") != "4800" ||
-		got.Header.Get("RateLimit-Policy") != `"default";q=3;w=3600` {
+		got.Header.Get("RateLimit-Policy") != `"hour";q=3;w=3600` {
 		t.Errorf("a page may not read that it has to wait, or for how long: %d, %v", got.Status, got.Header)
+	}
+}
+
+// TestSeveralRateLimits: a request has to be within all limits of its rule, and one that is not counts for none.
+func TestSeveralRateLimits(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, rateLimitsWorld))
+	for i, test := range []struct {
+		key, wait string
+		// minute and hour are how many requests are left.
+		minute, hour int
+	}{
+		{"a", "", 1, 3},
+		{"a", "", 0, 2},
+		{"a", "90", 0, 2},
+		{"b", "", 1, 1},
+		{"c", "", 1, 0},
+		{"c", "4500", 1, 0},
+		{"d", "4500", 2, 0},
+		{"a", "4500", 0, 0},
+	} {
+		got := newClient(t, g.ports[80]).send("GET /several HTTP/1.1\r\nHost: x\r\nX-Key: " + test.key + "\r\n\r\n")
+		policy, left := got.Header["Ratelimit-Policy"], got.Header["Ratelimit"]
+		want := fmt.Sprintf(`, "minute";r=%d;t=60, "hour";r=%d;t=3600`, test.minute, test.hour)
+		if got.Header.Get("Retry-After") != test.wait || (got.Status == http.StatusTooManyRequests) != (test.wait != "") ||
+			len(left) != 1 || !strings.HasPrefix(left[0], `"second";r=`) || !strings.HasSuffix(left[0], want) ||
+			!slices.Equal(policy, []string{`"second";q=100;w=1, "minute";q=2;w=60, "hour";q=4;w=3600`}) {
+			t.Errorf("request %d, of %s: got %d, %v, want %s to wait, %s left", i, test.key, got.Status, got.Header, test.wait, want)
+		}
 	}
 }
 

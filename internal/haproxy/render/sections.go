@@ -101,7 +101,7 @@ func (r *renderer) addPresets(connections bool) {
 //
 // tune.max-rules-at-once: a request is looked up in one go.
 //
-// localpeer, tune.stick-counters: a rate limit has a counter beside the three of admission.go.
+// localpeer, tune.stick-counters: rate limits have three counters beside those of admission.go.
 func globalLines(in Input) []string {
 	lines := []string{
 		"log stdout len 16384 format raw local0 info",
@@ -116,7 +116,7 @@ func globalLines(in Input) []string {
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
 		"localpeer " + ir.OwnPeer,
-		"tune.stick-counters 4",
+		"tune.stick-counters 6",
 		"tune.max-rules-at-once 1000",
 		"httpclient.ssl.verify none",
 		"ssl-load-extra-files none",

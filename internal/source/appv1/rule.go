@@ -119,7 +119,7 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 		action.Clients = clients(filter.ClientAddress)
 	}
 	if filter.RateLimit != nil {
-		action.RateLimit = rateLimit(filter.RateLimit)
+		action.RateLimits = rateLimits(filter.RateLimit.Limits)
 	}
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
@@ -137,7 +137,7 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 		switch {
 		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit}, (address == nil) == (limit == nil):
 			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress nor RateLimit", i)
-		case address != nil && action.Clients != nil, limit != nil && action.RateLimit != nil:
+		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
 		}
 		addFilter(action, filter, nil)
@@ -165,24 +165,29 @@ func clients(spec *appv1.ClientAddress) *model.Clients {
 	return &model.Clients{Allow: ranges(spec.Allow), Deny: ranges(spec.Deny)}
 }
 
-// rateLimit returns how many requests are let through.
-func rateLimit(spec *appv1.RateLimit) *model.RateLimit {
+// rateLimits returns how many requests are let through.
+func rateLimits(specs []appv1.RequestLimit) []model.RateLimit {
 	periods := map[appv1.RateLimitUnit]time.Duration{
 		appv1.RateLimitSecond: time.Second, appv1.RateLimitMinute: time.Minute, appv1.RateLimitHour: time.Hour,
 	}
-	limit := &model.RateLimit{Requests: spec.Requests, Period: periods[spec.Unit]}
-	key := or(spec.Key, appv1.RateLimitKey{})
-	switch limit.Name = key.Name; key.Type {
-	case appv1.RateLimitHeader:
-		limit.Key, limit.Name = model.ByHeader, strings.ToLower(key.Name)
-	case appv1.RateLimitCookie:
-		limit.Key = model.ByCookie
-	case appv1.RateLimitPath:
-		limit.Key = model.ByPath
-	case appv1.RateLimitRule:
-		limit.Key = model.ByRule
+	limits := make([]model.RateLimit, len(specs))
+	for i, spec := range specs {
+		limit := model.RateLimit{Requests: spec.Requests, Period: periods[spec.Unit]}
+		key := or(spec.Key, appv1.RateLimitKey{})
+		switch limit.Name = key.Name; key.Type {
+		case appv1.RateLimitHeader:
+			limit.Key, limit.Name = model.ByHeader, strings.ToLower(key.Name)
+		case appv1.RateLimitCookie:
+			limit.Key = model.ByCookie
+		case appv1.RateLimitPath:
+			limit.Key = model.ByPath
+		case appv1.RateLimitRule:
+			limit.Key = model.ByRule
+		}
+		limits[i] = limit
 	}
-	return limit
+	slices.SortFunc(limits, func(a, b model.RateLimit) int { return cmp.Compare(a.Period, b.Period) })
+	return limits
 }
 
 // addMirrors adds the backends that get copies of requests.

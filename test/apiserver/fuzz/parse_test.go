@@ -37,10 +37,10 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"track-sc1", "track-sc2", "track-sc3", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
+		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.mirror", "set-uri", "set-query", "replace-path", "replace-value"},
 		"http-response":       {"allow", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
-		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var"},
+		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var", "set-var-fmt"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},

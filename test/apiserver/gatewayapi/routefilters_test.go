@@ -24,7 +24,7 @@ import (
 // limitOf lets so many requests of the rule through in an hour.
 func limitOf(requests int32) appv1.RuleFilter {
 	return appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{
-		Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule},
+		Limits: []appv1.RequestLimit{{Requests: requests, Unit: appv1.RateLimitHour, Key: &appv1.RateLimitKey{Type: appv1.RateLimitRule}}},
 	}}
 }
 

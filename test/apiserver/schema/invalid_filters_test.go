@@ -13,7 +13,7 @@ const (
 	refFilter    = ref + "{name: a, port: 80, filters: [{type: "
 	cors         = filter + "CORS, cors: {allowOrigins: "
 	addresses    = filter + "ClientAddress, clientAddress: {"
-	limit        = filter + "RateLimit, rateLimit: {"
+	limit        = filter + "RateLimit, rateLimit: {limits: [{"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
@@ -27,7 +27,7 @@ var filters = []struct{ kind, field, value string }{
 	{"DirectResponse", "directResponse", "{}"},
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
 	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
-	{"RateLimit", "rateLimit", "{requests: 1, unit: Hour}"},
+	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
 
@@ -137,14 +137,16 @@ func TestDisguisedHeaders(t *testing.T) {
 var fixedFilters = []refusal{
 	{"an unknown filter", "", filter + "ExternalAuth}]}]}]}",
 		[]string{filter0 + `.type: Unsupported value: "ExternalAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
-	{"a rate limit without requests", "", limit + "unit: Hour}}]}]}]}", []string{filter0 + ".rateLimit.requests: Required value"}},
-	{"a rate limit without a unit", "", limit + "requests: 1}}]}]}]}", []string{filter0 + ".rateLimit.unit: Required value"}},
-	{"a rate limit of another unit", "", limit + "requests: 1, unit: Day}}]}]}]}", []string{filter0 + ".rateLimit.unit: Unsupported value: \"Day\""}},
-	{"a rate limit of no requests", "", limit + "requests: 0, unit: Hour}}]}]}]}", []string{filter0 + ".rateLimit.requests: Invalid value: 0: "}},
-	{"a rate limit of too many requests", "", limit + "requests: 1000001, unit: Hour}}]}]}]}", []string{filter0 + ".rateLimit.requests: Invalid value: 1000001: "}},
-	{"a rate limit by a header without a name", "", limit + "requests: 1, unit: Hour, key: {type: Header}}}]}]}]}", []string{filter0 + ".rateLimit: Invalid value: key.name is required for the types Header and Cookie"}},
-	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}}]}]}]}", []string{filter0 + ".rateLimit: Invalid value: key.name is required for the types Header and Cookie"}},
-	{"a rate limit by a name that is none", "", limit + "requests: 1, unit: Hour, key: {type: Cookie, name: 'a b'}}}]}]}]}", []string{filter0 + ".rateLimit.key.name: Invalid value: \"a b\""}},
+	{"a rate limit without requests", "", limit + "unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Required value"}},
+	{"a rate limit without a unit", "", limit + "requests: 1}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].unit: Required value"}},
+	{"rate limits without one", "", filter + "RateLimit, rateLimit: {limits: []}}]}]}]}", []string{filter0 + ".rateLimit.limits: Invalid value: 0: "}},
+	{"two rate limits of a unit", "", limit + "requests: 1, unit: Hour}, {requests: 2, unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[1]: Duplicate value: "}},
+	{"a rate limit of another unit", "", limit + "requests: 1, unit: Day}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].unit: Unsupported value: \"Day\""}},
+	{"a rate limit of no requests", "", limit + "requests: 0, unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Invalid value: 0: "}},
+	{"a rate limit of too many requests", "", limit + "requests: 1000001, unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Invalid value: 1000001: "}},
+	{"a rate limit by a header without a name", "", limit + "requests: 1, unit: Hour, key: {type: Header}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key: Invalid value: name is required for the types Header and Cookie"}},
+	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key: Invalid value: name is required for the types Header and Cookie"}},
+	{"a rate limit by a name that is none", "", limit + "requests: 1, unit: Hour, key: {type: Cookie, name: 'a b'}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Invalid value: \"a b\""}},
 	{"no addresses", "", filter + "ClientAddress, clientAddress: {}}]}]}]}", []string{filter0 + ".clientAddress: Invalid value: 0: "}},
 	{"an empty list of addresses that are allowed", "", addresses + "allow: []}}]}]}]}", []string{filter0 + ".clientAddress.allow: Invalid value: 0: "}},
 	{"an empty list of addresses that are denied", "", addresses + "deny: []}}]}]}]}", []string{filter0 + ".clientAddress.deny: Invalid value: 0: "}},

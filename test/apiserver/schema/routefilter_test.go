@@ -12,10 +12,10 @@ import (
 // TestRouteFilter: a RouteFilter has the filters that the Gateway API lacks, each once, by the rules of a Gateway's.
 func TestRouteFilter(t *testing.T) {
 	t.Parallel()
-	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Requests: 1, Unit: appv1.RateLimitHour}}
+	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
 	clients := appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"10.0.0.0/8"}}}
 	tooFew := limit
-	tooFew.RateLimit = &appv1.RateLimit{Unit: appv1.RateLimitHour}
+	tooFew.RateLimit = &appv1.RateLimit{Limits: []appv1.RequestLimit{{Unit: appv1.RateLimitHour}}}
 	for name, test := range map[string]struct {
 		filters []appv1.RuleFilter
 		want    string
@@ -24,7 +24,7 @@ func TestRouteFilter(t *testing.T) {
 		"none":      {nil, "spec.filters: Required value"},
 		"empty":     {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
 		"twice":     {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
-		"too few":   {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.requests: Invalid value: 0"},
+		"too few":   {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
 		"no field":  {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "rateLimit is required for type RateLimit, and not allowed for any other"},
 		"both in 1": {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, only("ClientAddress", "clientAddress")},
 		"another type": {

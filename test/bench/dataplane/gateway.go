@@ -48,7 +48,7 @@ name: route-N
 hostnames: [host-N.example.com]
 rules:
   - matches: [{path: {value: /app}}]
-    filters: [{type: RateLimit, rateLimit: {requests: 1000000, unit: Second}}]
+    filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1000000, unit: Second}]}}]
     backendRefs: [{name: service-N, port: 80}]
 `
 )

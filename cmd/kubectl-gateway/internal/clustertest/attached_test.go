@@ -51,7 +51,7 @@ spec:
 apiVersion: app.example.com/v1
 kind: RouteFilter
 metadata: {name: limit}
-spec: {filters: [{type: RateLimit, rateLimit: {requests: 7, unit: Second}}]}
+spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 7, unit: Second}]}}]}
 ---
 apiVersion: v1
 kind: Service

@@ -154,11 +154,14 @@ spec:
           filters:
             - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8, 192.0.2.0/24, "fd00::/8", 198.51.100.0/24], deny: [10.1.0.0/16, "::/0"]}}
             - {type: CORS, cors: {allowOrigins: ["*"]}}
+            - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
 `)
 	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
 	const unknown = "; explain does not know who the client is: see --client-address\n"
+	const rates = "filter    rate limit: 7 requests per second for each client address, else 429\n" +
+		"filter    rate limit: 100 requests per hour for each value of the cookie id, else 429\n"
 	for _, test := range []struct {
 		client, path string
 		more         []string
@@ -166,7 +169,7 @@ spec:
 		wants        []string
 	}{
 		{"", "/private", nil, 0, []string{clients + unknown, "100% to Service web"}},
-		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n", "100% to Service web"}},
+		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n" + rates, "100% to Service web"}},
 		{"::ffff:10.2.0.1", "/private", nil, 0, []string{"100% to Service web"}},
 		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},

@@ -103,7 +103,7 @@ metadata: {name: office, namespace: team}
 spec:
   filters:
     - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}
-    - {type: RateLimit, rateLimit: {requests: 10, unit: Minute}}
+    - {type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}}
 `
 
 // TestRouteFilters: the RouteFilters that HTTPRoutes of a file name are explained and rendered, and refused where the API
@@ -116,9 +116,9 @@ func TestRouteFilters(t *testing.T) {
 	explain("http://guarded.example.com/", "--client-address", "10.0.0.1").Want(t, 0, "ClientAddress: clients from 10.0.0.0/8", "10 requests per minute")
 	explain("http://guarded.example.com/", "--client-address", "192.0.2.1").Want(t, 3, "403: ClientAddress: 192.0.2.1 is in no range that is allowed")
 	explain("http://guarded.example.com/none").Want(t, 3, "500: the rule has no backend", "rules[1].filters[0]: there is no RouteFilter team/none")
-	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "limit=HTTPRoute/team/guarded/0&limit.max=10&")
+	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "limit=HTTPRoute/team/guarded/0&limit.minute=10&")
 
-	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {requests: 10, unit: Minute}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
+	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "shop", "http://guarded.example.com/").Want(t, 1,
 		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress and RateLimit: HTTPRoutes and GRPCRoutes have the others themselves")
 }

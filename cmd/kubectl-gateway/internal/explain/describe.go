@@ -67,7 +67,7 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	if clients := rule.Clients; clients != nil {
 		all = append(all, clientsText(clients, client))
 	}
-	if limit := rule.RateLimit; limit != nil {
+	for _, limit := range rule.RateLimits {
 		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
 	}
 	all = append(all, headerChanges(rule.Headers)...)
@@ -103,7 +103,7 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 var perUnit = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
 
 // limitKey says which requests count together.
-func limitKey(limit *routing.RateLimit) string {
+func limitKey(limit routing.RateLimit) string {
 	switch limit.Key {
 	case model.ByHeader:
 		return "each value of the header " + limit.Name
