@@ -113,6 +113,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RateLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RateLimitKey"):
 		return &appv1.RateLimitKeyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RequestLimit"):
+		return &appv1.RequestLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestMirror"):
 		return &appv1.RequestMirrorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):

@@ -68,6 +68,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
 		"gateway/api/app/v1.RateLimit":                    schema_gateway_api_app_v1_RateLimit(ref),
 		"gateway/api/app/v1.RateLimitKey":                 schema_gateway_api_app_v1_RateLimitKey(ref),
+		"gateway/api/app/v1.RequestLimit":                 schema_gateway_api_app_v1_RequestLimit(ref),
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
@@ -2626,7 +2627,73 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RateLimit says how many requests of a rule are let through in a second, a minute or an hour. Others get 429. All proxy pods of the Gateway count together. Requests that get 429 do not count.",
+				Description: "RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"limits": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"unit",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RequestLimit"),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"limits"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RequestLimit"},
+	}
+}
+
+func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RateLimitKey says what requests are counted by: those with the same value count together.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all requests of the rule together.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the header, in which upper and lower case are the same, or of the cookie.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_RequestLimit(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RequestLimit says how many requests are let through in a second, a minute or an hour.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"requests": {
@@ -2657,35 +2724,6 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 		},
 		Dependencies: []string{
 			"gateway/api/app/v1.RateLimitKey"},
-	}
-}
-
-func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RateLimitKey says what requests are counted by: those with the same value count together.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"type": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all requests of the rule together.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"name": {
-						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header, in which upper and lower case are the same, or of the cookie.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"type"},
-			},
-		},
 	}
 }
 
@@ -3189,7 +3227,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, then RateLimit, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -862,6 +862,27 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.RateLimit
   map:
     fields:
+    - name: limits
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RequestLimit
+          elementRelationship: associative
+          keys:
+          - unit
+- name: gateway.api.app.v1.RateLimitKey
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.RequestLimit
+  map:
+    fields:
     - name: key
       type:
         namedType: gateway.api.app.v1.RateLimitKey
@@ -870,16 +891,6 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
       default: 0
     - name: unit
-      type:
-        scalar: string
-      default: ""
-- name: gateway.api.app.v1.RateLimitKey
-  map:
-    fields:
-    - name: name
-      type:
-        scalar: string
-    - name: type
       type:
         scalar: string
       default: ""

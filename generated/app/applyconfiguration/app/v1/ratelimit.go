@@ -4,22 +4,13 @@
 
 package v1
 
-import (
-	appv1 "gateway/api/app/v1"
-)
-
 // RateLimitApplyConfiguration represents a declarative configuration of the RateLimit type for use
 // with apply.
 //
-// RateLimit says how many requests of a rule are let through in a second, a minute or an hour. Others get 429. All proxy pods of the
-// Gateway count together. Requests that get 429 do not count.
+// RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.
 type RateLimitApplyConfiguration struct {
-	// How many requests are let through for each key. All may come at once.
-	Requests *int32 `json:"requests,omitempty"`
-	// Within which time. It slides: at each moment, the time before it counts.
-	Unit *appv1.RateLimitUnit `json:"unit,omitempty"`
-	// What requests are counted by. Without it, by the address of the client.
-	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.
+	Limits []RequestLimitApplyConfiguration `json:"limits,omitempty"`
 }
 
 // RateLimitApplyConfiguration constructs a declarative configuration of the RateLimit type for use with
@@ -28,26 +19,15 @@ func RateLimit() *RateLimitApplyConfiguration {
 	return &RateLimitApplyConfiguration{}
 }
 
-// WithRequests sets the Requests field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Requests field is set to the value of the last call.
-func (b *RateLimitApplyConfiguration) WithRequests(value int32) *RateLimitApplyConfiguration {
-	b.Requests = &value
-	return b
-}
-
-// WithUnit sets the Unit field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Unit field is set to the value of the last call.
-func (b *RateLimitApplyConfiguration) WithUnit(value appv1.RateLimitUnit) *RateLimitApplyConfiguration {
-	b.Unit = &value
-	return b
-}
-
-// WithKey sets the Key field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Key field is set to the value of the last call.
-func (b *RateLimitApplyConfiguration) WithKey(value *RateLimitKeyApplyConfiguration) *RateLimitApplyConfiguration {
-	b.Key = value
+// WithLimits adds the given value to the Limits field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Limits field.
+func (b *RateLimitApplyConfiguration) WithLimits(values ...*RequestLimitApplyConfiguration) *RateLimitApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLimits")
+		}
+		b.Limits = append(b.Limits, *values[i])
+	}
 	return b
 }
