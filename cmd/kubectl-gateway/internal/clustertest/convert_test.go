@@ -57,7 +57,7 @@ var carried = strings.Fields(`app-root backend-protocol canary-by-cookie canary-
 	canary-weight-total cors-allow-headers cors-allow-methods cors-allow-origin cors-expose-headers cors-max-age load-balance permanent-redirect
 	permanent-redirect-code proxy-body-size proxy-next-upstream proxy-next-upstream-tries proxy-read-timeout proxy-ssl-name rewrite-target server-alias
 	session-cookie-max-age session-cookie-name temporal-redirect upstream-hash-by upstream-vhost use-regex x-forwarded-prefix
-	allowlist-source-range denylist-source-range whitelist-source-range`)
+	allowlist-source-range denylist-source-range whitelist-source-range limit-burst-multiplier limit-rpm limit-rps`)
 
 // TestAnyIngressIsAdmitted converts Ingresses with values, paths and names that somebody may have thought of: the API server admits
 // what becomes of them.
@@ -76,7 +76,7 @@ func TestAnyIngressIsAdmitted(t *testing.T) {
 			all += ingress(t, "regex", value, "/", value, map[string]string{"rewrite-target": value, "from-to-www-redirect": "true"})
 			for i, name := range carried {
 				host, service := fmt.Sprintf("h%d.example.com", i), fmt.Sprintf("s%d", i)
-				main := map[string]string{"enable-cors": "true", "affinity": "cookie", "backend-protocol": "HTTPS"}
+				main := map[string]string{"enable-cors": "true", "affinity": "cookie", "backend-protocol": "HTTPS", "limit-rps": "2"}
 				if name == "permanent-redirect-code" {
 					main["permanent-redirect"] = "https://example.com"
 				}

@@ -51,7 +51,12 @@ var annotations = map[string]annotation{
 	"proxy-next-upstream-timeout": listed("the time of all attempts together is not bounded: use timeouts.request", "0"),
 	"limit-rate":                  listed("the speed of answers is not limited", "0"),
 	"limit-rate-after":            listed("the speed of answers is not limited", "0"),
-	"limit-":                      listed("requests and connections are not counted for each client; spec.backends[].connections bounds those of an endpoint"),
+	"limit-connections":           listed(noConnections, "0"),
+	"limit-rps":                   setLimits, // see limits.go
+	"limit-rpm":                   setLimits,
+	"limit-burst-multiplier":      setBurst,
+	"limit-whitelist":             setExempt,
+	"limit-allowlist":             setExempt,
 
 	// Backends.
 	"backend-protocol":               setBackendProtocol,

@@ -144,6 +144,7 @@ var wholes = map[string]map[string]string{
 	"permanent-redirect-code": {"permanent-redirect": "https://a.example.com"},
 	"temporal-redirect-code":  {"temporal-redirect": "https://a.example.com"},
 	"x-forwarded-prefix":      {"rewrite-target": "/$1"},
+	"limit-":                  {"limit-rps": "10"},
 }
 
 // mainAndOther are an Ingress with certificates, and another of the same host that has ingress-nginx's annotations.

@@ -1,0 +1,107 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+
+	appv1 "gateway/api/app/v1"
+)
+
+const (
+	limitNote = "clients get 429, not 503; it is for all proxy pods together, and each rule counts for itself, where each pod of nginx counts for " +
+		"all paths of the Ingress; a burst may come again until the minute (limit-rps) or hour (limit-rpm) is full; of IPv6, 64 bits count; " + addressNote
+	mostRequests  = "a limit may have up to 1000000 requests, so one of these is less"
+	noBurst       = "requests may come at once: nginx wants each some time after the one before"
+	longBurst     = "a burst is up to 60 times the limit"
+	noExemption   = "no clients are exempt, so these are limited too: if they must not be, remove the filter RateLimit, or give them a host of their own"
+	withoutLimit  = "it has no effect without limit-rps or limit-rpm"
+	noConnections = "requests at a time are not counted for each client of an Ingress: spec.clientLimits.maxPerAddress bounds those of a client for each proxy pod"
+)
+
+const (
+	// burstMultiplier is how many times its limit nginx lets through at once.
+	burstMultiplier = 5
+	// maxRequests is how many requests a limit may have.
+	maxRequests = 1_000_000
+)
+
+// limitUnits are the units of nginx's limits, each with the one of 60 times its length.
+var limitUnits = map[string][2]appv1.RateLimitUnit{
+	"limit-rps": {appv1.RateLimitSecond, appv1.RateLimitMinute},
+	"limit-rpm": {appv1.RateLimitMinute, appv1.RateLimitHour},
+}
+
+// setLimits carries over how many requests a client may send. nginx lets a burst through at once, and the limit on
+// average. Here, the burst is what the limit's own unit lets through, and the longer unit keeps the average.
+func setLimits(s *settings, value string) string {
+	limits, cut := s.requestLimits()
+	limit, err := strconv.ParseInt(value, 10, 32)
+	switch {
+	case err != nil:
+		return noNumber
+	case limit <= 0: // nginx does not limit then
+		return ""
+	}
+	if !slices.ContainsFunc(s.rule.Filters, func(f appv1.RuleFilter) bool { return f.RateLimit != nil }) { // of the other annotation
+		s.rule.Filters = append(s.rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: limits}})
+	}
+	return limitNote + either(cut, "; "+mostRequests, "")
+}
+
+// requestLimits returns the limits of all annotations together, the least for each unit, and whether one had to be less.
+func (s *settings) requestLimits() (limits []appv1.RequestLimit, cut bool) {
+	most := map[appv1.RateLimitUnit]int64{}
+	bound := func(unit appv1.RateLimitUnit, requests int64) {
+		cut = cut || requests > maxRequests
+		if other, ok := most[unit]; !ok || requests < other {
+			most[unit] = min(requests, maxRequests)
+		}
+	}
+	multiplier, err := strconv.ParseInt(s.values["limit-burst-multiplier"], 10, 32)
+	if err != nil {
+		multiplier = burstMultiplier
+	}
+	for name, units := range limitUnits {
+		limit, err := strconv.ParseInt(s.values[name], 10, 32)
+		if err != nil || limit <= 0 {
+			continue
+		}
+		bound(units[0], limit*max(1, multiplier))
+		if multiplier > 1 {
+			bound(units[1], limit*60)
+		}
+	}
+	for _, unit := range []appv1.RateLimitUnit{appv1.RateLimitSecond, appv1.RateLimitMinute, appv1.RateLimitHour} {
+		if requests, ok := most[unit]; ok {
+			limits = append(limits, appv1.RequestLimit{Requests: int32(requests), Unit: unit}) //nolint:gosec // it is maxRequests at most
+		}
+	}
+	return limits, cut
+}
+
+// setBurst is for what requestLimits takes in.
+func setBurst(s *settings, value string) string {
+	limits, _ := s.requestLimits()
+	multiplier, err := strconv.ParseInt(value, 10, 32)
+	switch {
+	case len(limits) == 0:
+		return withoutLimit
+	case err != nil:
+		return noNumber
+	case multiplier < 1:
+		return noBurst
+	}
+	return either(multiplier > 60, longBurst, "")
+}
+
+// setExempt is for clients that nginx does not limit. They are limited here: what the limit guards must not be open.
+func setExempt(s *settings, value string) string {
+	limits, _ := s.requestLimits()
+	switch {
+	case len(limits) == 0:
+		return withoutLimit
+	case value == "":
+		return ""
+	}
+	return noExemption
+}

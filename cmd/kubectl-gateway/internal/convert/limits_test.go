@@ -1,0 +1,122 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rates returns the limits of each rule.
+func rates(result *Result) (all []string) {
+	for _, gateway := range result.Gateways {
+		for _, route := range gateway.Spec.Routes {
+			for _, rule := range route.Rules {
+				text := ""
+				for _, filter := range rule.Filters {
+					for i := 0; filter.RateLimit != nil && i < len(filter.RateLimit.Limits); i++ {
+						limit := filter.RateLimit.Limits[i]
+						text += fmt.Sprintf("%d/%s ", limit.Requests, limit.Unit)
+						if limit.Key != nil {
+							text += string(limit.Key.Type)
+						}
+					}
+				}
+				all = append(all, strings.TrimSpace(text))
+			}
+		}
+	}
+	return all
+}
+
+// limitTests are Ingresses with limits of requests.
+var limitTests = map[string]struct {
+	annotations map[string]string
+	want        string
+	// notes are those about annotations.
+	notes []string
+}{
+	"per second": {map[string]string{"limit-rps": "10"}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"per minute": {map[string]string{"limit-rpm": "10"}, "50/Minute 600/Hour", []string{"limit-rpm: " + limitNote}},
+	"both": {
+		map[string]string{"limit-rps": "2", "limit-rpm": "30"}, "10/Second 120/Minute 1800/Hour",
+		[]string{"limit-rpm, limit-rps: " + limitNote},
+	},
+	"both, the burst of the minute being less": {
+		map[string]string{"limit-rps": "2", "limit-rpm": "10"}, "10/Second 50/Minute 600/Hour",
+		[]string{"limit-rpm, limit-rps: " + limitNote},
+	},
+	"another burst": {map[string]string{"limit-rps": "10", "limit-burst-multiplier": "3"}, "30/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"the limit as burst": {
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "1"}, "10/Second", []string{"limit-rps: " + limitNote},
+	},
+	"no burst": {
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "0"}, "10/Second",
+		[]string{"limit-burst-multiplier: " + noBurst, "limit-rps: " + limitNote},
+	},
+	"more burst than a minute has": {
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "61"}, "610/Second 600/Minute",
+		[]string{"limit-burst-multiplier: " + longBurst, "limit-rps: " + limitNote},
+	},
+	"a burst that is no number": {
+		map[string]string{"limit-rps": "10", "limit-burst-multiplier": "x"}, "50/Second 600/Minute",
+		[]string{"limit-burst-multiplier: " + noNumber, "limit-rps: " + limitNote},
+	},
+	"more than a limit may be": {
+		map[string]string{"limit-rps": "200000"}, "1000000/Second 1000000/Minute", []string{"limit-rps: " + limitNote + "; " + mostRequests},
+	},
+	"no limit":              {map[string]string{"limit-rps": "0", "limit-rpm": "-1"}, "", nil},
+	"no number":             {map[string]string{"limit-rps": "ten"}, "", []string{"limit-rps: " + noNumber}},
+	"one that is no number": {map[string]string{"limit-rps": "ten", "limit-rpm": "10"}, "50/Minute 600/Hour", []string{"limit-rpm: " + limitNote, "limit-rps: " + noNumber}},
+	"a burst alone":         {map[string]string{"limit-burst-multiplier": "3"}, "", []string{"limit-burst-multiplier: " + withoutLimit}},
+	"exempt clients": {
+		map[string]string{"limit-rps": "10", "limit-whitelist": "10.0.0.0/8"}, "50/Second 600/Minute",
+		[]string{"limit-rps: " + limitNote, "limit-whitelist: " + noExemption},
+	},
+	"exempt clients by the newer name": {
+		map[string]string{"limit-rpm": "10", "limit-allowlist": "10.0.0.0/8"}, "50/Minute 600/Hour",
+		[]string{"limit-allowlist: " + noExemption, "limit-rpm: " + limitNote},
+	},
+	"exempt clients alone":   {map[string]string{"limit-whitelist": "10.0.0.0/8"}, "", []string{"limit-whitelist: " + withoutLimit}},
+	"no clients are exempt":  {map[string]string{"limit-rps": "10", "limit-whitelist": ""}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"connections":            {map[string]string{"limit-connections": "10"}, "", []string{"limit-connections: " + noConnections}},
+	"no limit of connection": {map[string]string{"limit-connections": "0"}, "", nil},
+	"a redirect, which nginx answers with before it counts": {
+		map[string]string{"limit-rps": "10", "permanent-redirect": "https://b.example.com"}, "",
+		[]string{"limit-rps: " + limitNote, "permanent-redirect: the request's query is appended, which nginx drops"},
+	},
+}
+
+// TestRateLimits is about the annotations that say how many requests a client may send.
+func TestRateLimits(t *testing.T) {
+	for name, test := range limitTests {
+		t.Run(name, func(t *testing.T) {
+			var annotations []string
+			for short, value := range test.annotations {
+				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
+			}
+			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
+			if got := rates(result); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if !slices.EqualFunc(result.Notes, test.notes, func(n Note, want string) bool { return n.Text == "annotation "+want }) {
+				t.Errorf("got the notes %q, want %q", result.Notes, test.notes)
+			}
+		})
+	}
+}
+
+// TestRateLimitsOfPaths: each path has the limits of its own Ingress, also with a canary.
+func TestRateLimitsOfPaths(t *testing.T) {
+	text := fmt.Sprintf(ingressWithPath, "a", prefix+`limit-rps: "1", `+prefix+`enable-cors: "true"`, "/a", "Prefix") +
+		fmt.Sprintf(ingressWithPath, "c", prefix+`canary: "true", `+prefix+`canary-by-header: X-Canary, `+prefix+`limit-rps: "7"`, "/a", "Prefix") +
+		fmt.Sprintf(ingressWithPath, "b", prefix+`limit-rpm: "2"`, "/b", "Prefix") +
+		fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix")
+	want := []string{"10/Minute 120/Hour", "5/Second 60/Minute", "5/Second 60/Minute", "5/Second 60/Minute", ""}
+	got := rates(convertText(t, text))
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
