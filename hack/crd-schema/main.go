@@ -61,6 +61,7 @@ func run(arguments []string) error {
 		addUnion(at(rule, "backendRefs", "filters"))
 		addHeaders(at(rule, "backendRefs", "filters"))
 		addCredentials(at(rule, "filters", "cors"))
+		addAuthHeaders(at(rule, "filters", "externalAuth"))
 	}
 	if content, err = yaml.Marshal(crd); err != nil {
 		return fmt.Errorf("failed to write the schema: %w", err)
@@ -115,9 +116,19 @@ func addHeaders(filter schema) {
 	for _, name := range []string{"requestHeaderModifier", "responseHeaderModifier"} {
 		modifier := at(filter, name)
 		for _, header := range []schema{at(modifier, "set", "name"), at(modifier, "add", "name"), at(modifier, "remove")} {
-			header["anyOf"] = []any{schema{"pattern": notFraming}, schema{"not": schema{"pattern": framing}}}
+			refuseFraming(header)
 		}
 	}
+}
+
+// addAuthHeaders keeps framing headers from being passed on.
+func addAuthHeaders(auth schema) {
+	refuseFraming(at(auth, "requestHeaders"))
+	refuseFraming(at(auth, "responseHeaders"))
+}
+
+func refuseFraming(header schema) {
+	header["anyOf"] = []any{schema{"pattern": notFraming}, schema{"not": schema{"pattern": framing}}}
 }
 
 // addCredentials refuses credentials from any origin.

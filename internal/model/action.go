@@ -34,6 +34,8 @@ type Action struct {
 	Clients *Clients
 	// RateLimits bound the rate of requests, each for a period of its own, the shortest first; none: it is not bounded.
 	RateLimits []RateLimit
+	// ExternalAuth has a Service decide about requests; nil: none does.
+	ExternalAuth *ExternalAuth
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
 }
@@ -150,6 +152,18 @@ const (
 	ByPath
 	ByRule
 )
+
+// ExternalAuth has a Service decide about requests.
+type ExternalAuth struct {
+	Backend Backend
+	// Path is where the Service is asked.
+	Path string
+	// Timeout is how long its answer may take; 0: any time.
+	Timeout time.Duration
+	// RequestHeaders are the headers of a request that the Service gets, ResponseHeaders those of its answer that the
+	// backend gets, in lower case.
+	RequestHeaders, ResponseHeaders []string
+}
 
 // Mirror is a backend that gets copies of requests, whose answers nobody sees.
 type Mirror struct {

@@ -195,6 +195,13 @@ func filtersSize(rule *Rule) int {
 	for _, limit := range rule.RateLimits {
 		size += len(limit.Name) + len("limit.second=1000000&limit.second.by=header.&limit.second.retry=7200&")
 	}
+	if auth := rule.ExternalAuth; auth != nil {
+		size += encodedSize(auth.Path) + len(auth.Backend.Namespace) + len(auth.Backend.Service) +
+			len("auth=__65535.0123456789abcdef&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&")
+		for _, name := range slices.Concat(auth.RequestHeaders, auth.ResponseHeaders) {
+			size += len(name) + len(",")*3
+		}
+	}
 	for _, mirror := range rule.Mirrors {
 		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdef:1073741824,")
 	}

@@ -139,6 +139,9 @@ func (t Table) Backends() []Backend {
 				all = append(all, target.Backend)
 			}
 		}
+		if rule.ExternalAuth != nil {
+			all = append(all, rule.ExternalAuth.Backend)
+		}
 		for _, mirror := range rule.Mirrors {
 			all = append(all, mirror.Backend)
 		}

@@ -11,6 +11,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RateLimit') == has(self.rateLimit)",message="rateLimit is required for type RateLimit, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'ExternalAuth') == has(self.externalAuth)",message="externalAuth is required for type ExternalAuth, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
 type RuleFilter struct {
 	// Which filter this is.
@@ -52,6 +53,10 @@ type RuleFilter struct {
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
 
+	// Have a Service decide about each request.
+	// +optional
+	ExternalAuth *ExternalAuth `json:"externalAuth,omitempty"`
+
 	// Send copies of requests to other Services, whose answers nobody sees.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
@@ -59,7 +64,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;RequestMirror
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;ExternalAuth;RequestMirror
 type RuleFilterType string
 
 const (
@@ -79,6 +84,8 @@ const (
 	RuleFilterClientAddress RuleFilterType = "ClientAddress"
 	// RuleFilterRateLimit answers 429 to requests beyond a rate.
 	RuleFilterRateLimit RuleFilterType = "RateLimit"
+	// RuleFilterExternalAuth has a Service decide about each request.
+	RuleFilterExternalAuth RuleFilterType = "ExternalAuth"
 	// RuleFilterRequestMirror sends copies of requests to other Services.
 	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
 )
@@ -237,7 +244,7 @@ const (
 
 // DirectResponse is an answer that needs no backend.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || !(self.statusCode in [204, 304])",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || self.statusCode != 204 && self.statusCode != 304",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
 type DirectResponse struct {
 	// The status of the answer.
 	// +optional

@@ -46,12 +46,12 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, then RateLimit, then a redirect or direct response, or else the changes of request and answer. A type
-	// may be there once.
+	// first, then ClientAddress, RateLimit and ExternalAuth, then a redirect or direct response, or else the changes of
+	// request and answer. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self) == 2 && self.exists(f, has(f.cors))",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
 	Filters []RuleFilter `json:"filters,omitempty"`
 

@@ -32,6 +32,8 @@ const (
 	PodsFile = "pods.map"
 	// MirrorFile is the program that copies requests.
 	MirrorFile = "mirror.lua"
+	// AuthFile is the program that asks Services about requests.
+	AuthFile = "auth.lua"
 )
 
 // CPULimit is the environment variable that tells HAProxy how many CPUs its container may use.
@@ -69,6 +71,9 @@ func (p Paths) WorkerSocket() string { return p.RunDir + "/worker.sock" }
 
 // MirrorSocket returns the path of the socket that takes copies of requests.
 func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
+
+// AuthSocket returns the path of the socket that takes questions about requests.
+func (p Paths) AuthSocket() string { return p.RunDir + "/auth.sock" }
 
 // LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in
 // the description that "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside

@@ -112,6 +112,9 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	mirror := func(percent string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
 	}
+	auth := func(path string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: ExternalAuth, externalAuth: {backendRef: {name: one, port: 80}, path: " + path + "}}]"
+	}
 	limit := func(unit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
@@ -126,6 +129,9 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		"limits in another order":    {redirect, limit("Hour}, {requests: 1, unit: Minute"), limit("Minute}, {requests: 1, unit: Hour"), ""},
 		"another percentage":         {redirect, mirror("10"), mirror("20"), ""},
 		"no mirror any more":         {redirect, mirror("10"), redirect, ""},
+		"an authorization":           {redirect, redirect, auth("/"), plan.ReloadSettings},
+		"another path to ask at":     {redirect, auth("/"), auth("/a"), ""},
+		"no authorization any more":  {redirect, auth("/"), redirect, ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
 	}

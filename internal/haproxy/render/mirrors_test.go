@@ -50,25 +50,27 @@ type mirrors struct {
 func startMirrors(t *testing.T, handler http.HandlerFunc) *mirrors {
 	t.Helper()
 	m := &mirrors{web: make(chan string, 10_000), copies: make(chan string, 10_000), others: make(chan string, 10_000)}
-	record := func(to chan string, handler http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			var text strings.Builder
-			body, _ := io.ReadAll(r.Body)
-			fmt.Fprintf(&text, "%s %s\nHost: %s\n", r.Method, r.RequestURI, r.Host)
-			_ = r.Header.Write(&text)
-			fmt.Fprintf(&text, "\n%s", body)
-			to <- text.String()
-			if handler != nil {
-				handler(w, r)
-			}
-		}
-	}
 	m.gateway = startGatewayWith(t, parseWorld(t, mirrorsWorld), func(in *render.Input) {
 		for name, handler := range map[string]http.HandlerFunc{"web": record(m.web, nil), "copy": record(m.copies, handler), "other": record(m.others, nil)} {
 			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, handler, nil)}}
 		}
 	})
 	return m
+}
+
+// record returns a handler that sends each request to a channel as a text, and has another one answer, if there is one.
+func record(to chan string, handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var text strings.Builder
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(&text, "%s %s\nHost: %s\n", r.Method, r.RequestURI, r.Host)
+		_ = r.Header.Write(&text)
+		fmt.Fprintf(&text, "\n%s", body)
+		to <- text.String()
+		if handler != nil {
+			handler(w, r)
+		}
+	}
 }
 
 // next returns the next request that a Service gets.

@@ -18,7 +18,7 @@ func (r *renderer) addSections() {
 	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
 	r.section("global", globalLines(in)...)
 	r.section("defaults common", commonLines...)
-	r.addMirrors()
+	r.addPrograms()
 	if isRouting {
 		r.section("defaults routing from common", r.routingLines()...)
 		r.addPresets(false)

@@ -41,6 +41,9 @@ func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 					refer(HTTPRoute, spec.Routes[i].Name, refs[k].Name, refs[k].Port)
 				}
 				for _, filter := range spec.Routes[i].Rules[j].Filters {
+					if filter.ExternalAuth != nil {
+						refer(HTTPRoute, spec.Routes[i].Name, filter.ExternalAuth.BackendRef.Name, filter.ExternalAuth.BackendRef.Port)
+					}
 					if filter.RequestMirror != nil {
 						for _, ref := range filter.RequestMirror.BackendRefs {
 							refer(HTTPRoute, spec.Routes[i].Name, ref.Name, ref.Port)

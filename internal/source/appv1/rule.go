@@ -30,6 +30,12 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 	for i := range spec.Filters {
 		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
 		t.addMirrors(&rule.Action, spec.Filters[i].RequestMirror)
+		if auth := spec.Filters[i].ExternalAuth; auth != nil {
+			rule.ExternalAuth = &model.ExternalAuth{
+				Backend: t.backend(auth.BackendRef.Name, auth.BackendRef.Port), Path: cmp.Or(auth.Path, "/"), Timeout: duration(cmp.Or(auth.Timeout, "5s")),
+				RequestHeaders: lowered(auth.RequestHeaders), ResponseHeaders: lowered(auth.ResponseHeaders),
+			}
+		}
 	}
 	if retry := spec.Retry; retry != nil {
 		rule.Retry = &model.Retry{Attempts: or(retry.Attempts, 3)}
@@ -188,6 +194,15 @@ func rateLimits(specs []appv1.RequestLimit) []model.RateLimit {
 	}
 	slices.SortFunc(limits, func(a, b model.RateLimit) int { return cmp.Compare(a.Period, b.Period) })
 	return limits
+}
+
+// lowered returns the names of headers in lower case.
+func lowered(names []appv1.HeaderName) []string {
+	all := texts(names)
+	for i := range all {
+		all[i] = strings.ToLower(all[i])
+	}
+	return all
 }
 
 // addMirrors adds the backends that get copies of requests.

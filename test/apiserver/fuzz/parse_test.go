@@ -17,7 +17,7 @@ const (
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
-	sectionHeaders = regexp.MustCompile(`^(global( # copies of requests)?|listen mirrors from common|` +
+	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests))?|listen (mirrors|auth) from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
 		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
 		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates) from common|` +
@@ -38,8 +38,8 @@ var (
 	// actions are the second words of rules.
 	actions = map[string][]string{
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
-			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.mirror", "set-uri", "set-query", "replace-path", "replace-value"},
-		"http-response":       {"allow", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
+			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-uri", "set-query", "replace-path", "replace-value"},
+		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var", "set-var-fmt"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
@@ -82,9 +82,8 @@ func checkConfig(content []byte) error {
 		switch {
 		case text == "":
 		case !indented && sectionHeaders.MatchString(text):
-			words := strings.Fields(text)
-			kind = words[0]
-			if id := strings.Join(words[:min(2, len(words))], " "); seen[id] {
+			kind = strings.Fields(text)[0]
+			if id, _, _ := strings.Cut(text, " from "); seen[id] {
 				return fmt.Errorf("haproxy.cfg has %q twice", id)
 			} else {
 				seen[id] = true

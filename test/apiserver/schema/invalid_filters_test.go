@@ -14,6 +14,7 @@ const (
 	cors         = filter + "CORS, cors: {allowOrigins: "
 	addresses    = filter + "ClientAddress, clientAddress: {"
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
+	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
@@ -28,6 +29,7 @@ var filters = []struct{ kind, field, value string }{
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
 	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
 	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
+	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
 
@@ -135,8 +137,8 @@ func TestDisguisedHeaders(t *testing.T) {
 
 // fixedFilters are about single filters, and about filters of different types in one rule.
 var fixedFilters = []refusal{
-	{"an unknown filter", "", filter + "ExternalAuth}]}]}]}",
-		[]string{filter0 + `.type: Unsupported value: "ExternalAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"an unknown filter", "", filter + "BasicAuth}]}]}]}",
+		[]string{filter0 + `.type: Unsupported value: "BasicAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
 	{"a rate limit without requests", "", limit + "unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Required value"}},
 	{"a rate limit without a unit", "", limit + "requests: 1}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].unit: Required value"}},
 	{"rate limits without one", "", filter + "RateLimit, rateLimit: {limits: []}}]}]}]}", []string{filter0 + ".rateLimit.limits: Invalid value: 0: "}},
@@ -154,6 +156,13 @@ var fixedFilters = []refusal{
 	{"a range that is too long", "", addresses + "deny: [10.0.0.0/33]}}]}]}]}", []string{filter0 + ".clientAddress.deny[0]: Invalid value: \"10.0.0.0/33\""}},
 	{"a range twice", "", addresses + "deny: [10.0.0.0/8, 10.0.0.0/8]}}]}]}]}", []string{filter0 + ".clientAddress.deny[1]: Duplicate value"}},
 	{"more ranges than 4096", "", addresses + "deny: [" + repeat(4097, "'fd00::%d/128'", 1) + "]}}]}]}]}", []string{filter0 + ".clientAddress.deny: Too many: 4097"}},
+	{"nobody to ask", "", auth + "path: /}}]}]}]}", []string{filter0 + ".externalAuth.backendRef: Required value"}},
+	{"a port of none to ask", "", auth + "backendRef: {name: a}}}]}]}]}", []string{filter0 + ".externalAuth.backendRef.port: Required value"}},
+	{"a path with a line break", "", auth + "backendRef: {name: a, port: 80}, path: \"/a\\r\\nb\"}}]}]}]}", []string{filter0 + ".externalAuth.path: Invalid value"}},
+	{"a path with a fragment", "", auth + "backendRef: {name: a, port: 80}, path: '/a#b'}}]}]}]}", []string{filter0 + ".externalAuth.path: Invalid value"}},
+	{"a length to pass on", "", auth + "backendRef: {name: a, port: 80}, requestHeaders: [Content-Length]}}]}]}]}", []string{filter0 + ".externalAuth.requestHeaders[0]: Invalid value: \"Content-Length\"", "frame a message"}},
+	{"a host to take over", "", auth + "backendRef: {name: a, port: 80}, responseHeaders: [X-User, host]}}]}]}]}", []string{filter0 + ".externalAuth.responseHeaders[1]: Invalid value: \"host\""}},
+	{"a header with a comma", "", auth + "backendRef: {name: a, port: 80}, responseHeaders: ['a,b']}}]}]}]}", []string{filter0 + ".externalAuth.responseHeaders[0]: Invalid value: \"a,b\""}},
 	{"a mirror without a Service", "", mirror + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Invalid value: 0: "}},
 	{"more mirrors than eight", "", mirror + repeat(9, "{name: a%d, port: 80}", 1) + "]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs: Too many: 9: must have at most 8 items"}},
 	{"a mirror twice", "", mirror + "{name: a, port: 80}, {name: a, port: 80, percent: 1}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[1]: Duplicate value"}},

@@ -70,6 +70,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	for _, limit := range rule.RateLimits {
 		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
 	}
+	if auth := rule.ExternalAuth; auth != nil {
+		add("external authorization: Service %s at %s has to answer 2xx, else the client gets its answer or 503", auth.Backend, auth.Path)
+	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
 		if rewrite.Hostname != "" {

@@ -1,0 +1,54 @@
+package v1
+
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, whose headers X-Forwarded-Method,
+// -Uri, -Host, -Proto, -Port and -For say what the request is.
+//
+// An answer of 2xx lets the request through. One of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other
+// answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time, and answers others with 503.
+type ExternalAuth struct {
+	// The port of the Service that decides.
+	// +required
+	BackendRef ExternalAuthBackendRef `json:"backendRef"`
+
+	// The path at which the Service is asked.
+	// +optional
+	// +kubebuilder:default="/"
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$`
+	Path string `json:"path,omitempty"`
+
+	// The headers of the request that the Service gets, too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={Authorization, Cookie}
+	// +kubebuilder:validation:MaxItems=16
+	RequestHeaders []HeaderName `json:"requestHeaders,omitempty"`
+
+	// The headers of the Service's answer that the backend gets. What clients send in headers of these names is removed.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	ResponseHeaders []HeaderName `json:"responseHeaders,omitempty"`
+
+	// How long the answer may take. Zero is no limit.
+	// +optional
+	// +kubebuilder:default="5s"
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// ExternalAuthBackendRef is a port of a Service in the Gateway's namespace that decides about requests.
+type ExternalAuthBackendRef struct {
+	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
+	// proxies of a Gateway, lets no request through.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+}

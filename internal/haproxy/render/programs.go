@@ -1,0 +1,68 @@
+package render
+
+import (
+	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/ir"
+)
+
+// addPrograms adds the programs that rules need, and the sections that lead what they send to its backends. All have
+// headers of their own, so that they stay when the last such rule goes: a change of other sections would take a reload.
+//
+// Rules of the backends bound the time for an answer, as they do for requests: see package feature.
+//
+// The programs can do nothing but what their two libraries let them, and have so much memory. Each thread has its own
+// state of them.
+func (r *renderer) addPrograms() {
+	hasMirrors, hasAuth := feature.HasMirrors(r.in.Table), feature.HasAuth(r.in.Table)
+	if hasMirrors || hasAuth {
+		r.section("global # programs",
+			"tune.lua.bool-sample-conversion normal",
+			"tune.lua.openlibs string,table",
+			"tune.lua.maxmem 128",
+			"tune.lua.log.loggers off",
+		)
+	}
+	if hasMirrors {
+		r.addMirrors()
+	}
+	if hasAuth {
+		r.addAuth()
+	}
+}
+
+// addMirrors adds what copies of requests need. An answer is read as far as it fits HAProxy's buffer, so that it is not
+// cut off. The program gets an empty one in its place.
+func (r *renderer) addMirrors() {
+	paths := r.in.Paths
+	r.config.Files[ir.MirrorFile] = feature.MirrorProgram
+	r.section("global # copies of requests", "lua-load-per-thread "+paths.Map(ir.MirrorFile)+" "+paths.MirrorSocket())
+	r.section("listen mirrors from common",
+		"bind "+paths.MirrorSocket()+" mode 600",
+		"option httpclose",
+		"http-request set-var(txn.backend) req.fhdr("+feature.MirrorHeader+",1)",
+		"http-request del-header "+feature.MirrorHeader,
+		"http-request del-header expect",
+		"http-request set-var(txn.filters) str(timeout=10000&once=1)",
+		"http-response wait-for-body time 10s",
+		"http-response return status 204",
+		"use_backend %[var(txn.backend)]",
+	)
+}
+
+// addAuth adds what questions about requests need. An answer that is too long to be passed on is none.
+func (r *renderer) addAuth() {
+	paths := r.in.Paths
+	r.config.Files[ir.AuthFile] = feature.AuthProgram
+	r.section("global # questions about requests", "lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket())
+	r.section("listen auth from common",
+		"bind "+paths.AuthSocket()+" mode 600",
+		"http-request set-var(txn.backend) req.fhdr("+feature.AuthToHeader+",1)",
+		"http-request set-var(txn.filters) req.fhdr("+feature.AuthFiltersHeader+",1)",
+		"http-request set-header Host %[req.fhdr("+feature.AuthHostHeader+",1)] if { req.fhdr_cnt("+feature.AuthHostHeader+") gt 0 }",
+		"http-request del-header x-auth- -m beg",
+		"http-request del-header user-agent",
+		"http-response wait-for-body time 10s at-least 8193",
+		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
+		"use_backend %[var(txn.backend)]",
+	)
+}
