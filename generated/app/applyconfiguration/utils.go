@@ -49,6 +49,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.CORSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DirectResponse"):
 		return &appv1.DirectResponseApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExternalAuth"):
+		return &appv1.ExternalAuthApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ExternalAuthBackendRef"):
+		return &appv1.ExternalAuthBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Gateway"):
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):

@@ -33,6 +33,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
 		"gateway/api/app/v1.ConnectionRule":               schema_gateway_api_app_v1_ConnectionRule(ref),
 		"gateway/api/app/v1.DirectResponse":               schema_gateway_api_app_v1_DirectResponse(ref),
+		"gateway/api/app/v1.ExternalAuth":                 schema_gateway_api_app_v1_ExternalAuth(ref),
+		"gateway/api/app/v1.ExternalAuthBackendRef":       schema_gateway_api_app_v1_ExternalAuthBackendRef(ref),
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
 		"gateway/api/app/v1.GatewayAddress":               schema_gateway_api_app_v1_GatewayAddress(ref),
 		"gateway/api/app/v1.GatewayConfig":                schema_gateway_api_app_v1_GatewayConfig(ref),
@@ -872,6 +874,111 @@ func schema_gateway_api_app_v1_DirectResponse(ref common.ReferenceCallback) comm
 						},
 					},
 				},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, whose headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For say what the request is.\n\nAn answer of 2xx lets the request through. One of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time, and answers others with 503.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"backendRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of the Service that decides.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.ExternalAuthBackendRef"),
+						},
+					},
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The path at which the Service is asked.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestHeaders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The headers of the request that the Service gets, too.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"responseHeaders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The headers of the Service's answer that the backend gets. What clients send in headers of these names is removed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"timeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long the answer may take. Zero is no limit.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"backendRef"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ExternalAuthBackendRef"},
+	}
+}
+
+func schema_gateway_api_app_v1_ExternalAuthBackendRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ExternalAuthBackendRef is a port of a Service in the Gateway's namespace that decides about requests.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects proxies of a Gateway, lets no request through.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"name", "port"},
 			},
 		},
 	}
@@ -3227,7 +3334,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, then RateLimit, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3432,6 +3539,12 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 							Ref:         ref("gateway/api/app/v1.RateLimit"),
 						},
 					},
+					"externalAuth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Have a Service decide about each request.",
+							Ref:         ref("gateway/api/app/v1.ExternalAuth"),
+						},
+					},
 					"requestMirror": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Send copies of requests to other Services, whose answers nobody sees.",
@@ -3443,7 +3556,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

@@ -273,6 +273,42 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: statusCode
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ExternalAuth
+  map:
+    fields:
+    - name: backendRef
+      type:
+        namedType: gateway.api.app.v1.ExternalAuthBackendRef
+      default: {}
+    - name: path
+      type:
+        scalar: string
+    - name: requestHeaders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: responseHeaders
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: timeout
+      type:
+        scalar: string
+- name: gateway.api.app.v1.ExternalAuthBackendRef
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: port
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.Gateway
   map:
     fields:
@@ -1109,6 +1145,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: directResponse
       type:
         namedType: gateway.api.app.v1.DirectResponse
+    - name: externalAuth
+      type:
+        namedType: gateway.api.app.v1.ExternalAuth
     - name: rateLimit
       type:
         namedType: gateway.api.app.v1.RateLimit

@@ -35,6 +35,8 @@ type RuleFilterApplyConfiguration struct {
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
 	// Answer 429 to requests beyond a rate.
 	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
+	// Have a Service decide about each request.
+	ExternalAuth *ExternalAuthApplyConfiguration `json:"externalAuth,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 }
@@ -114,6 +116,14 @@ func (b *RuleFilterApplyConfiguration) WithClientAddress(value *ClientAddressApp
 // If called multiple times, the RateLimit field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RateLimit = value
+	return b
+}
+
+// WithExternalAuth sets the ExternalAuth field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExternalAuth field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithExternalAuth(value *ExternalAuthApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.ExternalAuth = value
 	return b
 }
 
