@@ -18,9 +18,9 @@ var AuthProgram []byte
 
 // The headers by which AuthProgram says which backend is asked, what its parameters are, and for which host.
 const (
-	AuthToHeader      = "x-auth-to"
-	AuthFiltersHeader = "x-auth-filters"
-	AuthHostHeader    = "x-auth-host"
+	AuthBackendHeader = "gateway-auth-backend"
+	AuthFiltersHeader = "gateway-auth-filters"
+	AuthHostHeader    = "gateway-auth-host"
 )
 
 // auth has a Service decide about requests. The parameter "auth" is its backend, "-" if there is none. "auth.path" is

@@ -1,15 +1,10 @@
 -- Asks a Service whether a request may pass, through the socket that leads there.
 --
 -- If it may, txn.authorized is set. An answer of 3xx or 4xx goes to the client. In all other cases, a mistake in here
--- among them, txn.authorized is not set, and HAProxy refuses the request. The process asks about so many requests at a
--- time. The socket answers in the end, and with few bytes.
+-- among them, txn.authorized is not set, and HAProxy refuses the request. The socket bounds how many questions there
+-- are at a time, how long an answer takes, and how long it is.
 
 local address = ...
-local asked = 1024
-
--- How many requests of this thread may wait. The number of threads is not known before the first request.
-local most
-local waiting = 0
 
 -- Headers that frame a message or belong to a connection are not those of the answer to the client.
 local framing = {
@@ -27,21 +22,15 @@ end
 
 local function question(txn)
   local given, headers = txn.http:req_get_headers(), {}
-  for name, values in pairs(given) do
-    if string.sub(name, 1, 12) == "x-forwarded-" then
-      headers[name] = list(values)
-    end
-  end
-  for name in string.gmatch(txn:get_var("txn.auth_send") or "", "[^,]+") do
-    if given[name] then
-      headers[name] = list(given[name])
-    end
+  local forwarded = "x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto,"
+  for name in string.gmatch(forwarded .. (txn:get_var("txn.auth_send") or ""), "[^,]+") do
+    headers[name] = given[name] and list(given[name])
   end
   headers["x-forwarded-method"] = {txn.f:method()}
   headers["x-forwarded-uri"] = {txn.f:pathq()}
-  headers["x-auth-to"] = {txn:get_var("txn.auth")}
-  headers["x-auth-filters"] = {txn:get_var("txn.auth_filters")}
-  headers["x-auth-host"] = given["host"] and {given["host"][0]}
+  headers["gateway-auth-backend"] = {txn:get_var("txn.auth")}
+  headers["gateway-auth-filters"] = {txn:get_var("txn.auth_filters")}
+  headers["gateway-auth-host"] = given["host"] and {given["host"][0]}
   return headers
 end
 
@@ -72,25 +61,13 @@ local function ask(txn)
 end
 
 local function auth(txn)
-  if not most then
-    local share = asked // core.get_info().Nbthread
-    most = share > 8 and share or 8
-  end
-  if waiting >= most then
-    return
-  end
-  waiting = waiting + 1
-  local isAnswered, answer = pcall(ask, txn)
-  waiting = waiting - 1
-  if isAnswered and answer and answer.status then
-    local isDecided, reply = pcall(decide, txn, answer)
-    return isDecided and reply
-  end
+  local answer = ask(txn)
+  return answer and answer.status and decide(txn, answer)
 end
 
 core.register_action("auth", {"http-req"}, function(txn)
-  local reply = auth(txn)
-  if reply then
+  local isDone, reply = pcall(auth, txn)
+  if isDone and reply then
     txn:done(reply)
   end
 end)

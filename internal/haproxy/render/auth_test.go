@@ -26,13 +26,16 @@ spec:
               externalAuth:
                 backendRef: {name: auth, port: 80}
                 path: /check?a=b&c=%20
-                requestHeaders: [Authorization, Cookie]
+                requestHeaders: [Authorization, Cookie, X-Auth-Token]
                 responseHeaders: [X-User, X-Group]
                 timeout: 1s
             - {type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /missing}}]
           filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: missing, port: 80}}}]
+          backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /slow}}]
+          filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, timeout: 1m}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /cors}}]
           filters:
@@ -162,17 +165,18 @@ func TestQuestions(t *testing.T) {
 	a := startAuth(t, byAuthorization)
 	c := newClient(t, a.ports[80])
 	c.send("POST /a%20b?c=d HTTP/1.1\r\nHost: Shop.example.com\r\nAuthorization: good\r\nCookie: a=b\r\nX-Secret: s\r\nX-User: mallory\r\nX-Group: admins\r\n" +
-		"X-Forwarded-Uri: /open\r\nX-Forwarded-Method: GET\r\nX-Auth-To: web_80\r\nX-Auth-Host: evil\r\nX-Auth-Filters: timeout=1\r\nContent-Length: 1\r\n\r\na")
+		"X-Forwarded-Uri: /open\r\nX-Forwarded-Method: GET\r\nX-Forwarded-User: root\r\nX-Auth-Token: t\r\n" +
+		"Gateway-Auth-Backend: web_80\r\nGateway-Auth-Host: evil\r\nGateway-Auth-Filters: timeout=1\r\nContent-Length: 1\r\n\r\na")
 	asked := next(t, a.asked)
 	for _, want := range []string{
-		"GET /check?a=b&c=%20\n", "Host: Shop.example.com\n", "Authorization: good\r\n", "Cookie: a=b\r\n",
+		"GET /check?a=b&c=%20\n", "Host: Shop.example.com\n", "Authorization: good\r\n", "Cookie: a=b\r\n", "X-Auth-Token: t\r\n",
 		"X-Forwarded-Method: POST\r\n", "X-Forwarded-Uri: /a%20b?c=d\r\n", "X-Forwarded-Proto: http\r\n", "X-Forwarded-For: 127.0.0.1\r\n",
 	} {
 		if !strings.Contains(asked, want) {
 			t.Errorf("the question lacks %q:\n%s", want, asked)
 		}
 	}
-	for _, no := range []string{"Secret", "mallory", "X-Auth", "evil", "/open", "Content-Length"} {
+	for _, no := range []string{"Secret", "mallory", "Gateway-Auth", "root", "evil", "/open", "Content-Length"} {
 		if strings.Contains(asked, no) {
 			t.Errorf("the question has %q:\n%s", no, asked)
 		}
@@ -204,19 +208,16 @@ func TestPreflightsAreNotAsked(t *testing.T) {
 // TestAuthThatHangs: a Service that does not answer holds up so many requests, and no others.
 func TestAuthThatHangs(t *testing.T) {
 	t.Parallel()
-	var waiting atomic.Int32
+	var asked atomic.Int32
 	ctx, release := context.WithCancel(t.Context())
-	a := startAuth(t, func(_ http.ResponseWriter, r *http.Request) {
-		waiting.Add(1)
-		select {
-		case <-ctx.Done():
-		case <-r.Context().Done():
-		}
+	defer release()
+	a := startAuth(t, func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		<-ctx.Done()
 	})
-	t.Cleanup(release)
 	statuses := make(chan int, 1500)
 	for range 1500 {
-		go func() { statuses <- newClient(t, a.ports[80]).send(get("x", "/a")).Status }()
+		go func() { statuses <- newClient(t, a.ports[80]).send(get("x", "/slow")).Status }()
 	}
 	for range 1500 - 1024 {
 		if status := <-statuses; status != 503 {
@@ -226,9 +227,60 @@ func TestAuthThatHangs(t *testing.T) {
 	if got := newClient(t, a.ports[80]).send(get("x", "/open")); got.Status != 200 {
 		t.Errorf("another rule got %d", got.Status)
 	}
+	release()
+	passed := 0
 	for range 1024 {
-		if status := <-statuses; status != 503 {
-			t.Fatalf("got %d, want 503", status)
+		if <-statuses == 200 {
+			passed++
 		}
+	}
+	if n := int(asked.Load()); n == 0 || n != passed {
+		t.Errorf("the Service was asked about %d requests, and %d passed", n, passed)
+	}
+}
+
+// TestAuthOfClientsThatLeave: requests that clients cancel do not count any more, however many there were.
+func TestAuthOfClientsThatLeave(t *testing.T) {
+	t.Parallel()
+	asked, left := make(chan struct{}), make(chan struct{})
+	a := startAuth(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "good" {
+			asked <- struct{}{}
+			<-r.Context().Done()
+			left <- struct{}{}
+		}
+	})
+	h2 := http2Client(t)
+	const each = 256
+	ends := make(chan string, each)
+	for range 6 {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range each {
+			go func() {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/a", a.ports[80]), nil)
+				got, err := h2.Do(r)
+				if err != nil {
+					ends <- err.Error()
+					return
+				}
+				_ = got.Body.Close()
+				ends <- got.Status
+			}()
+		}
+		for range each {
+			select {
+			case <-asked:
+			case got := <-ends:
+				t.Fatalf("got %s before the Service was asked", got)
+			}
+		}
+		cancel()
+		for range each {
+			<-ends
+			<-left
+		}
+	}
+	if got := newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\n\r\n"); got.Status != 200 {
+		t.Errorf("got %d, want 200", got.Status)
 	}
 }

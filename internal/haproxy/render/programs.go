@@ -49,17 +49,19 @@ func (r *renderer) addMirrors() {
 	)
 }
 
-// addAuth adds what questions about requests need. An answer that is too long to be passed on is none.
+// addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its
+// client has left. An answer that is too long to be passed on is none.
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
 	r.config.Files[ir.AuthFile] = feature.AuthProgram
 	r.section("global # questions about requests", "lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket())
 	r.section("listen auth from common",
 		"bind "+paths.AuthSocket()+" mode 600",
-		"http-request set-var(txn.backend) req.fhdr("+feature.AuthToHeader+",1)",
+		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
+		"http-request set-var(txn.backend) req.fhdr("+feature.AuthBackendHeader+",1)",
 		"http-request set-var(txn.filters) req.fhdr("+feature.AuthFiltersHeader+",1)",
 		"http-request set-header Host %[req.fhdr("+feature.AuthHostHeader+",1)] if { req.fhdr_cnt("+feature.AuthHostHeader+") gt 0 }",
-		"http-request del-header x-auth- -m beg",
+		"http-request del-header gateway-auth- -m beg",
 		"http-request del-header user-agent",
 		"http-response wait-for-body time 10s at-least 8193",
 		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
