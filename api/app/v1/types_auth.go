@@ -1,10 +1,11 @@
 package v1
 
-// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, whose headers X-Forwarded-Method,
-// -Uri, -Host, -Proto, -Port and -For say what the request is.
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers
+// X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.
 //
-// An answer of 2xx lets the request through. One of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other
-// answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time, and answers others with 503.
+// An answer of 2xx lets the request through. An answer of 3xx or 4xx goes to the client, with its headers and a body
+// of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024
+// requests at a time. While there are more, clients get 503.
 type ExternalAuth struct {
 	// The port of the Service that decides.
 	// +required
@@ -17,14 +18,14 @@ type ExternalAuth struct {
 	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*$`
 	Path string `json:"path,omitempty"`
 
-	// The headers of the request that the Service gets, too.
+	// The headers of the client's request that the Service gets, besides X-Forwarded-*.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={Authorization, Cookie}
 	// +kubebuilder:validation:MaxItems=16
 	RequestHeaders []HeaderName `json:"requestHeaders,omitempty"`
 
-	// The headers of the Service's answer that the backend gets. What clients send in headers of these names is removed.
+	// The headers of the Service's answer that the backend gets. Headers of these names that clients send are removed.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -46,7 +47,7 @@ type ExternalAuthBackendRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// The port of the Service. Its appProtocol and its entry in spec.backends apply, as for backends of rules.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

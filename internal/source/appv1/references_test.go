@@ -25,6 +25,7 @@ func TestRefusedBackends(t *testing.T) {
 		"it has nothing that is referred to": {"{name: cart, port: 443, " + tls + "}", ""},
 		"a TCP route may be meant":           {"{name: bd, port: 5432, " + tls + "}", "db:5432"},
 		"one fits, twice, and one not":       {"{name: shop, port: 8443, " + tls + "}, {name: bd, port: 5432, " + tls + "}", "db:5432"},
+		"who decides may be meant":           {"{name: lgin, port: 4180, " + tls + "}", "login:4180"},
 		"TLS is passed through":              {"{name: vualt, port: 8200, " + tls + "}", ""},
 		"it has no tls":                      {"{name: shpo, port: 8443, proxyProtocol: V2}", ""},
 		"what has an entry is not meant":     {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
@@ -32,7 +33,8 @@ func TestRefusedBackends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := translate(t, `
 listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS, tls: {mode: Passthrough}}]
-routes: [{name: r, rules: [{backendRefs: [{name: shop, port: 80, weight: 0}, {name: shop, port: 8443}, {name: shop, port: 8443}]}]}]
+routes: [{name: r, rules: [{backendRefs: [{name: shop, port: 80, weight: 0}, {name: shop, port: 8443}, {name: shop, port: 8443}],
+  filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 4180}}}]}]}]
 tcpRoutes: [{name: t, listeners: [tcp], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
 tlsRoutes: [{name: s, listeners: [tls], rules: [{backendRefs: [{name: vault, port: 8200}]}]}]
 backends: [`+test.backends+`]
