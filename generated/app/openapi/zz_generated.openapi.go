@@ -883,7 +883,7 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, whose headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For say what the request is.\n\nAn answer of 2xx lets the request through. One of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time, and answers others with 503.",
+				Description: "ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.\n\nAn answer of 2xx lets the request through. An answer of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time. While there are more, clients get 503.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"backendRef": {
@@ -907,7 +907,7 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The headers of the request that the Service gets, too.",
+							Description: "The headers of the client's request that the Service gets, besides X-Forwarded-*.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -926,7 +926,7 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The headers of the Service's answer that the backend gets. What clients send in headers of these names is removed.",
+							Description: "The headers of the Service's answer that the backend gets. Headers of these names that clients send are removed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -971,7 +971,7 @@ func schema_gateway_api_app_v1_ExternalAuthBackendRef(ref common.ReferenceCallba
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.",
+							Description: "The port of the Service. Its appProtocol and its entry in spec.backends apply, as for backends of rules.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",

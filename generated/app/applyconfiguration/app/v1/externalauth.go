@@ -11,19 +11,20 @@ import (
 // ExternalAuthApplyConfiguration represents a declarative configuration of the ExternalAuth type for use
 // with apply.
 //
-// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, whose headers X-Forwarded-Method,
-// -Uri, -Host, -Proto, -Port and -For say what the request is.
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers
+// X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.
 //
-// An answer of 2xx lets the request through. One of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other
-// answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time, and answers others with 503.
+// An answer of 2xx lets the request through. An answer of 3xx or 4xx goes to the client, with its headers and a body
+// of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024
+// requests at a time. While there are more, clients get 503.
 type ExternalAuthApplyConfiguration struct {
 	// The port of the Service that decides.
 	BackendRef *ExternalAuthBackendRefApplyConfiguration `json:"backendRef,omitempty"`
 	// The path at which the Service is asked.
 	Path *string `json:"path,omitempty"`
-	// The headers of the request that the Service gets, too.
+	// The headers of the client's request that the Service gets, besides X-Forwarded-*.
 	RequestHeaders []appv1.HeaderName `json:"requestHeaders,omitempty"`
-	// The headers of the Service's answer that the backend gets. What clients send in headers of these names is removed.
+	// The headers of the Service's answer that the backend gets. Headers of these names that clients send are removed.
 	ResponseHeaders []appv1.HeaderName `json:"responseHeaders,omitempty"`
 	// How long the answer may take. Zero is no limit.
 	Timeout *appv1.Duration `json:"timeout,omitempty"`

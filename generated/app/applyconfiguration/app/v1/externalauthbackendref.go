@@ -12,7 +12,7 @@ type ExternalAuthBackendRefApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
 	// proxies of a Gateway, lets no request through.
 	Name *string `json:"name,omitempty"`
-	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// The port of the Service. Its appProtocol and its entry in spec.backends apply, as for backends of rules.
 	Port *int32 `json:"port,omitempty"`
 }
 
