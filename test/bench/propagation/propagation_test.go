@@ -50,6 +50,7 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	}
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
+	used := server.CPU(b)
 	for b.Loop() {
 		for range edit.times {
 			if !churn {
@@ -63,6 +64,10 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 			edit.undo(b, w)
 		}
 	}
+	if !churn {
+		w.settle(b)
+	}
+	b.ReportMetric(float64((server.CPU(b)-used).Milliseconds())/float64(len(total)), "apiserver-ms")
 	b.ReportMetric(float64(len(total)), "changes")
 	b.ReportMetric(milliseconds(total, 50), "p50-ms")
 	b.ReportMetric(milliseconds(total, 99), "p99-ms")

@@ -70,6 +70,25 @@ func (s *Server) Ready(t testing.TB) {
 // EtcdURL is where etcd listens.
 func (s *Server) EtcdURL() string { return s.env.ControlPlane.Etcd.URL.String() }
 
+// CPU is the processor time that the API server has used, in steps of 10 ms.
+func (s *Server) CPU(t testing.TB) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid(t, "kube-apiserver")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	var ticks int
+	for _, field := range strings.Fields(after)[11:13] { // user and system
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // pid finds the child process of that name.
 func (s *Server) pid(t testing.TB, name string) int {
 	t.Helper()
