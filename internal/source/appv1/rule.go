@@ -31,10 +31,7 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
 		t.addMirrors(&rule.Action, spec.Filters[i].RequestMirror)
 		if auth := spec.Filters[i].ExternalAuth; auth != nil {
-			rule.ExternalAuth = &model.ExternalAuth{
-				Backend: t.backend(auth.BackendRef.Name, auth.BackendRef.Port), Path: cmp.Or(auth.Path, "/"), Timeout: duration(cmp.Or(auth.Timeout, "5s")),
-				RequestHeaders: lowered(auth.RequestHeaders), ResponseHeaders: lowered(auth.ResponseHeaders),
-			}
+			rule.ExternalAuth = externalAuth(auth, t.backend(auth.BackendRef.Name, auth.BackendRef.Port))
 		}
 	}
 	if retry := spec.Retry; retry != nil {
@@ -135,16 +132,28 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 	}
 }
 
-// AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "".
+// externalAuth returns how a Service decides about requests.
+func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.ExternalAuth {
+	return &model.ExternalAuth{
+		Backend: backend, Path: cmp.Or(spec.Path, "/"), Timeout: duration(cmp.Or(spec.Timeout, "5s")),
+		RequestHeaders: lowered(spec.RequestHeaders), ResponseHeaders: lowered(spec.ResponseHeaders),
+	}
+}
+
+// AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "". The Service
+// of an ExternalAuth is in the namespace of the RouteFilter. Whether there is one is not looked at.
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]
-		address, limit := filter.ClientAddress, filter.RateLimit
+		address, limit, auth := filter.ClientAddress, filter.RateLimit, filter.ExternalAuth
 		switch {
-		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit}, (address == nil) == (limit == nil):
-			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress nor RateLimit", i)
-		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0:
+		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, ExternalAuth: auth},
+			address == nil && limit == nil && auth == nil:
+			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit nor ExternalAuth", i)
+		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, auth != nil && action.ExternalAuth != nil:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
+		case auth != nil:
+			action.ExternalAuth = externalAuth(auth, model.Backend{Namespace: extension.Namespace, Service: auth.BackendRef.Name, Port: auth.BackendRef.Port})
 		}
 		addFilter(action, filter, nil)
 	}

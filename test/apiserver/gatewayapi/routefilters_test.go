@@ -118,15 +118,30 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	expectAnswer(t, port, "/guarded", 500, "")
 	expectMessage(t, api, "rules[0].filters[0]: there is no RouteFilter team/guard")
 	filter.ResourceVersion = ""
-	_, err = filters.Create(ctx, filter, metav1.CreateOptions{})
+	filter, err = filters.Create(ctx, filter, metav1.CreateOptions{})
 	must(t, err)
 	expectAnswer(t, port, "/guarded", 200, "team/api")
 	expectRoute(t, api, "team", "guarded", 1, "ResolvedRefs=True", "Programmed=True")
 	if now := workerOf(haproxy); now != worker {
 		t.Errorf("HAProxy was reloaded: its worker is %s, and was %s", now, worker)
 	}
+
+	edit(askedOf("api"))
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	filter.Spec.Filters = []appv1.RuleFilter{askedOf("gone")}
+	_, err = filters.Update(ctx, filter, metav1.UpdateOptions{})
+	must(t, err)
+	expectRoute(t, api, "team", "guarded", 1, "Accepted=True", "ResolvedRefs=False/BackendNotFound")
+	expectAnswer(t, port, "/guarded", 500, "")
 	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
 	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+}
+
+// askedOf has a Service decide about requests.
+func askedOf(service string) appv1.RuleFilter {
+	return appv1.RuleFilter{
+		Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: service, Port: 80}},
+	}
 }
 
 // workerOf returns the process of HAProxy's worker.

@@ -57,7 +57,7 @@ func besideRedirect(at place, filters []appv1.RuleFilter, otherwise string) ([]a
 	filters = slices.DeleteFunc(filters, func(filter appv1.RuleFilter) bool {
 		beside := filter.RequestRedirect == nil && filter.CORS == nil
 		switch {
-		case filter.ClientAddress != nil || filter.RateLimit != nil:
+		case isExtension(filter):
 			at.note("%s is not carried over: only CORS can be beside RequestRedirect; %s", filter.Type, otherwise)
 			pass = false
 		case beside:
@@ -87,7 +87,7 @@ func (c *gatewayConverter) withExtension(
 	}
 	all := extension.DeepCopy()
 	for _, filter := range filters {
-		if filter.ClientAddress != nil || filter.RateLimit != nil {
+		if isExtension(filter) {
 			all.Spec.Filters = append(all.Spec.Filters, filter)
 		}
 	}
@@ -95,7 +95,21 @@ func (c *gatewayConverter) withExtension(
 		at.note("RouteFilter %s is not carried over: %s; %s", ref.Name, problem, otherwise)
 		return filters, false
 	}
+	for _, filter := range extension.Spec.Filters {
+		if auth := filter.ExternalAuth; auth != nil {
+			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
+			if _, ok := c.servicePort(at, route, gatewayv1.BackendRef{BackendObjectReference: to}); !ok {
+				at.note("RouteFilter %s is not carried over: %s", ref.Name, otherwise)
+				return filters, false
+			}
+		}
+	}
 	return append(filters, extension.Spec.Filters...), true
+}
+
+// isExtension says whether a filter is one of those that RouteFilters have. Requests must not pass by it.
+func isExtension(filter appv1.RuleFilter) bool {
+	return filter.ClientAddress != nil || filter.RateLimit != nil || filter.ExternalAuth != nil
 }
 
 // ourFilter returns a filter, or none if nothing is left of it. False means that requests must not go on.
