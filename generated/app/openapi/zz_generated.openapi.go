@@ -3112,7 +3112,7 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress and RateLimit, each once. ClientAddress comes first. Each rule that names the object counts for itself.",
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
