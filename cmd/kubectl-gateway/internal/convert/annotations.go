@@ -99,7 +99,17 @@ var annotations = map[string]annotation{
 	"allowlist-source-range": setAllowed,
 	"denylist-source-range":  setDenied,
 	"satisfy":                listed("not supported: every other check applies", "all"),
-	"auth-":                  closing("nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"),
+	"auth-url":               setAuth, // see auth.go
+	"auth-response-headers":  part("auth-url"),
+	"auth-method":            closing("the Service is asked by GET", "GET"),
+	"auth-signin":            ofAuth(authSignIn),
+	"auth-signin-":           part("auth-signin"),
+	"auth-request-redirect":  ofAuth("the Service gets no X-Auth-Request-Redirect: it has X-Forwarded-Uri"),
+	"auth-always-set-cookie": ofAuth(authCookies, "false"),
+	"auth-cache-":            ofAuth(authCache),
+	"auth-keepalive":         ofAuth(authReuse),
+	"auth-keepalive-":        ofAuth(authReuse),
+	"auth-":                  closing(authPolicy),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
 	"enable-global-auth":     listed("there is no global authentication to opt out of"),
 	"enable-modsecurity":     closing(noFirewall, "false"),

@@ -145,6 +145,7 @@ var wholes = map[string]map[string]string{
 	"temporal-redirect-code":  {"temporal-redirect": "https://a.example.com"},
 	"x-forwarded-prefix":      {"rewrite-target": "/$1"},
 	"limit-":                  {"limit-rps": "10"},
+	"auth-":                   {"auth-url": "http://login.default.svc/check"},
 }
 
 // mainAndOther are an Ingress with certificates, and another of the same host that has ingress-nginx's annotations.

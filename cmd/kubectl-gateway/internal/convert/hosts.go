@@ -170,6 +170,9 @@ func (s *site) locationRules(h *host, l *location, match appv1.RouteMatch) []app
 	if l.clients != nil {
 		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: l.clients})
 	}
+	if l.auth != nil {
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
+	}
 	if path := h.pathModifier(l, match); path != nil || l.upstreamHost != "" {
 		rule.Filters = append(rule.Filters, appv1.RuleFilter{
 			Type: appv1.RuleFilterURLRewrite, URLRewrite: &appv1.URLRewrite{Hostname: l.upstreamHost, Path: path},

@@ -17,7 +17,7 @@ import (
 func (h *host) matches() []appv1.RouteMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
 	prefixes := false
-	if regex || slices.ContainsFunc(h.locations, func(l *location) bool { return l.clients != nil }) {
+	if regex || slices.ContainsFunc(h.locations, (*location).hasGuards) {
 		// nginx tries the longest first.
 		slices.SortStableFunc(h.locations, func(a, b *location) int {
 			return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(b.path, a.path))
@@ -31,19 +31,19 @@ func (h *host) matches() []appv1.RouteMatch {
 		isPrefix := prefixes && ok
 		// What else nginx takes for the path has to be guarded, too.
 		isSafe := literal == "/" || h.isOf(l.ingress)
-		if isPrefix && !isSafe && l.clients != nil && l.newPrefix() != "" {
-			l.loseRanges(h, rangesPrefix)
+		if isPrefix && !isSafe && l.hasGuards() && l.newPrefix() != "" {
+			l.loseGuards(h, rangesPrefix)
 		}
 		switch {
 		case !regex:
 			path = l.pathMatch(h)
-		case isPrefix && !l.closed && (isSafe || l.clients == nil): // what is closed has to be so in any case
+		case isPrefix && !l.closed && (isSafe || !l.hasGuards()): // what is closed has to be so in any case
 			path = appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: literal}
 		default:
 			path = l.expression()
 		}
-		if l.clients != nil && !isUsable(path) {
-			l.loseRanges(h, rangesPath)
+		if l.hasGuards() && !isUsable(path) {
+			l.loseGuards(h, rangesPath)
 		}
 		switch {
 		case l.closed && !isUsable(path):

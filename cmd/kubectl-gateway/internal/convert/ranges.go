@@ -46,7 +46,7 @@ func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv
 		s.clients = &appv1.ClientAddress{}
 	}
 	set(s.clients, ranges)
-	s.rangesOf = s.annotation
+	s.guardsOf = append(s.guardsOf, s.annotation)
 	return addressNote
 }
 
@@ -72,19 +72,24 @@ func readRanges(value string) (all []appv1.AddressRange, problem string) {
 }
 
 // isGuarded says whether not all requests for a location are let through.
-func (l *location) isGuarded() bool { return l.closed || l.clients != nil }
+func (l *location) isGuarded() bool { return l.closed || l.hasGuards() }
+
+// hasGuards says whether requests for a location are checked, so that it must not be reached in another way.
+func (l *location) hasGuards() bool { return l.clients != nil || l.auth != nil }
 
 // isOf says whether all locations of a host are those of an Ingress, with the same guards.
 func (h *host) isOf(ingress *networkingv1.Ingress) bool {
 	return !slices.ContainsFunc(h.locations, func(l *location) bool { return l.ingress != ingress })
 }
 
-// loseRanges closes a location whose ranges cannot be kept, unless they may be lost.
-func (l *location) loseRanges(h *host, why string) {
+// loseGuards closes a location whose guards cannot be kept, unless they may be lost.
+func (l *location) loseGuards(h *host, why string) {
 	own := *l.settings // the Ingress may have other paths
 	l.settings = &own
-	own.clients = nil
-	l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(own.rangesOf, prefix), own.close(own.rangesOf, why))
+	own.clients, own.auth = nil, nil
+	for _, annotation := range own.guardsOf {
+		l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(annotation, prefix), own.close(annotation, why))
+	}
 }
 
 // isWide says whether nginx takes a path without expressions for more than its segments: /a for /ab.
@@ -92,18 +97,18 @@ func (l *location) isWide() bool {
 	return l.pathType == networkingv1.PathTypeImplementationSpecific && !strings.HasSuffix(l.path, "/")
 }
 
-// isBehind says whether requests for a prefix would meet the expression for another one first, whose ranges are others.
+// isBehind says whether requests for a prefix would meet the expression for another one first, whose guards are others.
 func (h *host) isBehind(l *location) bool {
 	return slices.ContainsFunc(h.locations, func(other *location) bool {
-		return other.clients != nil && other.isWide() && other.path != l.path && strings.HasPrefix(l.path, other.path)
+		return other.hasGuards() && other.isWide() && other.path != l.path && strings.HasPrefix(l.path, other.path)
 	})
 }
 
-// noteLonger notes the prefixes that nginx tries before a path with ranges, and a Gateway after it, as it is an expression.
+// noteLonger notes the prefixes that nginx tries before a path with guards, and a Gateway after it, as it is an expression.
 func (h *host) noteLonger(l *location) {
 	for _, other := range h.locations {
 		isPrefix := !other.isGuarded() && other.pathType != networkingv1.PathTypeExact
-		if l.clients != nil && isPrefix && other.path != l.path && strings.HasPrefix(other.path, l.path) {
+		if l.hasGuards() && isPrefix && other.path != l.path && strings.HasPrefix(other.path, l.path) {
 			other.note(other.name(), "%s: %s is tried before %s here: nginx tries the longer one first", h, l.path, other.path)
 		}
 	}

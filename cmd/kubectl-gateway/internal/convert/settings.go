@@ -26,9 +26,11 @@ type settings struct {
 	rule appv1.RouteRule
 	// closed says that the rules must not let requests through.
 	closed bool
-	// clients are those that may come in, nil: all. rangesOf is an annotation that says so.
+	// clients are those that may come in, nil: all. auth is the Service that decides about requests, nil: none does.
+	// guardsOf are the annotations that say so.
 	clients  *appv1.ClientAddress
-	rangesOf string
+	auth     *appv1.ExternalAuth
+	guardsOf []string
 	// redirect answers all requests of the Ingress.
 	redirect *appv1.RequestRedirect
 	// upstreamHost and rewriteTarget are another host and path for the backend.

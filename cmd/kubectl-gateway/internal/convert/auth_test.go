@@ -1,0 +1,126 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// questions returns the answer of each rule, as answers does, with which Service is asked before.
+func questions(result *Result) []string {
+	all := answers(result)
+	i := 0
+	for _, gateway := range result.Gateways {
+		for _, route := range gateway.Spec.Routes {
+			for _, rule := range route.Rules {
+				for _, filter := range rule.Filters {
+					if auth := filter.ExternalAuth; auth != nil {
+						all[i] += fmt.Sprintf(" asks %s:%d%s %v", auth.BackendRef.Name, auth.BackendRef.Port, auth.Path, auth.ResponseHeaders)
+					}
+				}
+				i++
+			}
+		}
+	}
+	return all
+}
+
+const asked = "http://login.a.svc.cluster.local:4180/oauth2/auth"
+
+// authTests are Ingresses whose requests are to be decided about by a Service.
+var authTests = map[string]struct {
+	annotations map[string]string
+	want        string
+	// notes are those about annotations.
+	notes []string
+}{
+	"a Service": {map[string]string{"auth-url": asked}, "/ Service a asks login:4180/oauth2/auth []", []string{"auth-url: " + authNote}},
+	"headers for the backend": {
+		map[string]string{"auth-url": asked, "auth-response-headers": "X-User, X-Email"},
+		"/ Service a asks login:4180/oauth2/auth [X-Email X-User]", []string{"auth-url: " + authNote},
+	},
+	"without a port or a path": {
+		map[string]string{"auth-url": "http://login.a.svc"}, "/ Service a asks login:80/ []", []string{"auth-url: " + authNote},
+	},
+	"a query": {
+		map[string]string{"auth-url": "http://login.a.svc/a%20b?c=d&e=f"}, "/ Service a asks login:80/a%20b?c=d&e=f []", []string{"auth-url: " + authNote},
+	},
+	"a place to sign in": {
+		map[string]string{"auth-url": asked, "auth-signin": "https://login.example.com/start?rd=$escaped_request_uri", "auth-method": "GET", "auth-cache-key": "$cookie_a"},
+		"/ Service a asks login:4180/oauth2/auth []",
+		[]string{"auth-cache-key: " + authCache, "auth-signin: " + authSignIn, "auth-url: " + authNote},
+	},
+	"another namespace": {map[string]string{"auth-url": "http://login.other.svc/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"another host":      {map[string]string{"auth-url": "http://login.example.com/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"HTTPS":             {map[string]string{"auth-url": "https://login.a.svc/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"a variable":        {map[string]string{"auth-url": "http://login.a.svc/$request_uri"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"a password":        {map[string]string{"auth-url": "http://a:b@login.a.svc/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"a port of none":    {map[string]string{"auth-url": "http://login.a.svc:0/"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"no URL":            {map[string]string{"auth-url": ":"}, "/ 503", []string{"auth-url: " + authURL + closedNote}},
+	"a header that frames": {
+		map[string]string{"auth-url": asked, "auth-response-headers": "Content-Length"}, "/ 503",
+		[]string{"auth-url: Content-Length: " + authHeaders + closedNote},
+	},
+	"too many headers": {
+		map[string]string{"auth-url": asked, "auth-response-headers": "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"}, "/ 503",
+		[]string{"auth-url: q: " + authHeaders + closedNote},
+	},
+	"another method": {
+		map[string]string{"auth-url": asked, "auth-method": "POST"}, "/ 503",
+		[]string{"auth-method: the Service is asked by GET" + closedNote, "auth-url: " + authNote},
+	},
+	"a snippet": {
+		map[string]string{"auth-url": asked, "auth-snippet": "a"}, "/ 503", []string{"auth-snippet: " + authPolicy + closedNote, "auth-url: " + authNote},
+	},
+	"a password file": {
+		map[string]string{"auth-type": "basic", "auth-secret": "a"}, "/ 503", []string{"auth-secret, auth-type: " + authPolicy + closedNote},
+	},
+	"nobody to ask": {
+		map[string]string{"auth-signin": "https://a", "auth-response-headers": "a"}, "/ Service a",
+		[]string{"auth-response-headers, auth-signin: it has no effect without auth-url"},
+	},
+}
+
+const closedNote = "; until then, or until --open names it, requests are answered with 503"
+
+// TestAuth is about the annotations that have a Service decide about requests. What of them cannot be kept closes.
+func TestAuth(t *testing.T) {
+	for name, test := range authTests {
+		t.Run(name, func(t *testing.T) {
+			var annotations []string
+			for short, value := range test.annotations {
+				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
+			}
+			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
+			if got := questions(result); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if !slices.EqualFunc(result.Notes, test.notes, func(n Note, want string) bool { return n.Text == "annotation "+want }) {
+				t.Errorf("got the notes %q, want %q", result.Notes, test.notes)
+			}
+		})
+	}
+}
+
+// TestPathsWithAuth: a path whose requests have to be decided about is not open because another Ingress has the host, too.
+func TestPathsWithAuth(t *testing.T) {
+	guard := prefix + "auth-url: " + asked + ", " + prefix
+	for name, test := range map[string]struct {
+		guarded string
+		want    []string
+	}{
+		"what nginx takes for more than segments": {
+			fmt.Sprintf(ingressWithPath, "a", guard+"enable-cors: \"false\"", "/a", "ImplementationSpecific"),
+			[]string{"/a.* Service a asks login:4180/oauth2/auth []", "/ Service web"},
+		},
+		"an expression that cannot be given": {
+			fmt.Sprintf(ingressWithPath, "a", guard+"use-regex: \"true\"", "/a/(?!b)", "ImplementationSpecific"),
+			[]string{"(?i)/a/.* 503", "(?i)/.* Service web"},
+		},
+	} {
+		if got := questions(convertText(t, test.guarded+fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix"))); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
