@@ -42,8 +42,16 @@ type Settings struct {
 	MaxConnections int
 	// MaxPerAddress is how many of both together a client has; 0: any number.
 	MaxPerAddress int
+	// Compression is which answers are compressed; nil: none.
+	Compression *Compression
 	// DrainTimeout is how long connections may keep a process that is to end from ending.
 	DrainTimeout time.Duration
+}
+
+// Compression is which answers are compressed: those of types that begin so, and have as many bytes.
+type Compression struct {
+	ContentTypes []string
+	MinBytes     int32
 }
 
 // The protocols of listeners.

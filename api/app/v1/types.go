@@ -139,6 +139,10 @@ type GatewaySpec struct {
 	// +kubebuilder:default={}
 	ClientLimits ClientLimits `json:"clientLimits,omitempty"`
 
+	// Which answers are compressed by gzip, for clients that accept it. Without it, none are.
+	// +optional
+	Compression *Compression `json:"compression,omitempty"`
+
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
 	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
 	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a

@@ -59,6 +59,10 @@ type GatewayConfigSpec struct {
 	// +optional
 	ClientLimits *ClientLimits `json:"clientLimits,omitempty"`
 
+	// Which answers are compressed by gzip, for clients that accept it.
+	// +optional
+	Compression *Compression `json:"compression,omitempty"`
+
 	// How long connections that stay open may go on when their HAProxy process has to end.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"

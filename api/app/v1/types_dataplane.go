@@ -78,6 +78,32 @@ type ServicePort struct {
 	NodePort int32 `json:"nodePort"`
 }
 
+// Compression is which answers are compressed. An answer goes as it is if the backend has compressed it already, if its
+// Cache-Control has no-transform, and if its status is not 200, 201, 202 or 203.
+type Compression struct {
+	// The media types of answers that are compressed. Each is compared with the beginning of Content-Type: text/html
+	// stands for text/html; charset=utf-8, too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={"text/html","text/css","text/plain","text/javascript","application/javascript","application/json","application/xml","image/svg+xml"}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	ContentTypes []MediaType `json:"contentTypes,omitempty"`
+
+	// Answers with fewer bytes are not compressed, if they say how long they are.
+	// +optional
+	// +kubebuilder:default=1024
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048576
+	MinBytes *int32 `json:"minBytes,omitempty"`
+}
+
+// MediaType is a type and a subtype, in lower case.
+//
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^[a-z0-9.+-]+/[a-z0-9.+-]+$`
+type MediaType string
+
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
 type ClientLimits struct {
 	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -29,6 +30,7 @@ func (r *renderer) routingLines() []string {
 		// by default.
 		lines = append(lines, "timeout http-keep-alive 620s")
 	}
+	lines = append(lines, compressionLines(r.in.Table.Compression)...)
 	lines = append(lines, normalizingLines...)
 	lines = append(lines,
 		// After CONNECT, also with an absolute URI, what follows the answer would go past all rules. The answer to
@@ -63,6 +65,19 @@ func (r *renderer) routingLines() []string {
 	lines = append(lines, r.searchLines()...)
 	lines = append(lines, r.splitLines("http-request")...)
 	return append(lines, r.filterLines()...)
+}
+
+// compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends that
+// are added while it runs.
+func compressionLines(compression *model.Compression) []string {
+	if compression == nil {
+		return nil
+	}
+	types := "compression type-res"
+	for _, name := range compression.ContentTypes {
+		types += " " + ir.Quote(name, ir.InConfig)
+	}
+	return []string{"compression algo-res gzip", types, fmt.Sprintf("compression minsize-res %d", compression.MinBytes)}
 }
 
 // hostLines find the listener of a host, and the contents that its paths are in: "LISTENER|CONTENT|...".

@@ -62,6 +62,11 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	t.to.TrustedProxies = slices.Sorted(slices.Values(texts(spec.TrustedProxies)))
 	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
 	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
+	if compression := spec.Compression; compression != nil {
+		t.to.Compression = &model.Compression{
+			ContentTypes: slices.Sorted(slices.Values(texts(compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
+		}
+	}
 	t.to.DrainTimeout = DrainTimeout(spec)
 	return t
 }

@@ -93,6 +93,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ClientLimits != nil {
 		p.own.ClientLimits = *spec.ClientLimits
 	}
+	p.own.Compression = spec.Compression
 	if spec.DrainTimeout != "" {
 		p.own.DrainTimeout = spec.DrainTimeout
 	}

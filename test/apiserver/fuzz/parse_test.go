@@ -31,7 +31,7 @@ var (
 		"peers":  {"bind", "server", "table"},
 		"listen": {"bind", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
-			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check"},
+			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check", "compression"},
 		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend":  {"stick-table", "http-request", "dynamic-cookie-key", "default-server", "server"},
 	}
@@ -43,6 +43,7 @@ var (
 		"http-after-response": {"allow", "set-header", "add-header", "del-header", "set-var", "set-var-fmt"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
+		"compression":         {"algo-res", "type-res", "minsize-res"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
 		"option": {"dontlognull", "httpclose", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers",
 			"http-drop-request-trailers"},
