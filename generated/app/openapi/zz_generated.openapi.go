@@ -29,6 +29,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ClientAddress":                schema_gateway_api_app_v1_ClientAddress(ref),
 		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
 		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
+		"gateway/api/app/v1.Compression":                  schema_gateway_api_app_v1_Compression(ref),
 		"gateway/api/app/v1.ConnectionBackendRef":         schema_gateway_api_app_v1_ConnectionBackendRef(ref),
 		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
 		"gateway/api/app/v1.ConnectionRule":               schema_gateway_api_app_v1_ConnectionRule(ref),
@@ -738,6 +739,45 @@ func schema_gateway_api_app_v1_ClientValidation(ref common.ReferenceCallback) co
 	}
 }
 
+func schema_gateway_api_app_v1_Compression(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Compression is which answers are compressed. An answer goes as it is if the backend has compressed it already, if its Cache-Control has no-transform, and if its status is not 200, 201, 202 or 203.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"contentTypes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The media types of answers that are compressed. Each is compared with the beginning of Content-Type: text/html stands for text/html; charset=utf-8, too.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"minBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answers with fewer bytes are not compressed, if they say how long they are.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_ConnectionBackendRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1198,6 +1238,12 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 							Ref:         ref("gateway/api/app/v1.ClientLimits"),
 						},
 					},
+					"compression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which answers are compressed by gzip, for clients that accept it.",
+							Ref:         ref("gateway/api/app/v1.Compression"),
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open may go on when their HAProxy process has to end.",
@@ -1221,7 +1267,7 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
+			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
 	}
 }
 
@@ -1581,6 +1627,12 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							Ref:         ref("gateway/api/app/v1.ClientLimits"),
 						},
 					},
+					"compression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which answers are compressed by gzip, for clients that accept it. Without it, none are.",
+							Ref:         ref("gateway/api/app/v1.Compression"),
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.",
@@ -1607,7 +1659,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 

@@ -225,6 +225,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: mode
       type:
         scalar: string
+- name: gateway.api.app.v1.Compression
+  map:
+    fields:
+    - name: contentTypes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: minBytes
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.ConnectionBackendRef
   map:
     fields:
@@ -364,6 +376,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clientLimits
       type:
         namedType: gateway.api.app.v1.ClientLimits
+    - name: compression
+      type:
+        namedType: gateway.api.app.v1.Compression
     - name: drainTimeout
       type:
         scalar: string
@@ -437,6 +452,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ClientLimits
       default: {}
+    - name: compression
+      type:
+        namedType: gateway.api.app.v1.Compression
     - name: drainTimeout
       type:
         scalar: string

@@ -20,6 +20,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How much of each proxy pod clients may take.
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
+	// Which answers are compressed by gzip, for clients that accept it.
+	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
 	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
 	// The Service that makes the proxies reachable.
@@ -57,6 +59,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithTrustedProxies(values ...appv1
 // If called multiple times, the ClientLimits field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithClientLimits(value *ClientLimitsApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.ClientLimits = value
+	return b
+}
+
+// WithCompression sets the Compression field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Compression field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.Compression = value
 	return b
 }
 

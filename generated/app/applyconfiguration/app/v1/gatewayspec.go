@@ -51,6 +51,8 @@ type GatewaySpecApplyConfiguration struct {
 	TrustedProxies []appv1.CIDR `json:"trustedProxies,omitempty"`
 	// How much of each proxy pod clients may take, so that none of them takes it from the others.
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
+	// Which answers are compressed by gzip, for clients that accept it. Without it, none are.
+	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
 	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
 	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a
@@ -157,6 +159,14 @@ func (b *GatewaySpecApplyConfiguration) WithTrustedProxies(values ...appv1.CIDR)
 // If called multiple times, the ClientLimits field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithClientLimits(value *ClientLimitsApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.ClientLimits = value
+	return b
+}
+
+// WithCompression sets the Compression field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Compression field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.Compression = value
 	return b
 }
 
