@@ -93,7 +93,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ClientLimits != nil {
 		p.own.ClientLimits = *spec.ClientLimits
 	}
-	p.own.Compression = spec.Compression
+	if spec.Compression != nil {
+		p.own.Compression = spec.Compression
+	}
 	if spec.DrainTimeout != "" {
 		p.own.DrainTimeout = spec.DrainTimeout
 	}

@@ -1,0 +1,51 @@
+package gatewayapi_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/source/gatewayapi"
+)
+
+// TestConfigsAreMerged: a Gateway has what its own GatewayConfig sets, and else what that of its class sets.
+func TestConfigsAreMerged(t *testing.T) {
+	configs := map[string]*appv1.GatewayConfig{
+		"class": {Spec: appv1.GatewayConfigSpec{Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s"}},
+		"bare":  {},
+		"own":   {Spec: appv1.GatewayConfigSpec{Compression: &appv1.Compression{MinBytes: ptr.To[int32](2)}}},
+	}
+	objects := gatewayapi.Objects{
+		Classes: []*gatewayv1.GatewayClass{{
+			ObjectMeta: metav1.ObjectMeta{Name: "ours"},
+			Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName, ParametersRef: &gatewayv1.ParametersReference{
+				Group: appv1.GroupName, Kind: "GatewayConfig", Namespace: ptr.To[gatewayv1.Namespace]("infra"), Name: "class",
+			}},
+		}},
+		Config: func(_, name string) *appv1.GatewayConfig { return configs[name] },
+	}
+	for _, name := range []string{"bare", "own"} {
+		objects.Gateways = append(objects.Gateways, &gatewayv1.Gateway{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: name},
+			Spec: gatewayv1.GatewaySpec{
+				GatewayClassName: "ours", Listeners: []gatewayv1.Listener{{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType}},
+				Infrastructure: &gatewayv1.GatewayInfrastructure{
+					ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: name},
+				},
+			},
+		})
+	}
+	planes := gatewayapi.Translate(objects).DataPlanes()
+	if len(planes) != 2 {
+		t.Fatalf("got %d data planes, want 2", len(planes))
+	}
+	for i, want := range []int32{1, 2} {
+		spec := planes[i].Spec
+		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want || spec.DrainTimeout != "7s" {
+			t.Errorf("%s: got %+v, want compression from %d byte and a drainTimeout of 7s", planes[i].Gateway.Name, spec, want)
+		}
+	}
+}
