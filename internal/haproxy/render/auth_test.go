@@ -42,6 +42,10 @@ spec:
             - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}}}
             - {type: CORS, cors: {allowOrigins: ["https://a.io"]}}
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /moved}}]
+          filters:
+            - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}}}
+            - {type: RequestRedirect, requestRedirect: {hostname: new.io}}
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
 backends:
@@ -152,7 +156,7 @@ func TestAuth(t *testing.T) {
 	if got := c.send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: many headers\r\n\r\n"); got.Status < 400 || len(a.web) > 0 {
 		t.Errorf("an answer that finds no room let the request through: %d", got.Status)
 	}
-	for path, want := range map[string]int{"/missing": 503, "/open": 200, "/missing/x": 503} {
+	for path, want := range map[string]int{"/missing": 503, "/open": 200, "/missing/x": 503, "/moved": 401} {
 		if got := c.send(get("x", path)); got.Status != want {
 			t.Errorf("%s: got %d, want %d", path, got.Status, want)
 		}

@@ -152,10 +152,11 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit nor ExternalAuth", i)
 		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, auth != nil && action.ExternalAuth != nil:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
-		case auth != nil:
-			action.ExternalAuth = externalAuth(auth, model.Backend{Namespace: extension.Namespace, Service: auth.BackendRef.Name, Port: auth.BackendRef.Port})
 		}
 		addFilter(action, filter, nil)
+		if auth != nil {
+			action.ExternalAuth = externalAuth(auth, model.Backend{Namespace: extension.Namespace, Service: auth.BackendRef.Name, Port: auth.BackendRef.Port})
+		}
 	}
 	if len(extension.Spec.Filters) == 0 {
 		return "it has no filters"

@@ -42,8 +42,8 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 	if problem := source.AddExtension(action, filter); problem != "" {
 		r.invalidate(rule, "%s %s: %s", kindFilter, ref.Name, problem)
 	}
-	for _, filter := range filter.Spec.Filters {
-		if auth := filter.ExternalAuth; auth != nil {
+	for i := range filter.Spec.Filters {
+		if auth := filter.Spec.Filters[i].ExternalAuth; auth != nil {
 			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
 			if _, problem := t.backend(r, to); problem.reason != "" {
 				r.resolved.no(problem.reason, "rules[%d].filters[%d]: %s %s: %s", rule, index, kindFilter, ref.Name, problem.message)
