@@ -3,28 +3,8 @@ package convert
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 )
-
-// questions returns the answer of each rule, as answers does, with which Service is asked before.
-func questions(result *Result) []string {
-	all := answers(result)
-	i := 0
-	for _, gateway := range result.Gateways {
-		for _, route := range gateway.Spec.Routes {
-			for _, rule := range route.Rules {
-				for _, filter := range rule.Filters {
-					if auth := filter.ExternalAuth; auth != nil {
-						all[i] += fmt.Sprintf(" asks %s:%d%s %v", auth.BackendRef.Name, auth.BackendRef.Port, auth.Path, auth.ResponseHeaders)
-					}
-				}
-				i++
-			}
-		}
-	}
-	return all
-}
 
 const asked = "http://login.a.svc.cluster.local:4180/oauth2/auth"
 
@@ -88,12 +68,8 @@ const closedNote = "; until then, or until --open names it, requests are answere
 func TestAuth(t *testing.T) {
 	for name, test := range authTests {
 		t.Run(name, func(t *testing.T) {
-			var annotations []string
-			for short, value := range test.annotations {
-				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
-			}
-			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
-			if got := questions(result); !slices.Equal(got, []string{test.want}) {
+			result := annotated(t, test.annotations)
+			if got := limits(result); !slices.Equal(got, []string{test.want}) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			if !slices.EqualFunc(result.Notes, test.notes, func(n Note, want string) bool { return n.Text == "annotation "+want }) {
@@ -119,7 +95,7 @@ func TestPathsWithAuth(t *testing.T) {
 			[]string{"(?i)/a/.* 503", "(?i)/.* Service web"},
 		},
 	} {
-		if got := questions(convertText(t, test.guarded+fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix"))); !slices.Equal(got, test.want) {
+		if got := limits(convertText(t, test.guarded+fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix"))); !slices.Equal(got, test.want) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}

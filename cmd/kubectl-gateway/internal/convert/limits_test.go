@@ -91,11 +91,7 @@ var limitTests = map[string]struct {
 func TestRateLimits(t *testing.T) {
 	for name, test := range limitTests {
 		t.Run(name, func(t *testing.T) {
-			var annotations []string
-			for short, value := range test.annotations {
-				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
-			}
-			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
+			result := annotated(t, test.annotations)
 			if got := rates(result); !slices.Equal(got, []string{test.want}) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

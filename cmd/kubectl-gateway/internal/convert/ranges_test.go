@@ -14,7 +14,17 @@ metadata: {name: %[1]s, namespace: a, annotations: {%[2]s}}
 spec: {rules: [{host: a.example.com, http: {paths: [{path: "%[3]s", pathType: %[4]s, backend: {service: {name: %[1]s, port: {number: 80}}}}]}}]}
 ---`
 
-// limits returns the path of each rule, what becomes of its requests, and for whom.
+// annotated converts an Ingress with ingress-nginx's annotations.
+func annotated(t *testing.T, annotations map[string]string) *Result {
+	t.Helper()
+	var all []string
+	for short, value := range annotations {
+		all = append(all, fmt.Sprintf("%s%s: %q", prefix, short, value))
+	}
+	return convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(all, ", "), "/", "Prefix"))
+}
+
+// limits returns the path of each rule, what becomes of its requests, for whom, and which Service is asked before.
 func limits(result *Result) []string {
 	all := answers(result)
 	i := 0
@@ -24,6 +34,9 @@ func limits(result *Result) []string {
 				for _, filter := range rule.Filters {
 					if clients := filter.ClientAddress; clients != nil {
 						all[i] += fmt.Sprintf(" allow %v deny %v", clients.Allow, clients.Deny)
+					}
+					if auth := filter.ExternalAuth; auth != nil {
+						all[i] += fmt.Sprintf(" asks %s:%d%s %v", auth.BackendRef.Name, auth.BackendRef.Port, auth.Path, auth.ResponseHeaders)
 					}
 				}
 				i++
@@ -61,11 +74,7 @@ func TestRanges(t *testing.T) {
 		"one of two":        {map[string]string{"whitelist-source-range": "10.0.0.0/8", "denylist-source-range": "x"}, "/ 503", `"x" is no range of addresses; ` + closed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var annotations []string
-			for short, value := range test.annotations {
-				annotations = append(annotations, fmt.Sprintf("%s%s: %q", prefix, short, value))
-			}
-			result := convertText(t, fmt.Sprintf(ingressWithPath, "a", strings.Join(annotations, ", "), "/", "Prefix"))
+			result := annotated(t, test.annotations)
 			if got := limits(result); !slices.Equal(got, []string{test.want}) {
 				t.Errorf("got %.300q, want %.300q", got, test.want)
 			}
