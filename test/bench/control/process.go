@@ -14,13 +14,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"gateway/test/internal/testenv"
 )
 
 // process is what the kernel tells of a process.
 type process struct{ pid int }
-
-// clockTick is the kernel's unit of processor time in /proc, on every Linux.
-const clockTick = 10 * time.Millisecond
 
 // child finds the process of that name which this one has started.
 func child(name string) (*process, error) {
@@ -45,18 +44,7 @@ func child(name string) (*process, error) {
 }
 
 // cpu is the processor time that the process has used.
-func (p *process) cpu() time.Duration {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid)) // empty if it has ended
-	_, after, _ := strings.Cut(string(stat), ") ")
-	var ticks int64
-	if fields := strings.Fields(after); len(fields) > 12 {
-		for _, field := range fields[11:13] { // user and system
-			n, _ := strconv.ParseInt(field, 10, 64)
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * clockTick
-}
+func (p *process) cpu() time.Duration { return testenv.CPU(p.pid) }
 
 // memory are the bytes in the line "VmRSS" (resident now) or "VmHWM" (at most so far) of the process's status.
 func (p *process) memory(line string) float64 {
