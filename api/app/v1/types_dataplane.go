@@ -78,8 +78,8 @@ type ServicePort struct {
 	NodePort int32 `json:"nodePort"`
 }
 
-// Compression is which answers are compressed. An answer goes as it is if the backend has compressed it already, if its
-// Cache-Control has no-transform, and if its status is not 200, 201, 202 or 203.
+// Compression is which answers are compressed by gzip. An answer is sent unchanged if the backend has compressed it
+// already, if its Cache-Control has no-transform, or if its status is not 200, 201, 202 or 203.
 type Compression struct {
 	// The media types of answers that are compressed. Each is compared with the beginning of Content-Type: text/html
 	// stands for text/html; charset=utf-8, too.
