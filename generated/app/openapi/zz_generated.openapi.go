@@ -743,7 +743,7 @@ func schema_gateway_api_app_v1_Compression(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Compression is which answers are compressed. An answer goes as it is if the backend has compressed it already, if its Cache-Control has no-transform, and if its status is not 200, 201, 202 or 203.",
+				Description: "Compression is which answers are compressed by gzip. An answer is sent unchanged if the backend has compressed it already, if its Cache-Control has no-transform, or if its status is not 200, 201, 202 or 203.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"contentTypes": {

@@ -11,8 +11,8 @@ import (
 // CompressionApplyConfiguration represents a declarative configuration of the Compression type for use
 // with apply.
 //
-// Compression is which answers are compressed. An answer goes as it is if the backend has compressed it already, if its
-// Cache-Control has no-transform, and if its status is not 200, 201, 202 or 203.
+// Compression is which answers are compressed by gzip. An answer is sent unchanged if the backend has compressed it
+// already, if its Cache-Control has no-transform, or if its status is not 200, 201, 202 or 203.
 type CompressionApplyConfiguration struct {
 	// The media types of answers that are compressed. Each is compared with the beginning of Content-Type: text/html
 	// stands for text/html; charset=utf-8, too.
