@@ -39,7 +39,8 @@ func (t *translator) attach(r *route) {
 			if r.isAt(l) {
 				continue
 			}
-			r.listeners, l.routes = append(r.listeners, l), append(l.routes, r)
+			r.listeners = append(r.listeners, l)
+			l.add(r)
 			if !r.isUnsupported() {
 				l.attached++
 			}
@@ -106,10 +107,18 @@ func (r *route) hostnamesAt(l *listener) []string {
 // isTaken says whether a listener has a route with one of the hostnames that is of the other kind: no two, an HTTPRoute
 // and a GRPCRoute, share one.
 func (l *listener) isTaken(r *route, hostnames []string) bool {
-	return slices.ContainsFunc(l.routes, func(other *route) bool {
-		return other.kind != r.kind && slices.ContainsFunc(other.hostnamesAt(l), func(taken string) bool {
-			return slices.ContainsFunc(hostnames, func(hostname string) bool { return model.HostnamesOverlap(taken, hostname) })
-		})
+	for kind, routes := range l.routes {
+		if kind != r.kind && slices.ContainsFunc(routes, func(other *route) bool { return overlap(other.hostnamesAt(l), hostnames) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap says whether any two hostnames do.
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool { return model.HostnamesOverlap(x, y) })
 	})
 }
 

@@ -27,8 +27,8 @@ type listener struct {
 	unserved bool
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
-	// routes are those that belong to it, attached is how many of them can be carried out.
-	routes   []*route
+	// routes are those that belong to it, by their kind; attached is how many of them can be carried out.
+	routes   map[string][]*route
 	attached int32
 	tls      *model.ListenerTLS
 }
@@ -41,6 +41,14 @@ func (v *verdict) no(reason any, format string, args ...any) {
 	if v.reason == "" {
 		*v = verdict{fmt.Sprint(reason), fmt.Sprintf(format, args...)}
 	}
+}
+
+// add notes that a route belongs to it.
+func (l *listener) add(r *route) {
+	if l.routes == nil {
+		l.routes = map[string][]*route{}
+	}
+	l.routes[r.kind] = append(l.routes[r.kind], r)
 }
 
 // isServed says whether connections to a listener are taken.

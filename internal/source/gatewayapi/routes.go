@@ -111,32 +111,42 @@ func (t *translator) addRoutes() {
 
 // addRoute adds a route to the data planes that it belongs to.
 func (t *translator) addRoute(r *route) {
-	for _, plane := range t.planes {
-		var names []string
-		passthrough := true
-		for _, l := range plane.listeners {
-			if r.isAt(l) && l.isServed() {
-				names = append(names, l.name)
-				passthrough = passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
-			}
+	var planes []*plane
+	for _, a := range r.attachments {
+		if !slices.Contains(planes, a.parent.plane) {
+			planes = append(planes, a.parent.plane)
+			a.parent.plane.addRoute(r)
 		}
-		if len(names) == 0 {
-			continue
+	}
+}
+
+// addRoute adds a route, if it belongs to a listener that is served.
+func (p *plane) addRoute(r *route) {
+	var names []string
+	passthrough := true
+	for _, l := range p.listeners {
+		if r.isAt(l) && l.isServed() {
+			names = append(names, l.name)
+			passthrough = passthrough && l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 		}
-		plane.to.Origins = append(plane.to.Origins, origin(r.kind, r))
-		plane.to.Routes = append(plane.to.Routes, model.Route{
-			Origin: origin(r.kind, r), Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
-		})
-		plane.attach(r.GetNamespace(), resources[r.kind])
-		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
-			plane.attach(r.GetNamespace(), proxypod.ResourceFilters)
-		}
-		for _, backend := range r.backends {
-			plane.used[backend] = plane.used[backend] || !passthrough
-			plane.attach(backend.Namespace, "backendtlspolicies")
-			if backend.Namespace != r.GetNamespace() {
-				plane.attach(backend.Namespace, "referencegrants")
-			}
+	}
+	if len(names) == 0 {
+		return
+	}
+	from := origin(r.kind, r)
+	p.to.Origins = append(p.to.Origins, from)
+	p.to.Routes = append(p.to.Routes, model.Route{
+		Origin: from, Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
+	})
+	p.attach(r.GetNamespace(), resources[r.kind])
+	if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
+		p.attach(r.GetNamespace(), proxypod.ResourceFilters)
+	}
+	for _, backend := range r.backends {
+		p.used[backend] = p.used[backend] || !passthrough
+		p.attach(backend.Namespace, "backendtlspolicies")
+		if backend.Namespace != r.GetNamespace() {
+			p.attach(backend.Namespace, "referencegrants")
 		}
 	}
 }

@@ -69,10 +69,15 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 			known[problem] = true
 		}
 	}
-	problems = slices.DeleteFunc(slices.Clone(problems), func(problem model.Problem) bool { return known[problem] })
+	byObject := map[Object][]model.Problem{}
+	for _, problem := range problems {
+		if object := (Object{problem.Origin.Kind, problem.Origin.Namespace, problem.Origin.Name}); !known[problem] {
+			byObject[object] = append(byObject[object], problem)
+		}
+	}
 	for _, route := range r.t.routes {
-		if len(route.attachments) > 0 {
-			s.Routes[Object{route.kind, route.GetNamespace(), route.GetName()}] = r.t.routeStatus(route, problems)
+		if object := (Object{route.kind, route.GetNamespace(), route.GetName()}); len(route.attachments) > 0 {
+			s.Routes[object] = r.t.routeStatus(route, byObject[object])
 		}
 	}
 	s.Policies = r.t.policyStatus()

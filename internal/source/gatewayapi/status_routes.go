@@ -14,15 +14,14 @@ import (
 	"gateway/internal/model"
 )
 
-// routeStatus returns what is said of a route at each parent of ours.
+// routeStatus returns what is said of a route, which has these problems, at each parent of ours.
 func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1.RouteParentStatus {
 	var dropped []string
 	for _, rule := range r.invalid {
 		dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", rule.index, rule.message))
 	}
 	for _, problem := range problems {
-		o := problem.Origin
-		if o.Kind == r.kind && o.Namespace == r.GetNamespace() && o.Name == r.GetName() && !slices.Contains(dropped, problem.Message) {
+		if !slices.Contains(dropped, problem.Message) {
 			dropped = append(dropped, problem.Message)
 		}
 	}
