@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, memory, control. They print tables in Markdown. What one of
+# Runs all benchmarks, or those whose names are given: go, dataplane, propagation, routes, memory, control. They print tables in Markdown. What one of
 # them starts is gone when it ends; nothing needs the node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/lib.sh
 
 # Each step is a function; a new one is added to this list.
-steps=(go dataplane propagation memory control)
+steps=(go dataplane propagation routes memory control)
 
 # The pieces, in one process each. With two files of what go test prints, benchstat compares: `make bench BENCH=go | tee new`.
 step_go() {
@@ -32,6 +32,16 @@ step_propagation() {
     local run
     for run in "${propagations[@]}"; do
         (cd test && go test ./bench/propagation -run='^$' -bench="/routes=${run%:*}$" -benchtime="${run#*:}x" -timeout=20m) | rows
+    done
+}
+
+# The same among many HTTPRoutes, with the operator, and how long many take from nothing.
+step_routes() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
+    export KUBEBUILDER_ASSETS
+    local run
+    for run in '^BenchmarkRoutes$:10' '^BenchmarkManyRoutes$:1'; do
+        (cd test && go test ./bench/propagation -run='^$' -bench="${run%:*}" -benchtime="${run#*:}x" -timeout=40m) | rows
     done
 }
 

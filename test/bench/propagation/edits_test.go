@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// edit is a kind of change. do makes one and says what it leads to; undo leaves the world such that do can be done again.
+// edit is a kind of change. do makes one and says what it leads to, after prepare, if there is one; undo leaves the world
+// such that do can be done again.
 type edit struct {
-	name string
-	do   func(b *testing.B, w *world) effect
-	undo func(b *testing.B, w *world)
+	name    string
+	prepare func(b *testing.B, w *world)
+	do      func(b *testing.B, w *world) effect
+	undo    func(b *testing.B, w *world)
 	// times is how often it is done for each time that others are.
 	times int
 }
@@ -22,34 +24,34 @@ type edit struct {
 func nothing(*testing.B, *world) {}
 
 var edits = []edit{
-	{"endpoint", func(b *testing.B, w *world) effect {
+	{"endpoint", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		w.putEndpoints(b, "probe", w.turn%2)
 		return effect{probeHost, "/", answers[w.turn%2]}
 	}, nothing, 10},
-	{"weight", func(b *testing.B, w *world) effect {
+	{"weight", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/1/rules/0/backendRefs/0/weight","value":%d},
 			{"op":"replace","path":"/spec/routes/1/rules/0/backendRefs/1/weight","value":%d}]`, 1-w.turn%2, w.turn%2))
 		return effect{splitHost, "/", answers[w.turn%2]}
 	}, nothing, 1},
-	{"rule", func(b *testing.B, w *world) effect {
+	{"rule", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		path := fmt.Sprintf("/rule-%d", w.turn)
 		w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/2/rules/0/matches/0/path/value","value":%q}]`, path))
 		return effect{ruleHost, path, answers[0]}
 	}, nothing, 1},
-	{"route-to-known-Service", func(b *testing.B, w *world) effect {
+	{"route-to-known-Service", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		path := fmt.Sprintf("/route-%d", w.turn)
 		w.addRoute(b, ruleHost, path, "zero")
 		return effect{ruleHost, path, answers[0]}
 	}, removeAdded, 1},
-	{"route-to-new-Service", func(b *testing.B, w *world) effect {
+	{"route-to-new-Service", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		path := fmt.Sprintf("/service-%d", w.turn)
@@ -57,7 +59,7 @@ var edits = []edit{
 		w.newServices = w.newServices[1:]
 		return effect{ruleHost, path, answers[1]}
 	}, removeAdded, 1},
-	{"new-hostname", func(b *testing.B, w *world) effect {
+	{"new-hostname", nil, func(b *testing.B, w *world) effect {
 		b.Helper()
 		w.turn++
 		host := fmt.Sprintf("new-%d.example.com", w.turn)
@@ -85,6 +87,18 @@ func (w *world) patch(b testing.TB, patch string) {
 	must(b, err)
 }
 
+// replaceRoute replaces a route by another.
+func (w *world) replaceRoute(b *testing.B, i int) {
+	b.Helper()
+	if w.api != nil {
+		w.deleteRoute(b, fmt.Sprintf("churn-%d", i-1))
+		w.createRoute(b, fmt.Sprintf("churn-%d", i), fmt.Sprintf("churn-%d.example.com", i), "/", backendRef("zero", 1))
+		return
+	}
+	w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/3","value":{"name":"churn-%d","hostnames":["churn-%d.example.com"],
+		"rules":[{"backendRefs":[{"name":"zero","port":80}]}]}}]`, i, i))
+}
+
 // churnEvery is the time between two changes of the churn, each of which removes a route and adds another.
 const churnEvery = 100 * time.Millisecond
 
@@ -102,8 +116,7 @@ func (w *world) churn(b *testing.B) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			w.patch(b, fmt.Sprintf(`[{"op":"replace","path":"/spec/routes/3","value":{"name":"churn-%d","hostnames":["churn-%d.example.com"],
-				"rules":[{"backendRefs":[{"name":"zero","port":80}]}]}}]`, i, i))
+			w.replaceRoute(b, i)
 		}
 	})
 	return func() {

@@ -48,13 +48,17 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	if churn {
 		defer w.churn(b)()
 	}
+	stop := w.load(b)
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
-	used := server.CPU(b)
+	used, agentUsed := server.CPU(b), testenv.CPU(w.agent.PID())
 	for b.Loop() {
 		for range edit.times {
 			if !churn {
 				w.settle(b)
+			}
+			if edit.prepare != nil {
+				edit.prepare(b, w)
 			}
 			begin := time.Now()
 			change := edit.do(b, w)
@@ -68,7 +72,9 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 		w.settle(b)
 	}
 	b.ReportMetric(float64((server.CPU(b)-used).Milliseconds())/float64(len(total)), "apiserver-ms")
+	b.ReportMetric(float64((testenv.CPU(w.agent.PID())-agentUsed).Milliseconds())/float64(len(total)), "agent-ms")
 	b.ReportMetric(float64(len(total)), "changes")
+	b.ReportMetric(float64(stop()), "failed-requests")
 	b.ReportMetric(milliseconds(total, 50), "p50-ms")
 	b.ReportMetric(milliseconds(total, 99), "p99-ms")
 	b.ReportMetric(milliseconds(afterWrite, 50), "p50-after-answer-ms")
@@ -116,5 +122,42 @@ func (w *world) ask(ctx context.Context, want effect) (string, error) {
 	}
 	defer response.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		return response.Status, err
+	}
 	return string(body), err
+}
+
+// loadEvery is the time between two requests of the load.
+const loadEvery = 5 * time.Millisecond
+
+// load sends requests for a route that is never edited and for one that is, until the function that it returns is called.
+// That returns how many failed.
+func (w *world) load(b *testing.B) (stop func() int) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	failed, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(loadEvery)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			host := [2]string{probeHost, splitHost}[i%2]
+			got, err := w.ask(ctx, effect{host: host, path: "/"})
+			if ctx.Err() == nil && (err != nil || !slices.Contains(answers[:], got)) {
+				failed++
+				b.Logf("a request for %s was answered with %q: %v", host, got, err)
+			}
+		}
+	}()
+	return func() int {
+		cancel()
+		<-done
+		return failed
+	}
 }

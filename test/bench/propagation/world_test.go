@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/test/internal/testenv"
@@ -56,6 +58,11 @@ type world struct {
 	// turn counts edits; newServices are names of Services that no route has named yet.
 	turn        int
 	newServices []string
+
+	// api reaches the Gateway API, nil if the Gateway is one of our own. programmed is how long the first routes took.
+	api        routesclient.Interface
+	operator   *testenv.Program
+	programmed time.Duration
 }
 
 // newWorld returns one with backends, but without a Gateway.
@@ -203,15 +210,21 @@ func atOnce(n int, do func(i int)) {
 	working.Wait()
 }
 
-// start makes the Gateway, starts the agent and, once it has written a configuration, HAProxy, and waits until requests
-// are answered.
+// start makes the Gateway, and starts its only pod.
 func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instance {
 	b.Helper()
 	_, err := server.App.AppV1().Gateways(w.namespace).Create(b.Context(), gateway, metav1.CreateOptions{})
 	must(b, err)
+	return w.startAgent(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace, "POD_UID=uid"}, server.Kubeconfig)
+}
+
+// startAgent starts the agent of a pod and, once it has written a configuration, HAProxy, and waits until requests are
+// answered.
+func (w *world) startAgent(b *testing.B, env []string, kubeconfig string) *haproxytest.Instance {
+	b.Helper()
 	paths := haproxytest.NewPaths(b)
-	w.agent = testenv.Start(b, []string{"POD_NAME=pod", "POD_NAMESPACE=" + w.namespace, "POD_UID=uid"}, server.Build(b, "./cmd/gateway-agent"),
-		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+server.Kubeconfig,
+	w.agent = testenv.Start(b, env, server.Build(b, "./cmd/gateway-agent"),
+		"-gateway="+gatewayName, "-logtostderr", "-kubeconfig="+kubeconfig,
 		"-config-dir="+filepath.Dir(paths.ConfigDir), "-run-dir="+paths.RunDir, "-health-address="+w.health)
 	testenv.Eventually(b, soon, "a configuration", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(paths.ConfigDir, "haproxy.cfg"))
@@ -231,6 +244,10 @@ func (w *world) start(b *testing.B, gateway *appv1.Gateway) *haproxytest.Instanc
 // settle waits until the agent has reported that HAProxy runs the Gateway as it is.
 func (w *world) settle(b *testing.B) {
 	b.Helper()
+	if w.api != nil {
+		w.settleEdited(b)
+		return
+	}
 	// The Gateway is large: it is read once, so that the API server's CPU time is that of edits and reports.
 	gateway, err := server.App.AppV1().Gateways(w.namespace).Get(b.Context(), gatewayName, metav1.GetOptions{})
 	must(b, err)
