@@ -61,8 +61,8 @@ func TestGatewayAPI(t *testing.T) {
 	expectAnswer(t, port, "/api", 200, "team/api")
 	expectRoute(t, api, "stranger", "web", 1, "Accepted=False/NotAllowedByListeners")
 	expectAnswer(t, port, "/other", 404, "")
-	expectBinding(t, "team", "infra.shop-gateway", true)
-	expectBinding(t, "stranger", "infra.shop-gateway", false)
+	expectAccess(t, "team", true)
+	expectAccess(t, "stranger", false)
 
 	t.Run("an edit", func(t *testing.T) {
 		_, err := api.GatewayV1().HTTPRoutes("team").Patch(t.Context(), "web", types.JSONPatchType,
@@ -76,11 +76,12 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("a backend of another namespace", func(t *testing.T) { testGrant(t, api, port) })
 	t.Run("the first RouteFilter", func(t *testing.T) { testFirstRouteFilter(t, api, port) })
 	t.Run("a RouteFilter", func(t *testing.T) { testRouteFilters(t, api, haproxy, port) })
+	t.Run("edits under load", func(t *testing.T) { testEditsUnderLoad(t, api, port) })
 	t.Run("a route for a Gateway of our own", func(t *testing.T) { testOwnParent(t, api) })
 	t.Run("the last route goes", func(t *testing.T) {
 		must(t, api.GatewayV1().HTTPRoutes("team").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 		expectAnswer(t, port, "/moved", 404, "")
-		expectBinding(t, "team", "infra.shop-gateway", false)
+		expectAccess(t, "team", false)
 	})
 	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
 	t.Run("another class", func(t *testing.T) {
@@ -185,7 +186,7 @@ func testGrant(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, err)
 	expectRoute(t, api, "team", "rows", 1, "Accepted=True", "ResolvedRefs=False/RefNotPermitted")
 	expectAnswer(t, port, "/rows", 500, "")
-	expectBinding(t, "data", "infra.shop-gateway", false)
+	expectAccess(t, "data", false)
 
 	grants := api.GatewayV1().ReferenceGrants("data")
 	_, err = grants.Create(ctx, &gatewayv1.ReferenceGrant{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: gatewayv1.ReferenceGrantSpec{
@@ -195,12 +196,12 @@ func testGrant(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, err)
 	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=True", "Programmed=True")
 	expectAnswer(t, port, "/rows", 200, "data/rows")
-	expectBinding(t, "data", "infra.shop-gateway", true)
+	expectAccess(t, "data", true)
 
 	must(t, grants.Delete(ctx, "team", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/rows", 500, "")
 	expectRoute(t, api, "team", "rows", 1, "ResolvedRefs=False/RefNotPermitted")
-	expectBinding(t, "data", "infra.shop-gateway", false)
+	expectAccess(t, "data", false)
 	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "rows", metav1.DeleteOptions{}))
 }
 

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -157,19 +157,24 @@ func expectRoute(t *testing.T, api routesclient.Interface, namespace, name strin
 	})
 }
 
-// expectBinding waits until the agents of a Gateway may read in a namespace, or may not.
-func expectBinding(t *testing.T, namespace, name string, want bool) {
+// expectAccess waits until the agents of Gateway shop may read routes and Services in a namespace, or may not.
+func expectAccess(t *testing.T, namespace string, want bool) {
 	t.Helper()
-	testenv.Eventually(t, soon, fmt.Sprintf("RoleBinding %s/%s: %t", namespace, name, want), func(ctx context.Context) error {
-		_, err := server.Kube.RbacV1().RoleBindings(namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case want || err != nil && !apierrors.IsNotFound(err):
+	agents := "system:serviceaccount:" + infra + ":shop-gateway"
+	for _, resource := range []authorizationv1.ResourceAttributes{
+		{Group: gatewayv1.GroupName, Resource: "httproutes"}, {Resource: "services"}, {Group: discoveryv1.GroupName, Resource: "endpointslices"},
+	} {
+		resource.Namespace, resource.Verb = namespace, "list"
+		testenv.Eventually(t, soon, fmt.Sprintf("%s to list %s in %s: %t", agents, resource.Resource, namespace, want), func(ctx context.Context) error {
+			review, err := server.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: agents, ResourceAttributes: &resource},
+			}, metav1.CreateOptions{})
+			if err == nil && review.Status.Allowed != want {
+				err = fmt.Errorf("it is allowed: %t", review.Status.Allowed)
+			}
 			return err
-		case err == nil:
-			return errors.New("it is there")
-		}
-		return nil
-	})
+		})
+	}
 }
 
 // newRoute returns an HTTPRoute for a path.
