@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"net/netip"
 	"strings"
 )
 
@@ -35,4 +36,11 @@ func hostnameClass(hostname string) int {
 	default:
 		return 0
 	}
+}
+
+// SameAddress says whether two texts are the same IP address. IPv6 has several for each.
+func SameAddress(a, b string) bool {
+	x, err1 := netip.ParseAddr(a)
+	y, err2 := netip.ParseAddr(b)
+	return err1 == nil && err2 == nil && x == y
 }

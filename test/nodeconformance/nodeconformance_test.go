@@ -34,6 +34,9 @@ var (
 	only   = flag.String("only", "", "names of the tests to run, separated by commas; all if empty")
 	class  = flag.String("class", "conformance", "name of the GatewayClass")
 	report = flag.String("report", "", "file to write the report to")
+	// The class of the suite has Services of type ClusterIP.
+	usable   = flag.String("usable-address", "10.96.200.200", "a cluster IP that no Service has")
+	unusable = flag.String("unusable-address", "192.0.2.1", "an address that is not one of the cluster's Services")
 )
 
 // TestConformance runs the tests of what is supported, for all profiles but those of meshes.
@@ -58,6 +61,7 @@ func TestConformance(t *testing.T) {
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName: *class, SupportedFeatures: shared.Supported(), CleanupTestResources: true,
 			TimeoutConfig:     shared.Timeouts(2 * time.Minute), // kubelet takes a minute to mount a changed ConfigMap
+			UsableNetworkAddresses: addresses(*usable), UnusableNetworkAddresses: addresses(*unusable),
 			AllowCRDsMismatch: true, DisableParallelTests: true,
 			ConformanceProfiles: []suite.ConformanceProfileName{
 				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
@@ -86,6 +90,11 @@ func TestConformance(t *testing.T) {
 	if err := s.Run(t, wanted); err != nil {
 		t.Error(err)
 	}
+}
+
+func addresses(value string) []gatewayv1.GatewaySpecAddress {
+	kind := gatewayv1.IPAddressType
+	return []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: value}}
 }
 
 func writeReport(t *testing.T, s *suite.ConformanceTestSuite) {

@@ -29,6 +29,14 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
 
+	// The IP address that the Service is to have: that of its load balancer, if the load balancer lets one choose, or
+	// else its cluster IP, which cannot change once there is one. If it is not set, the cluster chooses.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="the address must be an IP address, like 203.0.113.7 or 2001:db8::7"
+	Address string `json:"address,omitempty"`
+
 	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
 	// +optional
 	// +listType=set

@@ -44,6 +44,13 @@ func addServiceOptions(spec *corev1ac.ServiceSpecApplyConfiguration, from *appv1
 	if from.LoadBalancerClass != "" {
 		spec.WithLoadBalancerClass(from.LoadBalancerClass)
 	}
+	switch {
+	case from.Address == "":
+	case from.Type == corev1.ServiceTypeLoadBalancer:
+		spec.WithLoadBalancerIP(from.Address)
+	default:
+		spec.WithClusterIP(from.Address)
+	}
 	for _, cidr := range from.LoadBalancerSourceRanges {
 		spec.WithLoadBalancerSourceRanges(string(cidr))
 	}

@@ -55,7 +55,8 @@ const (
 const (
 	// ReasonProgrammed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
 	ReasonProgrammed = "Programmed"
-	// ReasonAddressNotAssigned: the same, and status.addresses is empty, as the Service's load balancer has no address yet.
+	// ReasonAddressNotAssigned: the same, and the Service's load balancer has no address yet, or the Service does not have the one in
+	// spec.service.address.
 	ReasonAddressNotAssigned = "AddressNotAssigned"
 	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of the same name is still
 	// there.
@@ -115,10 +116,14 @@ func programmed(message string) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
 }
 
-// programmedBut is programmed, of a Gateway whose load balancer is still to come. The proxies do what the spec says all the same.
-func programmedBut(message string, service *corev1.Service) condition {
+// programmedBut is programmed, of a Gateway whose address is still to come. The proxies do what the spec says all the same.
+func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Service) condition {
 	c := programmed(fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
 		"Service, or set another spec.service.type", message, service.Name))
+	if address := gateway.Spec.Service.Address; address != "" {
+		c.message = fmt.Sprintf("%s; Service %s does not have the address %s yet: if it stays so, look at the events of the Service, "+
+			"or set another spec.service.address", message, service.Name, address)
+	}
 	c.reason = ReasonAddressNotAssigned
 	return c
 }

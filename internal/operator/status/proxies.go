@@ -125,8 +125,8 @@ func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports,
 	message := fmt.Sprintf("%d of %d ready proxies run generation %d", current, ready, gateway.Generation)
 	behind := lagging(gateway, proxies, reports)
 	switch {
-	case current == ready && behind == "" && isBalanced(observed.Service) && len(addresses(observed.Service)) == 0:
-		return programmedBut(message, observed.Service)
+	case current == ready && behind == "" && lacksAddress(gateway, observed.Service):
+		return programmedBut(message, gateway, observed.Service)
 	case current == ready && behind == "":
 		return programmed(message)
 	case current == ready:

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -159,6 +160,15 @@ func applyConditions(conditions []metav1.Condition) []*metav1ac.ConditionApplyCo
 // isBalanced says whether a Service has a load balancer, or is to get one.
 func isBalanced(service *corev1.Service) bool {
 	return service != nil && service.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// lacksAddress says whether a Service has no address yet, or not the one that the Gateway asks for.
+func lacksAddress(gateway *appv1.Gateway, service *corev1.Service) bool {
+	found, wanted := addresses(service), gateway.Spec.Service.Address
+	if wanted == "" || service == nil {
+		return isBalanced(service) && len(found) == 0
+	}
+	return !slices.ContainsFunc(found, func(address appv1.GatewayAddress) bool { return model.SameAddress(address.Value, wanted) })
 }
 
 // addresses are those of the Service's load balancer, none until it has some, or else the cluster IPs of a Service without one.

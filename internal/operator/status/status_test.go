@@ -264,6 +264,11 @@ func TestResolvedRefs(t *testing.T) {
 
 func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 	pending := newService(corev1.ServiceTypeLoadBalancer)
+	balanced := func(ip string) *corev1.Service {
+		service := newService(corev1.ServiceTypeLoadBalancer)
+		service.Name, service.Status.LoadBalancer.Ingress = "shop-gateway", []corev1.LoadBalancerIngress{{IP: ip}}
+		return service
+	}
 	pending.Name, pending.Spec.ClusterIPs = "shop-gateway", []string{"10.96.0.7"}
 	expectCondition(t, map[string]conditionTest{
 		"no endpoint at all": {
@@ -391,6 +396,17 @@ func TestProgrammed(t *testing.T) { //nolint:funlen // a flat table
 			observed: reporting(Observed{Service: pending, Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 7)),
 			want: "Programmed=True AddressNotAssigned: 1 of 1 ready proxies run generation 7; the load balancer of Service shop-gateway " +
 				"has no address yet: if it stays so, look at the events of the Service, or set another spec.service.type",
+		},
+		"the load balancer has another address than the Gateway asks for": {
+			gateway:  newGateway(func(g *appv1.Gateway) { g.Spec.Service.Address = "2001:DB8::1" }),
+			observed: reporting(Observed{Service: balanced("2001:db8::2"), Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 7)),
+			want: "Programmed=True AddressNotAssigned: 1 of 1 ready proxies run generation 7; Service shop-gateway does not have the address " +
+				"2001:DB8::1 yet: if it stays so, look at the events of the Service, or set another spec.service.address",
+		},
+		"the load balancer has the address that the Gateway asks for": {
+			gateway:  newGateway(func(g *appv1.Gateway) { g.Spec.Service.Address = "2001:DB8::1" }),
+			observed: reporting(Observed{Service: balanced("2001:db8::1"), Slices: []*discoveryv1.EndpointSlice{newSlice(ready("a"))}}, report("a", 7)),
+			want:     "Programmed=True Programmed: 1 of 1 ready proxies run generation 7",
 		},
 		"what keeps proxies from running it comes before that": {
 			gateway:  newGateway(),

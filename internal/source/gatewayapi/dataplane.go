@@ -133,7 +133,7 @@ func (r *Result) DataPlanes() []DataPlane {
 				spec.Listeners = append(spec.Listeners, listener)
 			}
 		}
-		if len(spec.Listeners) == 0 || plane.refused.reason != "" {
+		if len(spec.Listeners) == 0 || plane.refused.reason != "" || len(plane.addresses) > 1 {
 			spec = nil
 		}
 		infrastructure := or(plane.gateway.Spec.Infrastructure, gatewayv1.GatewayInfrastructure{})

@@ -144,6 +144,9 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 	for _, plane := range result.DataPlanes() {
 		fmt.Fprintf(b, "data plane %s/%s\n", plane.Gateway.Namespace, plane.Name)
 		if plane.Spec != nil {
+			if plane.Spec.Service.Address != "" {
+				fmt.Fprintf(b, "  address %s\n", plane.Spec.Service.Address)
+			}
 			for _, listener := range plane.Spec.Listeners {
 				fmt.Fprintf(b, "  listener %s port %d protocol %s hostname %q tls %v\n", listener.Name, listener.Port, listener.Protocol, listener.Hostname, listener.TLS)
 			}

@@ -44,8 +44,12 @@ func (t *translator) addGateways() {
 func (p *plane) check() {
 	spec := &p.gateway.Spec
 	for _, address := range spec.Addresses {
+		if kind := or(address.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
+			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: only an IPAddress can be asked for, and not one of type %s", kind)
+		}
 		if address.Value != "" {
-			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: the load balancer chooses the addresses")
+			p.addresses = append(p.addresses, address.Value)
+			p.own.Service.Address = address.Value
 		}
 	}
 	if spec.TLS != nil && spec.TLS.Backend != nil && spec.TLS.Backend.ClientCertificateRef != nil {

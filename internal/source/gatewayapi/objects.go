@@ -131,6 +131,8 @@ type plane struct {
 	// refused is why it cannot be, resolved what is wrong with its references.
 	refused, resolved verdict
 	to                model.Gateway
+	// addresses are those that the Gateway asks for.
+	addresses []string
 	// used are the Service ports that its routes refer to. False: only with TLS that is passed through.
 	used map[model.Backend]bool
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.

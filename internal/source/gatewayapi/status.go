@@ -128,6 +128,9 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 		status.Conditions = append(status.Conditions, insecure)
 	}
 	if programmed.reason == "" {
+		programmed = p.unusable(status.Addresses, pending)
+	}
+	if programmed.reason == "" {
 		programmed = pending
 	}
 	if programmed.reason == "" && len(status.Addresses) == 0 {
@@ -135,6 +138,20 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	}
 	status.Conditions = append(status.Conditions, condition(gatewayv1.GatewayConditionProgrammed, generation, programmed))
 	return status
+}
+
+// unusable says why a Gateway does not have the address that it asks for.
+func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending verdict) (v verdict) {
+	switch {
+	case len(p.addresses) > 1:
+		v.no(gatewayv1.GatewayReasonAddressNotUsable, "addresses: a Gateway can ask for one address, and not for %d", len(p.addresses))
+	case len(p.addresses) == 1 && !slices.ContainsFunc(addresses, func(address gatewayv1.GatewayStatusAddress) bool {
+		return model.SameAddress(address.Value, p.addresses[0])
+	}):
+		v.no(gatewayv1.GatewayReasonAddressNotUsable, "the Service does not have the address %s: %s", p.addresses[0],
+			cmp.Or(pending.message, "look at its events"))
+	}
+	return v
 }
 
 // pending says why an object of a data plane is not live yet. What was live by a generation stays so as long as proxies

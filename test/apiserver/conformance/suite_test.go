@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 		Client: c, ClientOptions: client.Options{Scheme: scheme}, Clientset: server.Kube, RestConfig: logs.config(server.Admin),
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
-			GatewayClassName: class, SupportedFeatures: shared.Supported(features.SupportGatewayInfrastructure), CleanupTestResources: true, TimeoutConfig: shared.Timeouts(20 * time.Second),
+			GatewayClassName: class, SupportedFeatures: shared.Supported(features.SupportGatewayInfrastructure, features.SupportGatewayStaticAddresses), CleanupTestResources: true, TimeoutConfig: shared.Timeouts(20 * time.Second),
 			AllowCRDsMismatch: true,
 			// At the same time, one test's ReferenceGrants would be another's too.
 			DisableParallelTests: true,

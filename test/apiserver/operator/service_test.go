@@ -86,3 +86,25 @@ func TestAddresses(t *testing.T) {
 	}
 	expectAddresses("Programmed", "generation 2", service.Spec.ClusterIPs...)
 }
+
+// TestChosenAddress: the Service asks for the address that the Gateway names. A cluster IP that the API server does not give is
+// named in the status.
+func TestChosenAddress(t *testing.T) {
+	t.Parallel()
+	const namespace, name = "chosen", "chosen"
+	startOperator(t, namespace)
+	createGateway(t, namespace, name, "{listeners: [{name: http, port: 80, protocol: HTTP}], service: {type: ClusterIP, address: 10.0.0.77}}")
+	putEndpoints(t, namespace, name, "pod-a")
+	report(t, namespace, name, "pod-a", 1)
+	gateway := expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "1 of 1")
+	if addresses := gateway.Status.Addresses; len(addresses) != 1 || addresses[0].Value != "10.0.0.77" {
+		t.Errorf("the addresses are %v, want 10.0.0.77", addresses)
+	}
+	patchGateway(t, namespace, name, `{"spec": {"service": {"address": "10.0.0.78"}}}`)
+	report(t, namespace, name, "pod-a", 2)
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionFalse, "ApplyFailed", "may not change once set")
+	patchGateway(t, namespace, name, `{"spec": {"service": {"type": "LoadBalancer", "address": "192.0.2.1"}}}`)
+	report(t, namespace, name, "pod-a", 3)
+	expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "AddressNotAssigned", "does not have the address 192.0.2.1 yet")
+	expectContains(t, getChild(t, namespace, name, "Service"), "{spec: {type: LoadBalancer, loadBalancerIP: 192.0.2.1}}")
+}

@@ -158,6 +158,8 @@ var invalid = []refusal{
 		[]string{`spec.service.type: Unsupported value: "ExternalName": supported values: "ClusterIP", "NodePort", "LoadBalancer"`}},
 	{"a class without a load balancer", "", http + ", service: {type: ClusterIP, loadBalancerClass: internal}}",
 		[]string{"spec.service.loadBalancerClass: Invalid value", "loadBalancerClass is only for type LoadBalancer"}},
+	{"an address that is none", "", http + ", service: {address: shop.example.com}}",
+		[]string{`spec.service.address: Invalid value: "shop.example.com": the address must be an IP address, like 203.0.113.7`}},
 	{"source ranges without a load balancer", "", http + ", service: {type: NodePort, loadBalancerSourceRanges: [10.0.0.0/8]}}",
 		[]string{"spec.service.loadBalancerSourceRanges: Invalid value", "loadBalancerSourceRanges is only for type LoadBalancer"}},
 	{"an address as a source range", "", http + ", service: {loadBalancerSourceRanges: [10.0.0.1]}}",

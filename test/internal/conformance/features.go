@@ -15,7 +15,6 @@ var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute:                        "HAProxy does not speak UDP",
 	features.SupportGatewayBackendClientCertificate: "gateway-keys gives HAProxy no certificates for servers",
 	features.SupportBackendTLSPolicySANValidation:   "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
-	features.SupportGatewayStaticAddresses:          "the load balancer chooses addresses",
 	features.SupportTLSRouteModeMixed:               "a port of HAProxy terminates TLS or passes it through",
 }
 

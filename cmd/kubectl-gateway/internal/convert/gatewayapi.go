@@ -285,7 +285,7 @@ func (c *gatewayConverter) noteRest() {
 		set  bool
 		text string
 	}{
-		{len(spec.Addresses) > 0, "addresses are not carried over: see the annotations of spec.service that the load balancer knows"},
+		{!c.hasAddress() && len(spec.Addresses) > 0, "addresses are not carried over: a Gateway can ask for one IP address, in spec.service.address"},
 		{spec.TLS != nil && spec.TLS.Backend != nil, "tls.backend is not carried over: backends are shown no certificate"},
 		{spec.AllowedListeners != nil, "allowedListeners is not carried over: all listeners are in the Gateway itself"},
 		{spec.DefaultScope == gatewayv1.GatewayDefaultScopeAll, "defaultScope is not carried over: routes without parentRefs are left out"},
@@ -303,6 +303,16 @@ func (c *gatewayConverter) noteRest() {
 		}
 		c.gateway.Spec.Service.Annotations[string(name)] = string(value)
 	}
+}
+
+// hasAddress carries over the address that a Gateway asks for, if it is one that can be asked for.
+func (c *gatewayConverter) hasAddress() bool {
+	addresses := c.source.Spec.Addresses
+	if len(addresses) != 1 || addresses[0].Value == "" || or(addresses[0].Type, gatewayv1.IPAddressType) != gatewayv1.IPAddressType {
+		return false
+	}
+	c.gateway.Spec.Service.Address = addresses[0].Value
+	return true
 }
 
 // or returns what a pointer points to, or else another value.
