@@ -3663,6 +3663,13 @@ func schema_gateway_api_app_v1_ServiceSpec(ref common.ReferenceCallback) common.
 							Format:      "",
 						},
 					},
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The IP address that the Service is to have: that of its load balancer, if the load balancer lets one choose, or else its cluster IP, which cannot change once there is one. If it is not set, the cluster chooses.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"loadBalancerSourceRanges": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

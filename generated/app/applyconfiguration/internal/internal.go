@@ -1202,6 +1202,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.ServiceSpec
   map:
     fields:
+    - name: address
+      type:
+        scalar: string
     - name: annotations
       type:
         map:

@@ -23,6 +23,9 @@ type ServiceSpecApplyConfiguration struct {
 	// Which of the cluster's load balancer implementations is wanted, as internal-vip or example.com/internal-vip. If
 	// it is not set, it is the default one.
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
+	// The IP address that the Service is to have: that of its load balancer, if the load balancer lets one choose, or
+	// else its cluster IP, which cannot change once there is one. If it is not set, the cluster chooses.
+	Address *string `json:"address,omitempty"`
 	// The CIDR ranges that may use the load balancer, where it can tell. Empty: everyone.
 	LoadBalancerSourceRanges []appv1.CIDR `json:"loadBalancerSourceRanges,omitempty"`
 	// Cluster: nodes pass connections on to proxies on other nodes; the proxies see a node's address as the client's.
@@ -57,6 +60,14 @@ func (b *ServiceSpecApplyConfiguration) WithType(value corev1.ServiceType) *Serv
 // If called multiple times, the LoadBalancerClass field is set to the value of the last call.
 func (b *ServiceSpecApplyConfiguration) WithLoadBalancerClass(value string) *ServiceSpecApplyConfiguration {
 	b.LoadBalancerClass = &value
+	return b
+}
+
+// WithAddress sets the Address field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Address field is set to the value of the last call.
+func (b *ServiceSpecApplyConfiguration) WithAddress(value string) *ServiceSpecApplyConfiguration {
+	b.Address = &value
 	return b
 }
 
