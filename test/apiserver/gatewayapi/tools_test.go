@@ -1,0 +1,94 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	"gateway/test/internal/testenv"
+)
+
+// testSolver: the HTTPRoute that cert-manager makes for an HTTP-01 challenge answers for its one path, beside a route that
+// takes all paths of the host, and the host is as before when it goes.
+// See https://cert-manager.io/docs/configuration/acme/http01.
+func testSolver(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
+	createService(t, "team", "cm-acme-http-solver-abcde")
+	_, err := routes.Create(ctx, newRoute("team", "site", shop(), "/", service("api")), metav1.CreateOptions{})
+	must(t, err)
+	const challenge = "/.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
+	expectAnswer(t, port, challenge, 200, "team/api")
+
+	solver := newRoute("team", "", shop(), challenge, service("cm-acme-http-solver-abcde"))
+	exact := gatewayv1.PathMatchExact
+	solver.GenerateName, solver.Spec.Rules[0].Matches[0].Path.Type = "cm-acme-http-solver-", &exact
+	solver.Labels = map[string]string{"acme.cert-manager.io/http01-solver": "true"}
+	made, err := routes.Create(ctx, solver, metav1.CreateOptions{})
+	must(t, err)
+	expectAnswer(t, port, challenge, 200, "team/cm-acme-http-solver-abcde")
+	expectAnswer(t, port, "/other", 200, "team/api")
+	must(t, routes.Delete(ctx, made.Name, metav1.DeleteOptions{}))
+	expectAnswer(t, port, challenge, 200, "team/api")
+	must(t, routes.Delete(ctx, "site", metav1.DeleteOptions{}))
+}
+
+// testTargets: external-dns finds the host of a route, and the address of the Gateway for it, in the way that it documents: by
+// those parents in the route's status that have accepted its generation.
+// See https://kubernetes-sigs.github.io/external-dns/latest/docs/sources/gateway.
+func testTargets(t *testing.T, api routesclient.Interface) {
+	t.Helper()
+	ctx := t.Context()
+	route := newRoute("team", "named", shop(), "/", service("api"))
+	route.Spec.Hostnames = []gatewayv1.Hostname{"named.example.com"}
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
+	must(t, err)
+	own, err := server.Kube.CoreV1().Services(infra).Get(ctx, "shop-gateway", metav1.GetOptions{})
+	must(t, err)
+	testenv.Eventually(t, soon, "a target for named.example.com", func(ctx context.Context) error {
+		targets, err := targetsOf(ctx, api, "team", "named")
+		if err == nil && !slices.Equal(targets, []string{"named.example.com " + own.Spec.ClusterIP}) {
+			err = fmt.Errorf("got %q", targets)
+		}
+		return err
+	})
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "named", metav1.DeleteOptions{}))
+}
+
+// targetsOf returns HOST ADDRESS for all hosts of a route.
+func targetsOf(ctx context.Context, api routesclient.Interface, namespace, name string) ([]string, error) {
+	route, err := api.GatewayV1().HTTPRoutes(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var targets []string
+	for _, parent := range route.Status.Parents {
+		if err := expect(parent.Conditions, route.Generation, "Accepted=True"); err != nil {
+			return nil, err
+		}
+		ref := types.NamespacedName{Namespace: namespace, Name: string(parent.ParentRef.Name)}
+		if parent.ParentRef.Namespace != nil {
+			ref.Namespace = string(*parent.ParentRef.Namespace)
+		}
+		gateway, err := api.GatewayV1().Gateways(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, hostname := range route.Spec.Hostnames {
+			for _, address := range gateway.Status.Addresses {
+				targets = append(targets, string(hostname)+" "+address.Value)
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return nil, errors.New("there is none")
+	}
+	return targets, nil
+}
