@@ -21,7 +21,6 @@ var elsewhere = map[string]string{
 	"kubectl -n shop port-forward ":                           "hack/demo.sh does so on kind",
 	"curl -H 'Host: shop.example.com' http://localhost:8080/": "hack/demo.sh asks so on kind",
 	"kubectl -n shop get certificate ":                        "needs cert-manager",
-	"curl -I https://shop.example.com/":                       "needs a name in the DNS",
 	"kubectl -n shop scale ":                                  "TestHitlessProxies scales by the same subresource",
 	"kubectl gateway ":                                        "the plugin's transcripts run each command, with other arguments",
 	"kubectl get ingresses,services ":                         "reads the reader's cluster",

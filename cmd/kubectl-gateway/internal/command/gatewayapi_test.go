@@ -1,6 +1,9 @@
 package command_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -130,4 +133,42 @@ func TestRouteFilterExample(t *testing.T) {
 		clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com"+path, "--client-address", "10.0.0.1").Want(t, 0, want, "10 requests per minute")
 	}
 	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/admin", "--client-address", "192.0.2.1").Want(t, 3, "answer    403: ")
+}
+
+// challengeRoute is what cert-manager makes for a challenge of HTTP-01: it copies the issuer's parentRefs.
+const challengeRoute = `
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {generateName: cm-acme-http-solver-, name: cm-acme-http-solver-b5wzq, namespace: NAMESPACE}
+spec:
+  parentRefs: [PARENT]
+  hostnames: [shop.example.com]
+  rules:
+    - matches: [{path: {type: Exact, value: /.well-known/acme-challenge/token}}]
+      backendRefs: [{group: "", kind: Service, name: cm-acme-http-solver-x7k2p, port: 8089, weight: 1}]
+`
+
+// TestChallenges: the HTTPRoute that cert-manager makes for a challenge of HTTP-01 gets its request, beside a route that
+// sends everything else to HTTPS.
+func TestChallenges(t *testing.T) {
+	for _, test := range []struct{ page, gateway, namespace, parent string }{
+		{"artifacts/gateway-api/https.yaml", `(?s).*`, "default", "{name: https}"},
+		{"docs/how-to/https.md", "(?s)apiVersion: app.example.com/v1\nkind: Gateway\n.*?\n\x60\x60\x60", "shop", "{group: app.example.com, kind: Gateway, name: shop, namespace: shop, sectionName: http}"},
+	} {
+		content, err := os.ReadFile(filepath.Join(clitest.Root, test.page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gateway := strings.TrimSuffix(regexp.MustCompile(test.gateway).FindString(string(content)), "```")
+		route := strings.NewReplacer("NAMESPACE", test.namespace, "PARENT", test.parent).Replace(challengeRoute)
+		file := clitest.WriteFile(t, "objects.yaml", gateway+route)
+		for path, want := range map[string]string{
+			"/.well-known/acme-challenge/token": "backend   100% to Service cm-acme-http-solver-x7k2p port 8089",
+			"/.well-known/acme-challenge/other": "answer    301: redirect to scheme https",
+			"/":                                 "answer    301: redirect to scheme https",
+		} {
+			clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com"+path).Want(t, 0, want)
+		}
+	}
 }
