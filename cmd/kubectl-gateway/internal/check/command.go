@@ -11,8 +11,10 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Say whether the cluster is fit for Gateways, and what is wrong with the Gateways of a namespace, with what to Do: the version of the
-API server, the CRDs compared with those of this plugin, the operator, what you may do, and what the status of each Gateway says.
+const long = `Say whether the cluster is fit for Gateways, what is wrong with the Gateways of a namespace, and what to do about it.
+
+It looks at the version of the API server, the CRDs (compared with those of this plugin), the operator, what you may do, and the
+status of each Gateway.
 
 Exit codes: 3 if something is wrong; warnings alone are 0.`
 

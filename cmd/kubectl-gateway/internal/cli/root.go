@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const long = `Gateways: what they say, what becomes of a request, and how they are.
+const long = `Apply, check, explain and convert Gateways.
 
 Exit codes: 0 done; 1 failed, and nothing was changed; 2 wrong usage; 3 done, and the answer is no (see each command);
-4 changed in part: what is left is said, and the same command goes on.`
+4 changed in part: the message says what is left, and the same command goes on.`
 
 // NewRoot returns the plugin with its commands.
 func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
-		Use: "kubectl-gateway", Short: "Gateways: what they say, what becomes of a request, and how they are", Long: long,
+		Use: "kubectl-gateway", Short: "Apply, check, explain and convert Gateways", Long: long,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gateway"},
 		SilenceErrors: true, SilenceUsage: true,
 		Args: knownCommand, RunE: help,

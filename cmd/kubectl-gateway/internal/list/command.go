@@ -43,7 +43,7 @@ type command struct {
 // NewListCommand returns the command that shows all Gateways of a namespace.
 func NewListCommand(options *cli.Options) *cobra.Command {
 	cmd := newCommand(options)
-	cmd.Use, cmd.Short, cmd.Args = "list", "Show the Gateways and how they are", cli.MaxArgs(0)
+	cmd.Use, cmd.Short, cmd.Args = "list", "Show the Gateways of a namespace, and what is wrong with them", cli.MaxArgs(0)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Example = `  kubectl gateway list -A
   kubectl gateway list -w -o wide
@@ -54,7 +54,7 @@ func NewListCommand(options *cli.Options) *cobra.Command {
 // NewGetCommand returns the command that shows some Gateways.
 func NewGetCommand(options *cli.Options) *cobra.Command {
 	cmd := newCommand(options)
-	cmd.Use, cmd.Short, cmd.ValidArgsFunction = "get [NAME...]", "Show Gateways and how they are", options.CompleteGateways
+	cmd.Use, cmd.Short, cmd.ValidArgsFunction = "get [NAME...]", "Show Gateways by name, and what is wrong with them", options.CompleteGateways
 	cmd.Example = `  kubectl gateway get shop -o wide
   kubectl gateway get shop -o jsonpath='{.status.addresses[0].value}'`
 	return cmd

@@ -84,12 +84,12 @@ func (s *session) check(ctx context.Context, checks []check) error {
 		}
 	}
 	if failed > 0 {
-		return cli.Nof("%d of %d answers are not the expected ones", failed, len(checks))
+		return cli.Nof("answers as expected: %d of %d", len(checks)-failed, len(checks))
 	}
 	if len(s.objects.problems) > 0 {
 		return cli.Nof("a part of the Gateway is not served")
 	}
-	s.log.say("Gateway %s/%s is live, %d answers are the expected ones", s.objects.namespace, s.objects.name, len(checks))
+	s.log.say("Gateway %s/%s is live; answers as expected: %d of %d", s.objects.namespace, s.objects.name, len(checks), len(checks))
 	return nil
 }
 

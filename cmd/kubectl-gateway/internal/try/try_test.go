@@ -54,7 +54,7 @@ func TestOnce(t *testing.T) {
 		"--request", "http://shop.example.com:16480/cart/1", "--expect", "200:cart",
 		"--request", "POST https://shop.example.com:16443/", "--expect", "200:web",
 		"--request", "http://other.example.com:16480/", "--expect", "404",
-	).Want(t, 0, "GET http://shop.example.com:16480/cart/1: 200:cart", "3 answers are the expected ones")
+	).Want(t, 0, "GET http://shop.example.com:16480/cart/1: 200:cart", "is live; answers as expected: 3 of 3")
 	content := ports(shop, "16480", "16443")
 	clitest.Run(t, content, "try", "-f", "-", "--once", "--request", "http://shop.example.com:16480/cart", "--expect", "200:cart").Want(t, 0)
 	secret := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData: {tls.crt: none}\n"
