@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the documentation instead of comparing with it")
 
 // Build builds the plugin of the project whose directory is root as "make plugin" does, and puts it beside a kubectl
-// that knows nothing else, into a directory for the PATH.
+// into a directory that has to be the first of the PATH. This kubectl leaves all other commands to hack/kubectl.sh.
 func Build(t testing.TB, root string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,7 +25,12 @@ func Build(t testing.TB, root string) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("failed to build the plugin: %v\n%s", err, out)
 	}
-	kubectl := "#!/bin/sh\nshift\nexec " + dir + "/kubectl-gateway \"$@\"\n"
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := "#!/bin/sh\nif [ \"$1\" != gateway ]; then PATH=${PATH#*:} exec " + root + "/hack/kubectl.sh \"$@\"; fi\n" +
+		"shift\nexec " + dir + "/kubectl-gateway \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectl), 0o700); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}

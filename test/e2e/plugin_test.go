@@ -28,7 +28,9 @@ import (
 // link the plugin would keep the machine busy beside them.
 func TestPlugin(t *testing.T) { //nolint:tparallel // see above
 	bin := plugintest.Build(t, testenv.MustRoot(t))
-	for name, test := range map[string]func(t *testing.T, bin string){"transcripts": testTranscripts, "proxy pods": testProxyPods} {
+	for name, test := range map[string]func(t *testing.T, bin string){
+		"transcripts": testTranscripts, "commands of pages": testCommands, "proxy pods": testProxyPods,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, bin)

@@ -60,17 +60,46 @@ func testTranscripts(t *testing.T, bin string) {
 	root := testenv.MustRoot(t)
 	for _, page := range plugintest.Pages(t, root, "console cluster") {
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
-			s.copyExamples(t, root)
-			t.Cleanup(func() {
-				if t.Failed() {
-					dump(t, s.namespace)
-				}
-				_ = kube.CoreV1().Namespaces().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
-			})
+			s := newDocsStage(t, bin, root)
 			plugintest.ComparePage(t, page, "console cluster", func(command string) string { return s.run(t, command) }, normal)
 		})
 	}
+}
+
+// testCommands runs the blocks "sh cluster" of docs, each page's in a namespace with the Gateway and the backends of
+// shop.yaml.
+func testCommands(t *testing.T, bin string) {
+	t.Helper()
+	root := testenv.MustRoot(t)
+	for _, page := range plugintest.Pages(t, root, "sh cluster") {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			s := newDocsStage(t, bin, root)
+			s.run(t, "kubectl gateway apply -f artifacts/examples/shop.yaml --wait")
+			content, err := os.ReadFile(page) //nolint:gosec // ours
+			must(t, err)
+			for _, block := range shellOnCluster.FindAllStringSubmatch(string(content), -1) {
+				if out := s.shell(t, "set -ex\n"+block[1]+"echo all commands succeeded"); !strings.HasSuffix(out, "all commands succeeded\n") {
+					t.Errorf("%s: a command failed:\n%s", page, out)
+				}
+			}
+		})
+	}
+}
+
+var shellOnCluster = regexp.MustCompile("(?ms)^```sh cluster\n(.*?)^```$")
+
+// newDocsStage makes a stage whose namespace goes with the test.
+func newDocsStage(t *testing.T, bin, root string) *docsStage {
+	t.Helper()
+	s := &docsStage{namespace: "e2e-docs-" + rand.String(5), bin: bin, dir: t.TempDir()}
+	s.copyExamples(t, root)
+	t.Cleanup(func() {
+		if t.Failed() {
+			dump(t, s.namespace)
+		}
+		_ = kube.CoreV1().Namespaces().Delete(context.Background(), s.namespace, metav1.DeleteOptions{})
+	})
+	return s
 }
 
 // docsStage is where the commands of the documentation run: in a namespace of the test's in place of "shop", which may

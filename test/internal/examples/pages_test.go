@@ -21,16 +21,16 @@ var elsewhere = map[string]string{
 	"kubectl -n shop port-forward ":                           "hack/demo.sh does so on kind",
 	"curl -H 'Host: shop.example.com' http://localhost:8080/": "hack/demo.sh asks so on kind",
 	"kubectl -n shop get certificate ":                        "needs cert-manager",
-	"kubectl -n shop scale ":                                  "TestHitlessProxies scales by the same subresource",
-	"kubectl gateway ":                                        "the plugin's transcripts run each command, with other arguments",
+	"kubectl gateway dashboard ":                              "runs until it is stopped; TestDashboard starts it",
+	"kubectl gateway apply -f gateways.yaml ":                 "there are no Ingresses on the node; TestConvertedIsAdmitted",
+	"kubectl gateway list -A":                                 "the Gateways of other tests; testTranscripts lists those of a page",
+	"kubectl gateway logs ingress ":                           "there are no Ingresses on the node",
 	"kubectl get ingresses,services ":                         "reads the reader's cluster",
 	"curl --resolve shop.example.com:443:ADDRESS ":            "needs the reader's cluster",
-	"openssl s_client ":                                       "needs the reader's cluster",
-	"kubectl -n gateway-system logs ":                         "reads a log",
 }
 
-// TestCommandsOfPages: what tutorials and how-tos tell to run is run by TestRequests, as a command of an example, or no
-// test can do it.
+// TestCommandsOfPages: what tutorials and how-tos tell to run in blocks "sh" is run by TestRequests, as a command of an
+// example, or no test can do it. Those in blocks "sh cluster" are run by TestPlugin.
 func TestCommandsOfPages(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
