@@ -53,7 +53,7 @@ type Listener struct {
 	ProxyProtocol ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 
 	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener.
-	// There are none yet that do. The routes in this object belong to it in any case.
+	// The routes in this object belong to it in any case.
 	// +optional
 	AllowedRoutes *AllowedRoutes `json:"allowedRoutes,omitempty"`
 }
