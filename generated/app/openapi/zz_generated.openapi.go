@@ -2098,7 +2098,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 					},
 					"allowedRoutes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. There are none yet that do. The routes in this object belong to it in any case.",
+							Description: "Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener. The routes in this object belong to it in any case.",
 							Ref:         ref("gateway/api/app/v1.AllowedRoutes"),
 						},
 					},

@@ -36,7 +36,7 @@ type ListenerApplyConfiguration struct {
 	// within the cluster: give such clients a listener of their own, on another port.
 	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
 	// Which route objects of the Gateway API (HTTPRoute, GRPCRoute, TCPRoute, TLSRoute) may attach to the listener.
-	// There are none yet that do. The routes in this object belong to it in any case.
+	// The routes in this object belong to it in any case.
 	AllowedRoutes *AllowedRoutesApplyConfiguration `json:"allowedRoutes,omitempty"`
 }
 
