@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // atTheTop are the documents that are not in docs.
@@ -103,6 +104,21 @@ func anchors(document string) []string {
 		all = append(all, strings.ReplaceAll(name, " ", "-"))
 	}
 	return all
+}
+
+// TestDocumentsAreWrapped: lines of text have up to 120 characters. Tables, blocks and pictures have lines of their own.
+func TestDocumentsAreWrapped(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^```.*?^```$|^    [^\n]*$|^[|!][^\n]*$")
+	for _, document := range append(documents(t), atTheTop...) {
+		if document == "docs/reference/api.md" {
+			continue // it is generated
+		}
+		for line := range strings.Lines(block.ReplaceAllString(read(t, document), "")) {
+			if line = strings.TrimSuffix(line, "\n"); utf8.RuneCountInString(line) > 120 {
+				t.Errorf("%s: too long: %s", document, line)
+			}
+		}
+	}
 }
 
 // TestClientsDocumentQuotes: the Go code in docs/how-to/clients.md is that of the examples, but for the indentation.
