@@ -34,6 +34,8 @@ type Site struct {
 	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
 	IsGatewayAPI bool
 
+	// Ignored says which policies in the files have no effect.
+	Ignored []string
 	// Unread is why not all is known that the Gateway has in the cluster.
 	Unread []string
 
@@ -162,10 +164,8 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		}
 		sites = append(sites, site)
 	}
-	for _, site := range sites {
-		if err := site.readFiles(documents, namespace); err != nil {
-			return nil, err
-		}
+	if err := o.readAround(sites, documents, namespace); err != nil {
+		return nil, err
 	}
 	switch {
 	case len(sites) == 0 && len(elsewhere) > 0:
@@ -175,6 +175,21 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, noGateway(documents, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
+}
+
+// readAround takes from the files what there is around Gateways, and warns of policies that have no effect.
+func (o *Options) readAround(sites []*Site, documents []Document, namespace string) error {
+	ignored := ignoredPolicies(documents)
+	for _, message := range ignored {
+		o.Warn("%s", message)
+	}
+	for _, site := range sites {
+		site.Ignored = ignored
+		if err := site.readFiles(documents, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noGateway says that files have no Gateway that proxies can be for, and what can be done with what they have.

@@ -172,3 +172,27 @@ func TestChallenges(t *testing.T) {
 		}
 	}
 }
+
+// TestIgnoredPolicies: a policy of another controller that is for a route is named, as it guards nothing here.
+func TestIgnoredPolicies(t *testing.T) {
+	const policy = `
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: SecurityPolicy
+metadata: {name: jwt, namespace: team}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: web}], jwt: {providers: []}}
+---
+apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: web, namespace: team}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+`
+	const example = "../../../../artifacts/gateway-api/other.yaml"
+	file := clitest.WriteFile(t, "policy.yaml", strings.TrimPrefix(policy, "\n---\n"))
+	result := clitest.Run(t, "", "render", "-f", example, "-f", file, "--check")
+	result.Want(t, 3, "SecurityPolicy team/jwt has no effect here, although it is for the kind HTTPRoute (spec.targetRefs)", "HAProxy accepts it, but a part has no effect")
+	if strings.Contains(result.Err, "VerticalPodAutoscaler") {
+		t.Errorf("it warns of what is for pods:\n%s", result.Err)
+	}
+	clitest.Run(t, "", "explain", "-f", example, "-f", file, "http://shop.example.com/").Want(t, 0, "warning: ", "SecurityPolicy team/jwt")
+}

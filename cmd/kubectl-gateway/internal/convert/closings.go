@@ -82,14 +82,11 @@ func (r *reader) closeByAnnotations(document cli.Document) {
 	}
 }
 
-// routed are the kinds of objects that requests come by. Of other objects, policies for these say what becomes of requests.
-var routed = []string{"Ingress", "GatewayClass", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Service"}
-
 // closeByPolicy closes what an object is for that is not carried over, and says whether there is anything.
 func (r *reader) closeByPolicy(policy cli.Document) bool {
 	var closed []target
 	for _, t := range r.targets(policy) {
-		if t.kind == "" || slices.Contains(routed, t.kind) {
+		if t.kind == "" || slices.Contains(cli.RoutedKinds, t.kind) {
 			closed = append(closed, t)
 		}
 	}
@@ -109,11 +106,11 @@ func (r *reader) targets(policy cli.Document) []target {
 	var all []target
 	spec, _, _ := unstructured.NestedMap(policy.Object.Object, "spec")
 	for _, field := range []string{"targetRef", "targetRefs", "targetReference"} {
-		for _, ref := range asMaps(spec[field]) {
+		for _, ref := range cli.Maps(spec[field]) {
 			all = append(all, newTarget(ref, policy.Object.GetNamespace()))
 		}
 	}
-	for _, selector := range asMaps(spec["targetSelectors"]) {
+	for _, selector := range cli.Maps(spec["targetSelectors"]) {
 		kind, _ := selector["kind"].(string)
 		matches := labelSelector(selector)
 		for _, other := range r.documents {
@@ -150,21 +147,6 @@ func newTarget(ref map[string]any, namespace string) target {
 		t = target{namespace: t.name}
 	}
 	return t
-}
-
-// asMaps returns the objects of a list, or the one that is there alone.
-func asMaps(value any) []map[string]any {
-	var all []map[string]any
-	list, isList := value.([]any)
-	if !isList {
-		list = []any{value}
-	}
-	for _, element := range list {
-		if object, ok := element.(map[string]any); ok {
-			all = append(all, object)
-		}
-	}
-	return all
 }
 
 // labelSelector returns the selector with the fields of one of Kubernetes. What is none selects everything.
