@@ -35,8 +35,7 @@ var (
 	class  = flag.String("class", "conformance", "name of the GatewayClass")
 	report = flag.String("report", "", "file to write the report to")
 	// The class of the suite has Services of type ClusterIP.
-	usable   = flag.String("usable-address", "10.96.200.200", "a cluster IP that no Service has")
-	unusable = flag.String("unusable-address", "192.0.2.1", "an address that is not one of the cluster's Services")
+	clusterIP = flag.String("cluster-ip", "10.96.200.200", "a cluster IP that no Service has")
 )
 
 // TestConformance runs the tests of what is supported, for all profiles but those of meshes.
@@ -60,8 +59,8 @@ func TestConformance(t *testing.T) {
 		ManifestFS: []fs.FS{&conformance.Manifests},
 		ConfigurableOptions: suite.ConfigurableOptions{
 			GatewayClassName: *class, SupportedFeatures: shared.Supported(), CleanupTestResources: true,
-			TimeoutConfig:     shared.Timeouts(2 * time.Minute), // kubelet takes a minute to mount a changed ConfigMap
-			UsableNetworkAddresses: addresses(*usable), UnusableNetworkAddresses: addresses(*unusable),
+			TimeoutConfig:          shared.Timeouts(2 * time.Minute), // kubelet takes a minute to mount a changed ConfigMap
+			UsableNetworkAddresses: addresses(*clusterIP), UnusableNetworkAddresses: addresses("192.0.2.1"),
 			AllowCRDsMismatch: true, DisableParallelTests: true,
 			ConformanceProfiles: []suite.ConformanceProfileName{
 				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
