@@ -1,6 +1,7 @@
 package fuzz
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -160,6 +161,15 @@ func (g *generator) repairRule(rule object) {
 	}
 	if answered {
 		delete(rule, "backendRefs")
+	}
+	for _, ref := range elements(rule["backendRefs"]) {
+		for _, filter := range elements(ref["filters"]) {
+			for _, kind := range []string{"requestHeaderModifier", "responseHeaderModifier"} {
+				if !strings.EqualFold(kind, fmt.Sprint(filter["type"])) {
+					delete(filter, kind)
+				}
+			}
+		}
 	}
 	if prefix {
 		rule["matches"] = []any{object{"path": object{"type": "PathPrefix", "value": pick(g, "/", "/api", "/a/b/", "/%61/"+strings.Repeat("a/", 100))}}}
