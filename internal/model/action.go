@@ -34,6 +34,8 @@ type Action struct {
 	Clients *Clients
 	// RateLimits bound the rate of requests, each for a period of its own, the shortest first; none: it is not bounded.
 	RateLimits []RateLimit
+	// JWT says which tokens let requests through; nil: none is needed.
+	JWT *JWT
 	// ExternalAuth has a Service decide about requests; nil: none does.
 	ExternalAuth *ExternalAuth
 	// Mirrors get copies of requests.
@@ -152,6 +154,41 @@ const (
 	ByPath
 	ByRule
 )
+
+// JWT says which tokens let requests through.
+type JWT struct {
+	Issuer string
+	// Audiences are whom a token may be for.
+	Audiences []string
+	// Keys are sorted by their IDs.
+	Keys []JWTKey
+	// Unusable is what is wrong with the keys; "": nothing.
+	Unusable string
+	// Headers tell the backend what a token says, sorted by name.
+	Headers []ClaimHeader
+	// Scopes are what a token has to have.
+	Scopes []string
+	// Skew is by how much clocks may differ.
+	Skew time.Duration
+}
+
+// JWTKey is a key that tokens are signed with.
+type JWTKey struct {
+	// ID is how tokens name it.
+	ID string
+	// Algorithm is the only one it is used by: RS256, PS512, ES384 and so on.
+	Algorithm string
+	// PEM is the public key.
+	PEM string
+}
+
+// ClaimHeader is a header with the value of a claim.
+type ClaimHeader struct {
+	// Name is that of the header, in lower case.
+	Name string
+	// Claim is the path of the claim, with dots between names.
+	Claim string
+}
 
 // ExternalAuth has a Service decide about requests.
 type ExternalAuth struct {

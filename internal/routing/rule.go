@@ -57,6 +57,10 @@ func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session)
 		c.problem(route, "requests for rules[%d] are answered with 500: clientAddress.%s is no range of addresses", index, unreadable)
 		return failing(rule), nil
 	}
+	if jwt := rule.JWT; jwt != nil && jwt.Unusable != "" {
+		c.problem(route, "requests for rules[%d] are answered with 500: jwt.%s", index, jwt.Unusable)
+		return failing(rule), nil
+	}
 	sessions := compileSessions(rule, from.Backends)
 	size := filtersSize(rule)
 	for _, session := range sessions {
@@ -194,6 +198,15 @@ func filtersSize(rule *Rule) int {
 	}
 	for _, limit := range rule.RateLimits {
 		size += len(limit.Name) + len("limit.second=1000000&limit.second.by=header.&limit.second.retry=7200&")
+	}
+	if jwt := rule.JWT; jwt != nil {
+		size += encodedSize(jwt.Issuer) + len("jwt=0123456789abcdef&jwt.iss=&jwt.aud=?0123456789abcdef&jwt.skew=300&jwt.scopes=?0123456789abcdef&jwt.scope=&")
+		for _, scope := range jwt.Scopes {
+			size += encodedSize(scope) + len("%20")
+		}
+		for _, header := range jwt.Headers {
+			size += len(header.Name) + len(header.Claim) + len("jwt.to.=&")
+		}
 	}
 	if auth := rule.ExternalAuth; auth != nil {
 		size += encodedSize(auth.Path) + len(auth.Backend.Namespace) + len(auth.Backend.Service) +

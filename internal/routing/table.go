@@ -21,6 +21,7 @@ type (
 	HeaderChange  = model.HeaderChange
 	HeaderChanges = model.HeaderChanges
 	HealthCheck   = model.HealthCheck
+	JWTKey        = model.JWTKey
 	Mirror        = model.Mirror
 	PathChange    = model.PathChange
 	PathType      = model.PathType

@@ -38,13 +38,13 @@ type RouteFilterList struct {
 
 // RouteFilterSpec is what happens to requests.
 type RouteFilterSpec struct {
-	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit and ExternalAuth, each
-	// once. They work in this order. Each rule that names the object counts for itself.
+	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, JWT and
+	// ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.
 	// +required
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=3
-	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'ExternalAuth'])",message="the types are ClientAddress, RateLimit and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves"
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'JWT', 'ExternalAuth'])",message="the types are ClientAddress, RateLimit, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves"
 	Filters []RuleFilter `json:"filters"`
 }

@@ -20,7 +20,7 @@ import (
 var clients = feature{
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
-			p.set("clients", in.Addresses(addressEntries(in.Rule.Clients)))
+			p.set("clients", in.Content(ir.AddressesFile, addressEntries(in.Rule.Clients)))
 		}
 	},
 	rules: func(env Env) Rules {

@@ -34,8 +34,8 @@ type Input struct {
 	Cut int
 	// List adds a list of regular expressions to the conditions, and returns its name.
 	List func(expressions []string) string
-	// Addresses adds entries of ir.AddressesFile, whose keys begin with a "/", and returns what comes before that.
-	Addresses func(entries []ir.MapEntry) string
+	// Content adds entries of a map, whose keys begin with a "/", and returns what comes before that.
+	Content func(file string, entries []ir.MapEntry) string
 	// BackendFor returns the name of the backend for requests to a Service port; "" if there can be none.
 	BackendFor func(routing.Backend) string
 }
@@ -58,7 +58,7 @@ type Env struct {
 
 // features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
 // answer, and before the wait for a body. What is copied is the request that the backend gets.
-var features = []feature{cors, client, clients, limit, body, path, auth, redirect, response, timeout, rewrite, headers, mirror}
+var features = []feature{cors, client, clients, limit, jwt, body, path, auth, redirect, response, timeout, rewrite, headers, mirror}
 
 // Encode returns the value of a rule in filters.map; "" if it does nothing but choose a backend.
 func Encode(in Input) string {

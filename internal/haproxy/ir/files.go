@@ -26,8 +26,10 @@ const (
 	SplitsFile     = "splits.map"
 	FiltersFile    = "filters.map"
 	AddressesFile  = "addresses.map"
-	NamesFile      = "names.map"
-	HSTSFile       = "hsts.map"
+	// KeysFile has the keys that tokens are signed with.
+	KeysFile  = "keys.map"
+	NamesFile = "names.map"
+	HSTSFile  = "hsts.map"
 	// PodsFile has the ids of the pods whose requests count together, under PodsKey.
 	PodsFile = "pods.map"
 	// MirrorFile is the program that copies requests.
@@ -38,6 +40,9 @@ const (
 
 // CPULimit is the environment variable that tells HAProxy how many CPUs its container may use.
 const CPULimit = "CPU_LIMIT"
+
+// KeysBackend is the section that has HAProxy read the keys that tokens are signed with. No request gets there.
+const KeysBackend = "jwt-keys"
 
 // CheckBackend is the backend by which gateway-keys has HAProxy say whether it can use a certificate: when a server
 // there is given it. It has no servers but for a moment.
@@ -85,7 +90,7 @@ func LoadContent(namespace, name, id string) []byte {
 // FileNames returns the names of all files but LoadFile, sorted.
 func (c Config) FileNames() []string {
 	names := slices.Concat(slices.Collect(maps.Keys(c.Files)), slices.Collect(maps.Keys(c.Certificates)))
-	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile, AddressesFile)
+	names = append(names, ConfigFile, ConditionsFile, PathsFile, ListsFile, SplitsFile, FiltersFile, AddressesFile, KeysFile)
 	return slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(c.Maps))...)))
 }
 

@@ -104,6 +104,8 @@ const (
 	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
 	// ReloadLimits: HAProxy has a table for each unit of rate limits, and none of the unit was there before.
 	ReloadLimits = "the first rate limit, or the first of its unit"
+	// ReloadKeys: HAProxy reads the keys that tokens are signed with when it starts.
+	ReloadKeys = "the first filter JWT, or a new key of one"
 	// ReloadSettings is anything else, as after an upgrade of the agent.
 	ReloadSettings = "global settings changed"
 )
@@ -231,7 +233,7 @@ func reloadReason(desired, running ir.Config) string {
 	if frontends != 0 {
 		return ReloadPorts
 	}
-	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadNames} {
+	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadKeys, ReloadNames} {
 		if reasons[reason] {
 			return reason
 		}
@@ -284,11 +286,11 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 // does.
 func sectionReason(desired ir.Section, running []string, exists bool) string {
 	kind, _, _ := strings.Cut(desired.Header, " ")
-	isDefaults := kind == "defaults"
+	isDefaults, isKeys := kind == "defaults", desired.Header == "backend "+ir.KeysBackend+" from common"
 	switch {
 	case exists && slices.Equal(desired.Lines, running):
 		return ""
-	case (desired.Header == "defaults routing from common" || kind == "peers") && exists && includes(running, desired.Lines):
+	case (desired.Header == "defaults routing from common" || isKeys || kind == "peers") && exists && includes(running, desired.Lines):
 		return ""
 	case desired.Header == "defaults routing from common" && exists:
 		return ReloadNames
@@ -298,6 +300,8 @@ func sectionReason(desired ir.Section, running []string, exists bool) string {
 		return ReloadPorts
 	case kind == "peers":
 		return ReloadLimits
+	case isKeys:
+		return ReloadKeys
 	}
 	return ReloadSettings
 }

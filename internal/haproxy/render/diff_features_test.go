@@ -115,6 +115,9 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	auth := func(path string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: ExternalAuth, externalAuth: {backendRef: {name: one, port: 80}, path: " + path + "}}]"
 	}
+	token := func(with string, keys ...string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}" + with + "}}]"
+	}
 	limit := func(unit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
@@ -132,6 +135,12 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		"an authorization":           {redirect, redirect, auth("/"), plan.ReloadSettings},
 		"another path to ask at":     {redirect, auth("/"), auth("/a"), ""},
 		"no authorization any more":  {redirect, auth("/"), redirect, ""},
+		"a JWT":                      {redirect, redirect, token("", "ES256"), plan.ReloadKeys},
+		"a new key":                  {redirect, token("", "ES256"), token("", "ES256", "other"), plan.ReloadKeys},
+		"a key less":                 {redirect, token("", "ES256", "other"), token("", "other"), ""},
+		"a required scope":           {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
+		"a claim for a header":       {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), plan.ReloadNames},
+		"no JWT any more":            {redirect, token("", "ES256"), redirect, ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
 	}

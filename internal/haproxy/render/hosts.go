@@ -279,7 +279,7 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 			}
 			return r.backend(hitKey{rule: &routing.Rule{}}, backend)
 		}
-		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Addresses: r.addAddresses, BackendFor: backendFor})
+		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
 		if value != "" {
 			filters = hash(value)
 			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })
@@ -288,14 +288,14 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 	return strings.Join([]string{filters, ir.Quote(cmp.Or(rule.Route, "-"), ir.InField), itoa(rule.Index), backend}, "|")
 }
 
-// addAddresses adds a list of ranges of addresses and returns its name.
-func (r *renderer) addAddresses(entries []ir.MapEntry) string {
+// addNamed adds entries of a map, which a rule has together, and returns their name.
+func (r *renderer) addNamed(file string, entries []ir.MapEntry) string {
 	var text strings.Builder
 	for _, e := range entries {
 		text.WriteString(e.Key + " " + e.Value + "\n")
 	}
 	name := hash(text.String())
-	r.addContent(ir.AddressesFile, name, func() []ir.MapEntry {
+	r.addContent(file, name, func() []ir.MapEntry {
 		for i := range entries {
 			entries[i].Key = name + entries[i].Key
 		}

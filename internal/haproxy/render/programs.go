@@ -1,6 +1,9 @@
 package render
 
 import (
+	"maps"
+	"slices"
+
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
 )
@@ -27,6 +30,20 @@ func (r *renderer) addPrograms() {
 	}
 	if hasAuth {
 		r.addAuth()
+	}
+}
+
+// addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file, whether
+// or not a request gets there.
+func (r *renderer) addKeys() {
+	var lines []string
+	files := feature.KeyFiles(r.in.Table)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		r.config.Files[name] = files[name]
+		lines = append(lines, "http-request set-var(txn.jwt_verified) str(),jwt_verify(RS256,"+r.in.Paths.Map(name)+")")
+	}
+	if len(lines) > 0 {
+		r.section("backend "+ir.KeysBackend+" from common", lines...)
 	}
 }
 

@@ -49,6 +49,7 @@ func (r *renderer) addSections() {
 	if feature.HasLimits(in.Table) {
 		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
 	}
+	r.addKeys()
 	if in.Paths.KeysSocket != "" {
 		r.section("backend " + ir.CheckBackend + " from common")
 	}

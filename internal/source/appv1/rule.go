@@ -124,6 +124,9 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 	if filter.RateLimit != nil {
 		action.RateLimits = rateLimits(filter.RateLimit.Limits)
 	}
+	if filter.JWT != nil {
+		action.JWT = jwt(filter.JWT)
+	}
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
 			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
@@ -145,12 +148,13 @@ func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.Extern
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]
-		address, limit, auth := filter.ClientAddress, filter.RateLimit, filter.ExternalAuth
+		address, limit, token, auth := filter.ClientAddress, filter.RateLimit, filter.JWT, filter.ExternalAuth
 		switch {
-		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, ExternalAuth: auth},
-			address == nil && limit == nil && auth == nil:
-			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit nor ExternalAuth", i)
-		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, auth != nil && action.ExternalAuth != nil:
+		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, JWT: token, ExternalAuth: auth},
+			address == nil && limit == nil && token == nil && auth == nil:
+			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit, JWT nor ExternalAuth", i)
+		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0,
+			token != nil && action.JWT != nil, auth != nil && action.ExternalAuth != nil:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
 		}
 		addFilter(action, filter, nil)

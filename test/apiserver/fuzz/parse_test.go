@@ -20,7 +20,7 @@ var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests))?|listen (mirrors|auth) from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
 		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
-		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates) from common|` +
+		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates|jwt-keys) from common|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{

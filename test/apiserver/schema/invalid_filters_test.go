@@ -14,6 +14,7 @@ const (
 	cors         = filter + "CORS, cors: {allowOrigins: "
 	addresses    = filter + "ClientAddress, clientAddress: {"
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
+	jwt          = filter + "JWT, jwt: {"
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
@@ -29,6 +30,7 @@ var filters = []struct{ kind, field, value string }{
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
 	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
 	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
+	{"JWT", "jwt", "{issuer: a, audiences: [a], keys: {inline: a}}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
@@ -156,6 +158,18 @@ var fixedFilters = []refusal{
 	{"a range that is too long", "", addresses + "deny: [10.0.0.0/33]}}]}]}]}", []string{filter0 + ".clientAddress.deny[0]: Invalid value: \"10.0.0.0/33\""}},
 	{"a range twice", "", addresses + "deny: [10.0.0.0/8, 10.0.0.0/8]}}]}]}]}", []string{filter0 + ".clientAddress.deny[1]: Duplicate value"}},
 	{"more ranges than 4096", "", addresses + "deny: [" + repeat(4097, "'fd00::%d/128'", 1) + "]}}]}]}]}", []string{filter0 + ".clientAddress.deny: Too many: 4097"}},
+	{"tokens of anybody", "", jwt + "audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Required value"}},
+	{"tokens for anybody", "", jwt + "issuer: a, audiences: [], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences: Invalid value: 0: "}},
+	{"tokens without keys", "", jwt + "issuer: a, audiences: [a], keys: {}}}]}]}]}", []string{filter0 + ".jwt.keys.inline: Required value"}},
+	{"an issuer with a space", "", jwt + "issuer: 'a b', audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Invalid value: \"a b\""}},
+	{"an audience with a quote", "", jwt + "issuer: a, audiences: ['a\"b'], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},
+	{"an audience that begins with a comma", "", jwt + "issuer: a, audiences: [','], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},
+	{"a scope with a space", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: ['a b']}}]}]}]}", []string{filter0 + ".jwt.requiredScopes[0]: Invalid value: \"a b\""}},
+	{"more scopes than eight", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, requiredScopes: [" + repeat(9, "a%d", 1) + "]}}]}]}]}", []string{filter0 + ".jwt.requiredScopes: Too many: 9: must have at most 8 items"}},
+	{"a claim with a bracket", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: 'a[0]', header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].claim: Invalid value: \"a[0]\""}},
+	{"a claim as Host", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: a, header: Host}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[0].header: Invalid value: \"Host\""}},
+	{"clocks that differ by hours", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, clockSkew: 1h}}]}]}]}", []string{filter0 + ".jwt.clockSkew: Invalid value: \"1h\""}},
+	{"two claims for a header", "", jwt + "issuer: a, audiences: [a], keys: {inline: a}, claimsToHeaders: [{claim: a, header: X-A}, {claim: b, header: X-A}]}}]}]}]}", []string{filter0 + ".jwt.claimsToHeaders[1]: Duplicate value"}},
 	{"nobody to ask", "", auth + "path: /}}]}]}]}", []string{filter0 + ".externalAuth.backendRef: Required value"}},
 	{"a port of none to ask", "", auth + "backendRef: {name: a}}}]}]}]}", []string{filter0 + ".externalAuth.backendRef.port: Required value"}},
 	{"a path with a line break", "", auth + "backendRef: {name: a, port: 80}, path: \"/a\\r\\nb\"}}]}]}]}", []string{filter0 + ".externalAuth.path: Invalid value"}},

@@ -92,6 +92,8 @@ var valid = []admitted{
 		"[GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, '*'], allowHeaders: [" + repeat(64, "h%d", 1) + "], exposeHeaders: [" +
 		repeat(64, "h%d", 1) + "], maxAge: 2147483647}}]}]}]}"},
 	{"ranges of clients at their limits", "", addresses + "allow: [" + repeat(4096, "'2001:db8:ffff:ffff:ffff:ffff:ffff:%d/128'", 1) + "], deny: [" + repeat(4096, "'fd00::%d/128'", 1) + "]}}]}]}]}"},
+	{"a JWT at its limits", "", jwt + "issuer: '" + strings.Repeat("i", 512) + "', audiences: [" + repeat(8, strings.Repeat("a", 255)+"%d", 1) + "], keys: {inline: '" + strings.Repeat("k", 65536) +
+		"'}, claimsToHeaders: [" + repeat(16, "{claim: "+strings.Repeat("c", 128)+", header: X-"+strings.Repeat("h", 60)+"%02d}", 10) + "], requiredScopes: [" + repeat(8, strings.Repeat("s", 127)+"%d", 1) + "], clockSkew: 5m}}]}]}]}"},
 	{"mirrors at their limits", "", mirror + repeat(8, "{name: "+strings.Repeat("m", 62)+"%d, port: 65535, percent: 100}", 1) + "]}}]}]}]}"},
 	{"CORS for every origin, without credentials", "", cors + "['*'], allowCredentials: false}}]}]}]}"},
 	{"a path of 1024 characters", "", match + "{value: /" + strings.Repeat("a", 1023) + "}}]}]}]}"},

@@ -155,6 +155,7 @@ spec:
             - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8, 192.0.2.0/24, "fd00::/8", 198.51.100.0/24], deny: [10.1.0.0/16, "::/0"]}}
             - {type: CORS, cors: {allowOrigins: ["*"]}}
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
+            - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check}}
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
@@ -163,6 +164,7 @@ spec:
 	const unknown = "; explain does not know who the client is: see --client-address\n"
 	const rates = "filter    rate limit: 7 requests per second for each client address, else 429\n" +
 		"filter    rate limit: 100 requests per hour for each value of the cookie id, else 429\n" +
+		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
 		"filter    external authorization: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n"
 	for _, test := range []struct {
 		client, path string

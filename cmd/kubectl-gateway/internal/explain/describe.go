@@ -70,6 +70,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	for _, limit := range rule.RateLimits {
 		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
 	}
+	if jwt := rule.JWT; jwt != nil {
+		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
+	}
 	if auth := rule.ExternalAuth; auth != nil {
 		add("external authorization: Service %s at %s has to answer 2xx, else the client gets its answer or 503", auth.Backend, auth.Path)
 	}
@@ -101,6 +104,14 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 		add("session: the endpoint that the Service's cookie %s-... names, if it is there", affinity.Name)
 	}
 	return all
+}
+
+// scopesText says which scopes a token has to have.
+func scopesText(scopes []string) string {
+	if len(scopes) == 0 {
+		return ""
+	}
+	return "; with " + strings.Join(scopes, " and ") + " as scopes, else 403"
 }
 
 var perUnit = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour"}

@@ -1,0 +1,91 @@
+package v1
+
+// JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
+// "Authorization: Bearer". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.
+//
+// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm its
+// signatures are made by, and not the token.
+type JWT struct {
+	// Who has to have issued a token: its "iss".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	Issuer string `json:"issuer"`
+
+	// Whom a token may be for: one of these has to be its "aud", or in it.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Audiences []JWTAudience `json:"audiences"`
+
+	// The keys that tokens are signed with.
+	// +required
+	Keys JWTKeys `json:"keys"`
+
+	// Headers that tell the backend what a token says. Headers of these names that clients send are removed.
+	// +optional
+	// +listType=map
+	// +listMapKey=header
+	// +kubebuilder:validation:MaxItems=16
+	ClaimsToHeaders []JWTClaimHeader `json:"claimsToHeaders,omitempty"`
+
+	// The scopes that a token has to have, all of them, in its "scope" or "scp". Others get 403.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	RequiredScopes []JWTScope `json:"requiredScopes,omitempty"`
+
+	// By how much the clocks of issuer and proxy may differ: up to 300s or 5m.
+	// +optional
+	// +kubebuilder:default="30s"
+	ClockSkew JWTClockSkew `json:"clockSkew,omitempty"`
+}
+
+// JWTClockSkew is a number of seconds or minutes, like 30s or 1m.
+//
+// +kubebuilder:validation:MaxLength=4
+// +kubebuilder:validation:Pattern=`^(([0-9]{1,2}|[12][0-9]{2}|300)s|[0-5]m)$`
+type JWTClockSkew string
+
+// JWTAudience is whom a token is for.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9!#$%&'()*+./:;=?@_~-]*$`
+type JWTAudience string
+
+// JWTScope is what a token allows to do.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'()*+./:;<=>?@_~-]+$`
+type JWTScope string
+
+// JWTKeys are where the keys of an issuer are.
+type JWTKeys struct {
+	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and
+	// P-521. Each has a "kid" of its own. An RSA key is for RS256, unless its "alg" says otherwise. Keys whose "use" is
+	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Inline string `json:"inline"`
+}
+
+// JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.
+type JWTClaimHeader struct {
+	// The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within others:
+	// "realm.user". Numbers lose their fractions.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
+	Claim string `json:"claim"`
+
+	// The name of the header, which begins with "X-".
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[Xx]-([A-Za-z0-9-]*[A-Za-z0-9])$`
+	Header string `json:"header"`
+}

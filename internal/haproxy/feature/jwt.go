@@ -1,0 +1,199 @@
+package feature
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map, "jwt.iss" is
+// the issuer, "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience
+// and the scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim that a header tells.
+//
+// The header of a token is written by whoever sends it. All that it does is to choose one of the keys of the rule. The key
+// decides the algorithm. What a token claims is looked at once its signature is known to be that of the issuer.
+//
+// HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
+// does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
+// has rules of its own, as those of other filters have.
+var jwt = feature{
+	encode: func(in Input, p *params) {
+		jwt := in.Rule.JWT
+		if jwt == nil {
+			return
+		}
+		p.set("jwt", in.Content(ir.KeysFile, keyEntries(jwt.Keys)))
+		p.set("jwt.iss", jwt.Issuer)
+		p.set("jwt.aud", in.List(anyOf(jwt.Audiences)))
+		p.set("jwt.skew", strconv.Itoa(int(jwt.Skew/time.Second)))
+		if len(jwt.Scopes) > 0 {
+			p.set("jwt.scopes", in.List([]string{allOf(jwt.Scopes)}))
+			p.set("jwt.scope", strings.Join(jwt.Scopes, " "))
+		}
+		for _, header := range jwt.Headers {
+			p.set("jwt.to."+ir.Quote(header.Name, ir.InName), header.Claim)
+		}
+	},
+	rules: func(env Env) Rules {
+		if !HasJWT(env.Table) {
+			return Rules{}
+		}
+		remove, add := claimRules(env.Table)
+		return Rules{Request: slices.Concat(remove, tokenRules(env.Paths), add)}
+	},
+}
+
+// tokenRules let a request pass with a valid token only.
+func tokenRules(paths ir.Paths) []string {
+	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
+	conditions := ",map_reg(" + paths.Map(ir.ConditionsFile) + ") -m found }"
+	refuse := func(status, reason, challenge string) string {
+		return "http-request return " + ir.TextAnswer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
+	}
+	rules := []string{
+		"http-request set-var(txn.jwt) req.fhdr(authorization),word(2,' ')" + limited +
+			" { req.fhdr_cnt(authorization) eq 1 } { req.fhdr(authorization) -m reg '^(?i:bearer) +[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
+		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
+		"http-request set-var(txn.jwt_key) " + param("jwt") + ",concat(/,txn.jwt_kid),map_str(" + paths.Map(ir.KeysFile) + ") if { var(txn.jwt_kid) -m found }",
+		"http-request set-var(txn.jwt_alg) var(txn.jwt_key),field(1,/)",
+		`http-request set-var-fmt(txn.jwt_file) "` + paths.Map("") + `%[var(txn.jwt_key),field(2,/)]" if { var(txn.jwt_key) -m found }`,
+		"http-request set-var(txn.jwt_verified) var(txn.jwt),jwt_verify(txn.jwt_alg,txn.jwt_file) if { var(txn.jwt_key) -m found }" +
+			" { var(txn.jwt),jwt_header_query($.alg),strcmp(txn.jwt_alg) eq 0 } !{ var(txn.jwt),jwt_header_query($.crit) -m found }",
+		"http-request set-var(txn.jwt_iss) " + text("jwt.iss") + signed,
+		"http-request set-var(txn.jwt_skew) " + param("jwt.skew") + ",add(0)" + signed,
+		"http-request set-var(txn.jwt_now) date" + signed,
+	}
+	rules = append(rules, listRules("aud", signed, false)...)
+	rules = append(rules,
+		`http-request set-var-fmt(txn.jwt_aud) "%[`+param("jwt.aud")+`]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
+		"http-request unset-var(txn.jwt_verified)"+signed+" { "+claim("$.nbf")+" -m found } !{ "+claim("$.nbf,int")+",sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
+		"http-request set-var(txn.jwt_valid) bool(true)"+signed+
+			" { "+claim("$.iss")+",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)"+conditions+" { "+claim("$.exp,int")+",add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
+		refuse("401", "a token is required", "")+" !{ req.fhdr_cnt(authorization) gt 0 }",
+		refuse("401", "the token is not valid", ` error=\"invalid_token\"`)+" !{ var(txn.jwt_valid) -m bool }",
+	)
+	rules = append(append(rules, listRules("scope", scoped, true)...), listRules("scp", scoped, true)...)
+	return append(rules,
+		`http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped,
+		refuse("403", "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`)+" "+has("jwt.scopes")+
+			" !{ var(txn.jwt_scopes)"+conditions,
+	)
+}
+
+// signed ends a rule that is for tokens of the issuer.
+const signed = " if { var(txn.jwt_verified) -m int 1 }"
+
+// claim returns the expression for a claim.
+func claim(path string) string { return "var(txn.jwt),jwt_payload_query(" + path + ")" }
+
+// listRules set the variable of a claim to a list as JSON writes it, also where the claim is a text: of one, or of several with
+// spaces between. They are for requests that are limited so. A text with quotes could be taken for several, and counts as none.
+func listRules(name, limited string, isSplit bool) []string {
+	variable, path := "txn.jwt_"+name, "$."+name
+	isText := limited + " !{ var(" + variable + ") -m found }"
+	rules := []string{
+		"http-request set-var(" + variable + ") " + claim(path) + limited + " { " + claim(path+"[0]") + " -m found }",
+		"http-request set-var(txn.jwt_text) " + claim(path) + isText + " { " + claim(path) + ` -m reg '^[^"]*$' }`,
+	}
+	if isSplit {
+		rules = append(rules, `http-request set-var(txn.jwt_text) "var(txn.jwt_text),regsub(' ','\",\"',g)"`+isText+" { var(txn.jwt_text) -m found }")
+	}
+	return append(rules,
+		`http-request set-var-fmt(`+variable+`) "[\"%[var(txn.jwt_text)]\"]"`+isText+" { var(txn.jwt_text) -m found }",
+		"http-request unset-var(txn.jwt_text)",
+	)
+}
+
+// claimRules remove the headers that tell claims, and add them.
+func claimRules(table routing.Table) (remove, add []string) {
+	claims := map[string]map[string]bool{}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT == nil {
+			return
+		}
+		for _, header := range rule.JWT.Headers {
+			if claims[header.Name] == nil {
+				claims[header.Name] = map[string]bool{}
+			}
+			claims[header.Name][header.Claim] = true
+		}
+	})
+	for _, header := range slices.Sorted(maps.Keys(claims)) {
+		name := ir.Quote(header, ir.InName)
+		remove = append(remove, "http-request del-header "+name+" if "+has("jwt.to."+name))
+		for _, path := range slices.Sorted(maps.Keys(claims[header])) {
+			claim := ir.Quote(path, ir.InName)
+			query := "var(txn.jwt),jwt_payload_query(%s$." + claim + ",int)"
+			add = append(add, fmt.Sprintf(`http-request set-header %s "%%[`+query+`]" if %s { `+query+` -m found }`,
+				name, `\`, is("jwt.to."+name, claim), ""))
+		}
+	}
+	return remove, add
+}
+
+// keyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes what
+// a token says, so that it does not matter what is in an ID.
+func keyEntries(keys []routing.JWTKey) []ir.MapEntry {
+	entries := make([]ir.MapEntry, len(keys))
+	for i, key := range keys {
+		entries[i] = ir.MapEntry{Key: fmt.Sprintf("/%X", sha256.Sum256([]byte(key.ID))), Value: key.Algorithm + "/" + keyFile(key)}
+	}
+	return entries
+}
+
+// keyFile returns the name of the file of a key, which tells the key.
+func keyFile(key routing.JWTKey) string {
+	sum := sha256.Sum256([]byte(key.PEM))
+	return fmt.Sprintf("jwt-%x.pem", sum[:8])
+}
+
+// KeyFiles returns the files of all keys of a table, by name.
+func KeyFiles(table routing.Table) map[string][]byte {
+	files := map[string][]byte{}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT != nil {
+			for _, key := range rule.JWT.Keys {
+				files[keyFile(key)] = []byte(key.PEM)
+			}
+		}
+	})
+	return files
+}
+
+// HasJWT says whether any rule needs a token.
+func HasJWT(table routing.Table) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.JWT != nil })
+	return found
+}
+
+// anyOf returns the list of expressions that finds one of the texts in a list of JSON.
+func anyOf(texts []string) []string {
+	expressions := make([]string, len(texts))
+	for i, text := range texts {
+		expressions[i] = `\n` + inList(text)
+	}
+	return expressions
+}
+
+// allOf returns the expression that finds all texts there.
+func allOf(texts []string) string {
+	expression := `\n`
+	for _, text := range texts {
+		expression += "(?=" + inList(text) + ")"
+	}
+	return expression
+}
+
+// inList finds a text in a list of JSON. Within a text, a quote comes after a backslash, so the first one begins a text, or
+// ends one that a comma or "]" follows.
+func inList(text string) string {
+	return `(?s:.*)[\x5B,\x09\x0A\x0D\x20]"` + routing.QuoteRegex(text) + `"`
+}

@@ -1,0 +1,27 @@
+package appv1
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// jwt returns which tokens let requests through.
+func jwt(spec *appv1.JWT) *model.JWT {
+	to := &model.JWT{
+		Issuer: spec.Issuer, Audiences: texts(spec.Audiences), Scopes: texts(spec.RequiredScopes), Skew: duration(appv1.Duration(cmp.Or(spec.ClockSkew, "30s"))),
+	}
+	keys, err := parseKeySet(spec.Keys.Inline)
+	if err != nil {
+		to.Unusable = "keys.inline " + err.Error()
+	}
+	to.Keys = keys
+	for _, header := range spec.ClaimsToHeaders {
+		to.Headers = append(to.Headers, model.ClaimHeader{Name: strings.ToLower(header.Header), Claim: header.Claim})
+	}
+	slices.SortFunc(to.Headers, func(a, b model.ClaimHeader) int { return cmp.Compare(a.Name, b.Name) })
+	return to
+}
