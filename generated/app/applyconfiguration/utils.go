@@ -83,6 +83,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HSTSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HTTPSRedirect"):
 		return &appv1.HTTPSRedirectApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("JWT"):
+		return &appv1.JWTApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("JWTClaimHeader"):
+		return &appv1.JWTClaimHeaderApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("JWTKeys"):
+		return &appv1.JWTKeysApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Listener"):
 		return &appv1.ListenerApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ListenerStatus"):

@@ -53,6 +53,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.HeaderFilter":                 schema_gateway_api_app_v1_HeaderFilter(ref),
 		"gateway/api/app/v1.HeaderMatch":                  schema_gateway_api_app_v1_HeaderMatch(ref),
 		"gateway/api/app/v1.HealthCheck":                  schema_gateway_api_app_v1_HealthCheck(ref),
+		"gateway/api/app/v1.JWT":                          schema_gateway_api_app_v1_JWT(ref),
+		"gateway/api/app/v1.JWTClaimHeader":               schema_gateway_api_app_v1_JWTClaimHeader(ref),
+		"gateway/api/app/v1.JWTKeys":                      schema_gateway_api_app_v1_JWTKeys(ref),
 		"gateway/api/app/v1.Listener":                     schema_gateway_api_app_v1_Listener(ref),
 		"gateway/api/app/v1.ListenerStatus":               schema_gateway_api_app_v1_ListenerStatus(ref),
 		"gateway/api/app/v1.ListenerTLS":                  schema_gateway_api_app_v1_ListenerTLS(ref),
@@ -2039,6 +2042,155 @@ func schema_gateway_api_app_v1_HealthCheck(ref common.ReferenceCallback) common.
 	}
 }
 
+func schema_gateway_api_app_v1_JWT(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header \"Authorization: Bearer\". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.\n\nA token has to name its key in its header (\"kid\"), and has to have an end (\"exp\"). The key decides which algorithm its signatures are made by, and not the token.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"issuer": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Who has to have issued a token: its \"iss\".",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"audiences": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Whom a token may be for: one of these has to be its \"aud\", or in it.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"keys": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The keys that tokens are signed with.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.JWTKeys"),
+						},
+					},
+					"claimsToHeaders": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"header",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Headers that tell the backend what a token says. Headers of these names that clients send are removed.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.JWTClaimHeader"),
+									},
+								},
+							},
+						},
+					},
+					"requiredScopes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The scopes that a token has to have, all of them, in its \"scope\" or \"scp\". Others get 403.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"clockSkew": {
+						SchemaProps: spec.SchemaProps{
+							Description: "By how much the clocks of issuer and proxy may differ: up to 300s or 5m.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"issuer", "audiences", "keys"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.JWTClaimHeader", "gateway/api/app/v1.JWTKeys"},
+	}
+}
+
+func schema_gateway_api_app_v1_JWTClaimHeader(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"claim": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within others: \"realm.user\". Numbers lose their fractions.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"header": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The name of the header, which begins with \"X-\".",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"claim", "header"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_JWTKeys(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "JWTKeys are where the keys of an issuer are.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"inline": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and P-521. Each has a \"kid\" of its own. An RSA key is for RS256, unless its \"alg\" says otherwise. Keys whose \"use\" is \"enc\" are ignored. Requests for a rule with keys that cannot be used are answered with 500.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"inline"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3164,7 +3316,7 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.",
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3386,7 +3538,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit, JWT and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3591,6 +3743,12 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 							Ref:         ref("gateway/api/app/v1.RateLimit"),
 						},
 					},
+					"jwt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer 401 to requests without a valid token.",
+							Ref:         ref("gateway/api/app/v1.JWT"),
+						},
+					},
 					"externalAuth": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Have a Service decide about each request.",
@@ -3608,7 +3766,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.JWT", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

@@ -640,6 +640,58 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: unhealthyThreshold
       type:
         scalar: numeric
+- name: gateway.api.app.v1.JWT
+  map:
+    fields:
+    - name: audiences
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: claimsToHeaders
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.JWTClaimHeader
+          elementRelationship: associative
+          keys:
+          - header
+    - name: clockSkew
+      type:
+        scalar: string
+    - name: issuer
+      type:
+        scalar: string
+      default: ""
+    - name: keys
+      type:
+        namedType: gateway.api.app.v1.JWTKeys
+      default: {}
+    - name: requiredScopes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+- name: gateway.api.app.v1.JWTClaimHeader
+  map:
+    fields:
+    - name: claim
+      type:
+        scalar: string
+      default: ""
+    - name: header
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.JWTKeys
+  map:
+    fields:
+    - name: inline
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.Listener
   map:
     fields:
@@ -1166,6 +1218,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: externalAuth
       type:
         namedType: gateway.api.app.v1.ExternalAuth
+    - name: jwt
+      type:
+        namedType: gateway.api.app.v1.JWT
     - name: rateLimit
       type:
         namedType: gateway.api.app.v1.RateLimit

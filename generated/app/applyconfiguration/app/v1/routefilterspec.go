@@ -9,8 +9,8 @@ package v1
 //
 // RouteFilterSpec is what happens to requests.
 type RouteFilterSpecApplyConfiguration struct {
-	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit and ExternalAuth, each
-	// once. They work in this order. Each rule that names the object counts for itself.
+	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, JWT and
+	// ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 }
 

@@ -35,6 +35,8 @@ type RuleFilterApplyConfiguration struct {
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
 	// Answer 429 to requests beyond a rate.
 	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
+	// Answer 401 to requests without a valid token.
+	JWT *JWTApplyConfiguration `json:"jwt,omitempty"`
 	// Have a Service decide about each request.
 	ExternalAuth *ExternalAuthApplyConfiguration `json:"externalAuth,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
@@ -116,6 +118,14 @@ func (b *RuleFilterApplyConfiguration) WithClientAddress(value *ClientAddressApp
 // If called multiple times, the RateLimit field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RateLimit = value
+	return b
+}
+
+// WithJWT sets the JWT field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the JWT field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithJWT(value *JWTApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.JWT = value
 	return b
 }
 
