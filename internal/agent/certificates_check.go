@@ -113,6 +113,8 @@ type material struct {
 	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
 	certificates map[string][]render.Certificate
 	authorities  map[string][]byte
+	// backendCertificate says whether that for backends can be used.
+	backendCertificate bool
 	// problems are what cannot be used, and why, sorted.
 	problems []appv1.ProxyProblem
 	// unmounted names something that is not mounted in this pod; "" if everything is.
@@ -150,6 +152,9 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 				delete(c.certificates, listener.Name)
 			}
 		}
+	}
+	if secret := table.BackendCertificate; secret != "" {
+		c.certificateForBackends(secret)
 	}
 	for _, backend := range table.Policies {
 		if backend.TLS != nil {
@@ -200,12 +205,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		c.notMounted(kindSecret, secret)
 		return
 	}
-	problem := file.problem
-	if problem == "" {
-		var until time.Time
-		problem, until = certificates.CheckTime(file.notBefore, file.notAfter, c.now)
-		c.changesAt(until)
-	}
+	problem := c.problemOf(&file)
 	names, within := namesWithin(listener.Hostname, file.names)
 	if !within && listener.TLS.AnyNames {
 		names, within = []string{listener.Hostname}, true
@@ -213,15 +213,42 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	if problem == "" && !within {
 		problem = fmt.Sprintf("the certificate of %%s is not for %s: it is for %s", listener.Hostname, listNames(file.names))
 	}
-	if problem != "" {
-		c.problem(listener.Name, kindSecret, secret, cmp.Or(file.outdated, problem))
+	if c.isUsable(listener.Name, secret, &file, problem) {
+		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
+		c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
+	}
+}
+
+// certificateForBackends checks the certificate that backends are shown. It may be for any name.
+func (c *collector) certificateForBackends(secret string) {
+	file, ok := c.files.certificates[secret]
+	if !ok {
+		c.notMounted(kindSecret, secret)
 		return
 	}
-	if file.outdated != "" {
-		c.problem(listener.Name, kindSecret, secret, file.outdated+"; what it held before goes on")
+	c.backendCertificate = c.isUsable("", secret, &file, c.problemOf(&file))
+}
+
+// problemOf says why a certificate cannot be used now, "" if it can.
+func (c *collector) problemOf(file *certificateFile) string {
+	if file.problem != "" {
+		return file.problem
 	}
-	certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
-	c.certificates[listener.Name] = append(c.certificates[listener.Name], certificate)
+	problem, until := certificates.CheckTime(file.notBefore, file.notAfter, c.now)
+	c.changesAt(until)
+	return problem
+}
+
+// isUsable says whether a certificate can be used, by what is wrong with it, and notes that.
+func (c *collector) isUsable(listener, secret string, file *certificateFile, problem string) bool {
+	if problem != "" {
+		c.problem(listener, kindSecret, secret, cmp.Or(file.outdated, problem))
+		return false
+	}
+	if file.outdated != "" {
+		c.problem(listener, kindSecret, secret, file.outdated+"; what it held before goes on")
+	}
+	return true
 }
 
 // changesAt notes when something changes, unless that is never.

@@ -152,6 +152,40 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 	}
 }
 
+// TestTheCertificateForBackendsIsChecked: it is for no name, and need not have one.
+func TestTheCertificateForBackendsIsChecked(t *testing.T) {
+	now := time.Now()
+	files := mounted{certificates: map[string]certificateFile{
+		"good":    {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour)},
+		"older":   {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour), outdated: "%s has no tls.key"},
+		"early":   {notBefore: now.Add(time.Hour), notAfter: now.Add(2 * time.Hour)},
+		"missing": {problem: "%s does not exist or has no tls.crt"},
+	}}
+	for name, test := range map[string]struct {
+		usable              bool
+		problems, unmounted string
+	}{
+		"":        {},
+		"good":    {usable: true},
+		"older":   {usable: true, problems: "Secret shop/older has no tls.key; what it held before goes on"},
+		"early":   {problems: "the certificate of Secret shop/early is not valid before"},
+		"missing": {problems: "Secret shop/missing does not exist or has no tls.crt"},
+		"new":     {unmounted: "Secret shop/new"},
+	} {
+		got := collect(&routing.Table{Settings: model.Settings{BackendCertificate: name}}, files, "shop", now)
+		problems := ""
+		for _, problem := range got.problems {
+			problems += problem.Listener + problem.Message
+		}
+		if got.backendCertificate != test.usable || got.unmounted != test.unmounted || !strings.HasPrefix(problems, test.problems) || (problems == "") != (test.problems == "") {
+			t.Errorf("%q: usable %t, unmounted %q, problems %q", name, got.backendCertificate, got.unmounted, problems)
+		}
+		if name == "early" && !got.until.Equal(now.Add(time.Hour)) {
+			t.Errorf("%s: it holds until %s", name, got.until)
+		}
+	}
+}
+
 func TestWhatIsNotMountedIsNoProblem(t *testing.T) {
 	table := routing.Table{Listeners: []routing.Listener{tlsListener("all", "", "new")}}
 	got := collect(&table, mounted{}, "shop", time.Now())

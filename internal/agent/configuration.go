@@ -33,6 +33,8 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 		Authorities:  in.material.authorities,
 		Paths:        paths,
 		Bind:         bind,
+
+		HasBackendCertificate: in.material.backendCertificate,
 	})
 	return configuration{
 		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, resources: in.resources},

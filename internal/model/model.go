@@ -36,6 +36,9 @@ type Gateway struct {
 type Settings struct {
 	// Policies say how to talk to backends, where the defaults do not do.
 	Policies map[Backend]BackendPolicy
+	// BackendCertificate is the name of the Secret with the certificate that backends are shown by TLS; "": none. While it
+	// cannot be used, nothing is sent to them.
+	BackendCertificate string
 	// TrustedProxies are the CIDR ranges of those whose X-Forwarded headers are believed, sorted.
 	TrustedProxies []string
 	// MaxConnections is how many connections a proxy takes at a time, and how many requests over HTTP/2.

@@ -90,6 +90,9 @@ func Secrets(gateway *appv1.Gateway) []string {
 			names = appendNames(names, listener.TLS.CertificateRefs)
 		}
 	}
+	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
+		names = append(names, ref.Name)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

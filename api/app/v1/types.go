@@ -121,6 +121,13 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	Backends []Backend `json:"backends,omitempty"`
 
+	// The Secret of type kubernetes.io/tls, in the Gateway's namespace, with the certificate and key that the proxies show
+	// to backends. They show it wherever they speak TLS: by backends[].tls, or by a BackendTLSPolicy of the Gateway API.
+	// While it cannot be used, nothing is sent there: requests get 500, and the condition ResolvedRefs names the Secret.
+	// Empty: no certificate.
+	// +optional
+	BackendClientCertificateRef *ObjectReference `json:"backendClientCertificateRef,omitempty"`
+
 	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
 	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
 	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies

@@ -55,7 +55,7 @@ func (r *renderer) backend(key hitKey, ref routing.Backend) string {
 
 // Usable says whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
 // may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
-// verify it by. The protocol of connections is of no importance.
+// verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance.
 func Usable(in Input, backend routing.Backend, connections bool) bool {
 	state, policy := in.Backends[backend], in.Table.Policies[backend]
 	if !state.Exists || policy.Refused != "" {
@@ -63,6 +63,9 @@ func Usable(in Input, backend routing.Backend, connections bool) bool {
 	}
 	tls := policy.TLS
 	if tls != nil {
+		if in.Table.BackendCertificate != "" && !in.HasBackendCertificate {
+			return false
+		}
 		for _, ca := range tls.CAs {
 			if len(in.Authorities[ca]) == 0 {
 				return false
@@ -221,6 +224,9 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 			name := ir.Quote(tls.ServerName, ir.InName)
 			// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
 			add("ssl verify required ca-file %s sni str(%s)", authority, name)
+			if secret := in.Table.BackendCertificate; secret != "" {
+				add("crt %s", certificatePath(in.Paths, secret))
+			}
 			if !connections {
 				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(appProtocol))
 			}

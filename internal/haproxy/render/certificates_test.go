@@ -48,6 +48,9 @@ func withRealCertificates(t testing.TB, in render.Input) render.Input {
 			writeSecret(t, in.Paths, c.Secret, ca.Issue(t, c.Names))
 		}
 	}
+	if secret := in.Table.BackendCertificate; secret != "" {
+		writeSecret(t, in.Paths, secret, ca.Issue(t, nil))
+	}
 	authorities := map[string][]byte{}
 	for name := range in.Authorities {
 		authorities[name] = ca.PEM

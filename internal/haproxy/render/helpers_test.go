@@ -41,7 +41,7 @@ func (w world) input(t testing.TB) render.Input {
 	table, _ := routingtest.Compile(&w.Spec)
 	in := render.Input{
 		Table: table, Backends: map[routing.Backend]render.BackendState{}, Paths: podPaths,
-		Certificates: w.Certificates, Authorities: map[string][]byte{},
+		Certificates: w.Certificates, Authorities: map[string][]byte{}, HasBackendCertificate: true,
 	}
 	if len(w.Certificates) > 0 {
 		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"

@@ -15,6 +15,9 @@ type Input struct {
 	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec.
 	// A listener with none is not there.
 	Certificates map[string][]Certificate
+	// HasBackendCertificate says whether the certificate that Table names for backends can be used. Without, what is to be
+	// shown it gets nothing: requests are answered with 500.
+	HasBackendCertificate bool
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
 	// a listener is not there, requests for a backend are answered with 500.
 	Authorities map[string][]byte

@@ -104,6 +104,9 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 		"a Secret": {func(spec *appv1.GatewaySpec) {
 			spec.Listeners[1].TLS.CertificateRefs = []appv1.ObjectReference{{Name: "new"}}
 		}, true},
+		"the certificate for backends": {func(spec *appv1.GatewaySpec) {
+			spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "new"}
+		}, true},
 		"a client CA": {func(spec *appv1.GatewaySpec) {
 			spec.Listeners[1].TLS.ClientValidation = &appv1.ClientValidation{CACertificateRefs: []appv1.ObjectReference{{Name: "new"}}}
 		}, true},

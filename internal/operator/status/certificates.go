@@ -34,6 +34,9 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 			name(string(listener.Name), kindConfigMap, validation.CACertificateRefs)
 		}
 	}
+	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
+		name("", kindSecret, []appv1.ObjectReference{*ref})
+	}
 	for _, backend := range gateway.Spec.Backends {
 		if backend.TLS != nil {
 			name("", kindConfigMap, backend.TLS.CACertificateRefs)

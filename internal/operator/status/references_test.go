@@ -213,6 +213,13 @@ func TestReportedProblems(t *testing.T) {
 			reporting(two, leavingOut("a", problem("", "ConfigMap", "ca", "ConfigMap web/ca has no certificate"))),
 			`ResolvedRefs=False InvalidCACertificateRef: backends: ConfigMap web/ca has no certificate`,
 		},
+		"the Secret that backends are shown": {
+			newGateway(func(gateway *appv1.Gateway) {
+				gateway.Spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "proxies"}
+			}),
+			reporting(two, leavingOut("a", problem("", "Secret", "proxies", "Secret web/proxies does not exist or has no tls.crt"))),
+			`ResolvedRefs=False InvalidCertificateRef: backends: Secret web/proxies does not exist or has no tls.crt`,
+		},
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +

@@ -59,6 +59,7 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	t.to.Origins = []model.Origin{t.origin}
 	t.to.Routes = make([]model.Route, 0, len(spec.Routes))
 	t.to.Policies = t.policies()
+	t.to.BackendCertificate = or(spec.BackendClientCertificateRef, appv1.ObjectReference{}).Name
 	t.to.TrustedProxies = slices.Sorted(slices.Values(texts(spec.TrustedProxies)))
 	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
 	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))

@@ -30,7 +30,7 @@ type attached struct {
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
 	configMaps map[string]bool
-	// secrets are those of other namespaces that listeners may use.
+	// secrets are those of other namespaces that it may use.
 	secrets []types.NamespacedName
 }
 
@@ -77,6 +77,15 @@ func (p *plane) mount(configMap string) {
 		p.configMaps = map[string]bool{}
 	}
 	p.configMaps[configMap] = true
+}
+
+// mountSecret notes that the pods need a Secret that the Gateway may use, and returns the name that they mount it by.
+func (p *plane) mountSecret(namespace, name string) string {
+	if namespace != p.parent.Namespace {
+		p.attach(namespace, "referencegrants")
+		p.secrets = append(p.secrets, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return LocalName(p.parent.Namespace, namespace, name)
 }
 
 // mountAuthorities notes that the pods need the ConfigMaps of a policy.

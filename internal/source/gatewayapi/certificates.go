@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
@@ -21,7 +20,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	}
 	for i, ref := range spec.CertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
-		problem := t.certificateProblem(ref, l.owner)
+		problem := t.certificateProblem(ref, l.owner, gatewayv1.ListenerReasonInvalidCertificateRef)
 		if i >= maxCertificates {
 			problem.no(gatewayv1.ListenerReasonInvalidCertificateRef, "a listener has at most %d certificates", maxCertificates)
 		}
@@ -29,11 +28,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			l.resolved.no(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
-		l.tls.Secrets = append(l.tls.Secrets, LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
-		if namespace != plane.parent.Namespace {
-			plane.attach(namespace, "referencegrants")
-			plane.secrets = append(plane.secrets, types.NamespacedName{Namespace: namespace, Name: string(ref.Name)})
-		}
+		l.tls.Secrets = append(l.tls.Secrets, plane.mountSecret(namespace, string(ref.Name)))
 		if t.Certificate == nil {
 			continue
 		}
@@ -46,14 +41,45 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	t.setClientValidation(l, plane)
 }
 
-// certificateProblem says what is wrong with a reference to a certificate.
-func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin) verdict {
+// setBackendCertificate says which certificate backends are shown. Where the reference to it is no good, backendPolicy
+// refuses what is to be shown it.
+func (t *translator) setBackendCertificate(p *plane) {
+	ref := p.backendCertificateRef()
+	if ref == nil {
+		return
+	}
+	owner := origin(kindGateway, p.gateway)
+	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
+	problem := t.certificateProblem(*ref, owner, gatewayv1.GatewayReasonInvalidClientCertificateRef)
+	if problem.reason == "" {
+		p.to.BackendCertificate = p.mountSecret(namespace, string(ref.Name))
+		if t.Certificate != nil {
+			if wrong := t.Certificate(ListenerName{Plane: p.parent}, namespace, string(ref.Name)); wrong != "" {
+				problem.no(gatewayv1.GatewayReasonInvalidClientCertificateRef, "%s", wrong)
+			}
+		}
+	}
+	if problem.reason != "" {
+		p.resolved.no(problem.reason, "tls.backend.clientCertificateRef: %s", problem.message)
+	}
+}
+
+// backendCertificateRef is to the certificate that backends are shown, nil if they are shown none.
+func (p *plane) backendCertificateRef() *gatewayv1.SecretObjectReference {
+	if p.gateway == nil || p.gateway.Spec.TLS == nil || p.gateway.Spec.TLS.Backend == nil {
+		return nil
+	}
+	return p.gateway.Spec.TLS.Backend.ClientCertificateRef
+}
+
+// certificateProblem says what is wrong with a reference to a certificate. invalid is the reason if it can be to none.
+func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin, invalid any) verdict {
 	var v verdict
 	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
 	switch {
 	case or(ref.Group, corev1.GroupName) != corev1.GroupName || or(ref.Kind, "Secret") != "Secret":
-		v.no(gatewayv1.ListenerReasonInvalidCertificateRef, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
+		v.no(invalid, "certificates are in Secrets, not in objects of kind %s", or(ref.Kind, "Secret"))
 	case !t.isGranted(from, corev1.GroupName, "Secret", namespace, string(ref.Name)):
 		v.no(gatewayv1.ListenerReasonRefNotPermitted, "no ReferenceGrant of namespace %s lets %ss of namespace %s use Secret %s",
 			namespace, owner.Kind, owner.Namespace, ref.Name)

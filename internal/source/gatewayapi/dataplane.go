@@ -133,6 +133,9 @@ func (r *Result) DataPlanes() []DataPlane {
 				spec.Listeners = append(spec.Listeners, listener)
 			}
 		}
+		if name := plane.to.BackendCertificate; name != "" {
+			spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: name}
+		}
 		if len(spec.Listeners) == 0 || plane.refused.reason != "" || len(plane.addresses) > 1 {
 			spec = nil
 		}
@@ -185,8 +188,8 @@ func (r *Result) For(own *appv1.Gateway) *model.Gateway {
 		return nil
 	}
 	plane.Origins = slices.Insert(plane.Origins, 0, origin(kindGateway, own))
-	policies := plane.Policies
+	policies, certificate := plane.Policies, plane.BackendCertificate
 	plane.Settings = source.Translate(&appv1.Gateway{Spec: own.Spec}).Settings
-	plane.Policies = policies
+	plane.Policies, plane.BackendCertificate = policies, certificate
 	return plane
 }

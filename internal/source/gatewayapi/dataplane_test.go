@@ -11,6 +11,19 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
+// TestTheCertificateForBackendsIsThatOfTheGateway: an agent takes it from the Gateway itself, though our own says something else
+// yet.
+func TestTheCertificateForBackendsIsThatOfTheGateway(t *testing.T) {
+	objects := read(t, "testdata/backend-certificates.yaml")
+	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "own", Controller: ptr.To(true),
+	}}}}
+	own.Spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "old"}
+	if plane := gatewayapi.Translate(objects).For(own); plane == nil || plane.BackendCertificate != "proxies" {
+		t.Errorf("got %+v, want the certificate proxies", plane)
+	}
+}
+
 // TestConfigsAreMerged: a Gateway has what its own GatewayConfig sets, and else what that of its class sets.
 func TestConfigsAreMerged(t *testing.T) {
 	configs := map[string]*appv1.GatewayConfig{

@@ -150,7 +150,13 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 			for _, listener := range plane.Spec.Listeners {
 				fmt.Fprintf(b, "  listener %s port %d protocol %s hostname %q tls %v\n", listener.Name, listener.Port, listener.Protocol, listener.Hostname, listener.TLS)
 			}
+			if ref := plane.Spec.BackendClientCertificateRef; ref != nil {
+				fmt.Fprintf(b, "  backends are shown %s\n", ref.Name)
+			}
 		}
+	}
+	for _, copied := range result.Copies() {
+		fmt.Fprintf(b, "copy of Secret %s for %s: %s\n", copied.From, copied.Gateway.Name, copied.Name)
 	}
 	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 		attachments := result.Attachments(parent, gatewayapi.WatchedResources)
@@ -234,6 +240,9 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 				fmt.Fprintf(b, "      %s\n", action)
 			}
 		}
+	}
+	if plane.BackendCertificate != "" {
+		fmt.Fprintf(b, "  backends are shown %s\n", plane.BackendCertificate)
 	}
 	for _, backend := range slices.SortedFunc(maps.Keys(plane.Policies), model.CompareBackends) {
 		policy := plane.Policies[backend]

@@ -31,6 +31,7 @@ func (t *translator) addGateways() {
 		plane.to.Origins = []model.Origin{origin(kindGateway, gateway)}
 		t.configure(plane, class)
 		plane.check()
+		t.setBackendCertificate(plane)
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for _, spec := range gateway.Spec.Listeners {
 			parent.listeners = append(parent.listeners, t.newListener(spec, origin(kindGateway, gateway), plane))
@@ -42,8 +43,7 @@ func (t *translator) addGateways() {
 
 // check notes what of the whole Gateway cannot be done.
 func (p *plane) check() {
-	spec := &p.gateway.Spec
-	for _, address := range spec.Addresses {
+	for _, address := range p.gateway.Spec.Addresses {
 		if kind := or(address.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {
 			p.refused.no(gatewayv1.GatewayReasonUnsupportedAddress, "addresses: only an IPAddress can be asked for, and not one of type %s", kind)
 		}
@@ -51,9 +51,6 @@ func (p *plane) check() {
 			p.addresses = append(p.addresses, address.Value)
 			p.own.Service.Address = address.Value
 		}
-	}
-	if spec.TLS != nil && spec.TLS.Backend != nil && spec.TLS.Backend.ClientCertificateRef != nil {
-		p.resolved.no(gatewayv1.GatewayReasonInvalidClientCertificateRef, "tls.backend is not supported: backends are shown no certificate")
 	}
 }
 

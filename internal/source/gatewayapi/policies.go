@@ -73,6 +73,9 @@ func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *pl
 	if accepted, _ := t.policyProblems(policy); accepted.reason != "" {
 		return model.BackendPolicy{Refused: "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message}
 	}
+	if plane.backendCertificateRef() != nil && plane.to.BackendCertificate == "" {
+		return model.BackendPolicy{Refused: "the Gateway's " + plane.resolved.message}
+	}
 	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if t.policyAuthority(policy, ref).reason == "" {
