@@ -789,6 +789,11 @@ func (in *GatewaySpec) DeepCopyInto(out *GatewaySpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.BackendClientCertificateRef != nil {
+		in, out := &in.BackendClientCertificateRef, &out.BackendClientCertificateRef
+		*out = new(ObjectReference)
+		**out = **in
+	}
 	if in.TrustedProxies != nil {
 		in, out := &in.TrustedProxies, &out.TrustedProxies
 		*out = make([]CIDR, len(*in))

@@ -1604,6 +1604,12 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 					},
+					"backendClientCertificateRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secret of type kubernetes.io/tls, in the Gateway's namespace, with the certificate and key that the proxies show to backends. They show it wherever they speak TLS: by backends[].tls, or by a BackendTLSPolicy of the Gateway API. While it cannot be used, nothing is sent there: requests get 500, and the condition ResolvedRefs names the Secret. Empty: no certificate.",
+							Ref:         ref("gateway/api/app/v1.ObjectReference"),
+						},
+					},
 					"trustedProxies": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1662,7 +1668,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.Listener", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.Listener", "gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 

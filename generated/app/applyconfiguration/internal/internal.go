@@ -439,6 +439,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewaySpec
   map:
     fields:
+    - name: backendClientCertificateRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
     - name: backends
       type:
         list:

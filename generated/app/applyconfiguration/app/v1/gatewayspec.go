@@ -41,6 +41,11 @@ type GatewaySpecApplyConfiguration struct {
 	// nothing is sent to a Service port that has no entry and the same Service or the same port: requests are answered
 	// with 500, and Accepted is False. TLS that is passed through goes on.
 	Backends []BackendApplyConfiguration `json:"backends,omitempty"`
+	// The Secret of type kubernetes.io/tls, in the Gateway's namespace, with the certificate and key that the proxies show
+	// to backends. They show it wherever they speak TLS: by backends[].tls, or by a BackendTLSPolicy of the Gateway API.
+	// While it cannot be used, nothing is sent there: requests get 500, and the condition ResolvedRefs names the Secret.
+	// Empty: no certificate.
+	BackendClientCertificateRef *ObjectReferenceApplyConfiguration `json:"backendClientCertificateRef,omitempty"`
 	// The CIDR ranges of the proxies in front of this Gateway. They are trusted to say who the client is. The headers
 	// Forwarded and X-Forwarded-* that they send are kept, and their own address is added. Headers like X-Real-IP are
 	// kept, too. Those of anyone else are removed. A listener with proxyProtocol takes connections of trusted proxies
@@ -141,6 +146,14 @@ func (b *GatewaySpecApplyConfiguration) WithBackends(values ...*BackendApplyConf
 		}
 		b.Backends = append(b.Backends, *values[i])
 	}
+	return b
+}
+
+// WithBackendClientCertificateRef sets the BackendClientCertificateRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BackendClientCertificateRef field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithBackendClientCertificateRef(value *ObjectReferenceApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.BackendClientCertificateRef = value
 	return b
 }
 
