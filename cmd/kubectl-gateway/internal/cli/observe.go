@@ -52,6 +52,10 @@ func (s *Site) Input(table routing.Table) render.Input {
 	input := render.Input{
 		Table: table, Backends: map[routing.Backend]render.BackendState{},
 		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
+		HasBackendCertificate: table.BackendCertificate != "",
+	}
+	if input.HasBackendCertificate {
+		input.Paths.KeysSocket = proxypod.KeysSocket
 	}
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)

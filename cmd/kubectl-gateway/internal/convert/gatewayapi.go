@@ -189,10 +189,7 @@ func (c *gatewayConverter) listenerTLS(at place, source *gatewayv1.Listener) *ap
 	from := or(source.TLS, gatewayv1.ListenerTLSConfig{})
 	var refs []reference
 	for _, ref := range from.CertificateRefs {
-		refs = append(refs, reference{
-			group: string(or(ref.Group, "")), kind: string(or(ref.Kind, "Secret")),
-			namespace: string(or(ref.Namespace, gatewayv1.Namespace(c.source.Namespace))), name: string(ref.Name),
-		})
+		refs = append(refs, c.secret(ref))
 	}
 	tls := &appv1.ListenerTLS{CertificateRefs: at.local(refs, "Secret", c.source.Namespace, 16), ClientValidation: c.clientValidation(at, source.Port)}
 	if len(tls.CertificateRefs) == 0 {
@@ -276,9 +273,28 @@ func (p place) authorities(refs []reference, namespace, otherwise string) []appv
 	return all
 }
 
+// setBackendCertificate carries over the certificate that backends are shown.
+func (c *gatewayConverter) setBackendCertificate() {
+	if c.source.Spec.TLS == nil || c.source.Spec.TLS.Backend == nil || c.source.Spec.TLS.Backend.ClientCertificateRef == nil {
+		return
+	}
+	ref := c.source.Spec.TLS.Backend.ClientCertificateRef
+	refs := c.at("tls.backend.clientCertificateRef").local([]reference{c.secret(*ref)}, "Secret", c.source.Namespace, 1)
+	c.gateway.Spec.BackendClientCertificateRef = &refs[0]
+}
+
+// secret is a reference of the Gateway to a Secret.
+func (c *gatewayConverter) secret(ref gatewayv1.SecretObjectReference) reference {
+	return reference{
+		group: string(or(ref.Group, "")), kind: string(or(ref.Kind, "Secret")),
+		namespace: string(or(ref.Namespace, gatewayv1.Namespace(c.source.Namespace))), name: string(ref.Name),
+	}
+}
+
 // noteRest lists what else a Gateway may say, and carries over annotations for its Service.
 func (c *gatewayConverter) noteRest() {
 	c.noteAnnotations(c.source)
+	c.setBackendCertificate()
 	spec := &c.source.Spec
 	infrastructure := or(spec.Infrastructure, gatewayv1.GatewayInfrastructure{})
 	for _, field := range []struct {
@@ -286,7 +302,6 @@ func (c *gatewayConverter) noteRest() {
 		text string
 	}{
 		{!c.hasAddress() && len(spec.Addresses) > 0, "addresses are not carried over: a Gateway can ask for one IP address, in spec.service.address"},
-		{spec.TLS != nil && spec.TLS.Backend != nil, "tls.backend is not carried over: backends are shown no certificate"},
 		{spec.AllowedListeners != nil, "allowedListeners is not carried over: all listeners are in the Gateway itself"},
 		{spec.DefaultScope == gatewayv1.GatewayDefaultScopeAll, "defaultScope is not carried over: routes without parentRefs are left out"},
 		{len(infrastructure.Labels) > 0, "infrastructure.labels are not carried over"},

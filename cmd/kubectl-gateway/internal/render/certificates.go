@@ -18,12 +18,19 @@ func makeCertificates(input *render.Input) error {
 	if err != nil {
 		return fmt.Errorf("failed to make a certificate for the check: %w", err)
 	}
+	var secrets []string
 	for _, list := range input.Certificates {
 		for _, c := range list {
-			files := map[string][]byte{certificates.JoinedFile: slices.Concat(certificate, key)}
-			if err := write(filepath.Join(input.Paths.CertificateDir, c.Secret), files); err != nil {
-				return err
-			}
+			secrets = append(secrets, c.Secret)
+		}
+	}
+	if input.HasBackendCertificate {
+		secrets = append(secrets, input.Table.BackendCertificate)
+	}
+	files := map[string][]byte{certificates.JoinedFile: slices.Concat(certificate, key)}
+	for _, secret := range secrets {
+		if err := write(filepath.Join(input.Paths.CertificateDir, secret), files); err != nil {
+			return err
 		}
 	}
 	for name, content := range input.Authorities {

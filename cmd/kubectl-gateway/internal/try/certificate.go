@@ -15,7 +15,7 @@ import (
 // pairs are certificates with their keys, by their names: what a browser accepted stays when a file is saved.
 type pairs map[string]map[string][]byte
 
-// complete makes a certificate for each Secret that a listener names and the files do not have.
+// complete makes a certificate for each Secret that the Gateway names and the files do not have.
 func (p pairs) complete(o *objects) error {
 	hostnames := map[string][]string{}
 	for i := range o.gateway.Listeners {
@@ -28,6 +28,9 @@ func (p pairs) complete(o *objects) error {
 				hostnames[secret] = append(hostnames[secret], o.namesOf(listener)...)
 			}
 		}
+	}
+	if secret := o.gateway.BackendCertificate; secret != "" && o.secrets[secret] == nil {
+		hostnames[secret] = append(hostnames[secret], "localhost")
 	}
 	for secret, names := range hostnames {
 		slices.Sort(names)
