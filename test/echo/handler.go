@@ -26,6 +26,8 @@ type reply struct {
 	Protocol string `json:"protocol"`
 	// Client is the other end of the connection, or who the PROXY protocol says it is.
 	Client string `json:"client"`
+	// ClientCertificate is the subject of the certificate that the client showed.
+	ClientCertificate string `json:"clientCertificate,omitempty"`
 	// ServerName is what the client asked for by TLS.
 	ServerName string `json:"serverName,omitempty"`
 	// BodyBytes is how long the request's body was.
@@ -96,6 +98,9 @@ func (h *handler) echo(w http.ResponseWriter, r *http.Request, status int) {
 	}
 	if r.TLS != nil {
 		answer.ServerName = r.TLS.ServerName
+		if shown := r.TLS.PeerCertificates; len(shown) > 0 {
+			answer.ClientCertificate = shown[0].Subject.String()
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

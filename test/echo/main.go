@@ -85,6 +85,7 @@ func (o options) listeners() ([]net.Listener, error) {
 
 func tlsConfig(dir string) *tls.Config {
 	return &tls.Config{
+		ClientAuth: tls.RequestClientCert,
 		NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))

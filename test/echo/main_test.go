@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -316,8 +317,17 @@ func TestTLS(t *testing.T) {
 	}
 	client := clientOf(t, func(p *http.Protocols) { p.SetHTTP2(true) }, &tls.Config{RootCAs: roots, ServerName: "echo.example.com"})
 	status, body := get(t, client, "https://"+addresses[1]+"/")
-	if r := parse(t, body); status != http.StatusOK || r.Protocol != "HTTP/2.0" || r.ServerName != "echo.example.com" {
+	if r := parse(t, body); status != http.StatusOK || r.Protocol != "HTTP/2.0" || r.ServerName != "echo.example.com" || r.ClientCertificate != "" {
 		t.Errorf("answered %d %s", status, body)
+	}
+	shown, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{RootCAs: roots, ServerName: "echo.example.com", Certificates: []tls.Certificate{shown}}
+	client = clientOf(t, func(p *http.Protocols) { p.SetHTTP2(true) }, config)
+	if status, body := get(t, client, "https://"+addresses[1]+"/"); parse(t, body).ClientCertificate != "CN=caller" {
+		t.Errorf("with a certificate: answered %d %s", status, body)
 	}
 }
 
@@ -329,7 +339,7 @@ func writeCertificate(t *testing.T, dir string, serial int64, roots *x509.CertPo
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), DNSNames: []string{"echo.example.com"}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "caller"}, DNSNames: []string{"echo.example.com"}, NotAfter: time.Now().Add(time.Hour),
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -112,23 +112,32 @@ func (s *cluster) input(ctx context.Context, state *state, parent gatewayapi.Par
 			continue
 		}
 		for _, name := range listener.TLS.Secrets {
-			secret := secrets[name]
-			if secret == nil {
-				continue
-			}
-			joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-			if problem != "" {
-				continue
-			}
-			dir := filepath.Join(p.paths.CertificateDir, name)
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), joined, 0o600)); err != nil {
+			joined, err := p.writeCertificate(name, secrets[name])
+			if err != nil {
 				return in, err
 			}
-			certificate := render.Certificate{Secret: name, Names: namesFor(listener.Hostname, joined)}
-			in.Certificates[listener.Name] = append(in.Certificates[listener.Name], certificate)
+			if joined != nil {
+				certificate := render.Certificate{Secret: name, Names: namesFor(listener.Hostname, joined)}
+				in.Certificates[listener.Name] = append(in.Certificates[listener.Name], certificate)
+			}
 		}
 	}
-	return in, nil
+	joined, err := p.writeCertificate(table.BackendCertificate, secrets[table.BackendCertificate])
+	in.HasBackendCertificate = joined != nil
+	return in, err
+}
+
+// writeCertificate writes what a Secret holds for HAProxy, and returns it; nil: it cannot be used.
+func (p *proxy) writeCertificate(name string, secret *corev1.Secret) ([]byte, error) {
+	if secret == nil {
+		return nil, nil
+	}
+	joined, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if problem != "" {
+		return nil, nil
+	}
+	dir := filepath.Join(p.paths.CertificateDir, name)
+	return joined, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, certificates.JoinedFile), joined, 0o600))
 }
 
 // namesFor returns the names of a certificate that are within a listener's hostname.

@@ -75,6 +75,10 @@ func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Inp
 			})
 		}
 	}
+	if secret := table.BackendCertificate; secret != "" {
+		writeCertificate(t, filepath.Join(in.Paths.CertificateDir, secret), "gateway")
+		in.HasBackendCertificate = true
+	}
 	_, configMaps := references(gateway)
 	for _, configMap := range configMaps {
 		in.Authorities[configMap] = writeCertificate(t, filepath.Join(in.Paths.CertificateDir, "ca"), "ca.example.com")

@@ -141,6 +141,11 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 				render.Certificate{Secret: secret, Names: []string{name}})
 		}
 	}
+	if secret := table.BackendCertificate; secret != "" {
+		if in.HasBackendCertificate = s.writeSecret(t, in.Paths.CertificateDir, secret) != nil; !in.HasBackendCertificate {
+			t.Fatalf("the commands did not make Secret %s", secret)
+		}
+	}
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})

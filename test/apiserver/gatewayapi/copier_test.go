@@ -24,7 +24,7 @@ func TestCopier(t *testing.T) {
 	api, ctx := routesClient(t), t.Context()
 	createNamespace(t, "edge", nil)
 	createNamespace(t, "certs", nil)
-	for _, name := range []string{"granted", "other"} {
+	for _, name := range []string{"granted", "other", "proxies"} {
 		createSecret(t, "certs", name)
 	}
 	_, err := api.GatewayV1().GatewayClasses().Create(ctx, &gatewayv1.GatewayClass{
@@ -39,13 +39,16 @@ func TestCopier(t *testing.T) {
 			Name: "https", Port: 443, Protocol: gatewayv1.HTTPSProtocolType,
 			TLS: &gatewayv1.ListenerTLSConfig{CertificateRefs: []gatewayv1.SecretObjectReference{ref("granted"), ref("other")}},
 		}},
+		TLS: &gatewayv1.GatewayTLSConfig{Backend: &gatewayv1.GatewayBackendTLS{ClientCertificateRef: ptr.To(ref("proxies"))}},
 	}}, metav1.CreateOptions{})
 	must(t, err)
 	grant, err := api.GatewayV1().ReferenceGrants("certs").Create(ctx, &gatewayv1.ReferenceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge"},
 		Spec: gatewayv1.ReferenceGrantSpec{
 			From: []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "Gateway", Namespace: "edge"}},
-			To:   []gatewayv1.ReferenceGrantTo{{Kind: "Secret", Name: ptr.To[gatewayv1.ObjectName]("granted")}},
+			To: []gatewayv1.ReferenceGrantTo{
+				{Kind: "Secret", Name: ptr.To[gatewayv1.ObjectName]("granted")}, {Kind: "Secret", Name: ptr.To[gatewayv1.ObjectName]("proxies")},
+			},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
@@ -53,6 +56,7 @@ func TestCopier(t *testing.T) {
 
 	granted, other := gatewayapi.LocalName("edge", "certs", "granted"), gatewayapi.LocalName("edge", "certs", "other")
 	expectCopy(t, granted, "certs/granted")
+	expectCopy(t, gatewayapi.LocalName("edge", "certs", "proxies"), "certs/proxies")
 	_, err = server.Kube.CoreV1().Secrets("edge").Get(ctx, other, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret without a grant was copied: %v", err)

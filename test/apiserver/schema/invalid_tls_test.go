@@ -88,6 +88,8 @@ var invalidTLS = []refusal{
 var invalidBackends = []refusal{
 	{"a backend twice", "", http + ", backends: [{name: a, port: 80, proxyProtocol: V1}, {name: a, port: 80, proxyProtocol: V2}]}",
 		[]string{`spec.backends[1]: Duplicate value: {"name":"a","port":80}`}},
+	{"a client certificate of no Secret", "", http + ", backendClientCertificateRef: {name: ''}}",
+		[]string{"spec.backendClientCertificateRef.name", "should be at least 1 chars long"}},
 	{"TLS without a name to verify", "", backend + "tls: {caCertificateRefs: [{name: a}]}}]}", []string{"spec.backends[0].tls.hostname: Required value"}},
 	{"TLS without verification", "", backend + "tls: {hostname: a}}]}", []string{"spec.backends[0].tls.caCertificateRefs: Required value"}},
 	{"TLS with a wildcard to verify", "", backend + "tls: {caCertificateRefs: [{name: a}], hostname: '*.a'}}]}",
