@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -78,8 +77,11 @@ func parseRows(answer io.Reader, into *proxyconfig.HAProxy) error {
 			into.Servers = append(into.Servers, parseServer(cell))
 		case cell("pxname") != metricsFrontend:
 			into.Sessions += number(cell("scur"))
-			// Of TCP there are connections alone.
-			into.Requests += number(cmp.Or(cell("req_tot"), cell("stot")))
+			requests := cell("req_tot")
+			if cell("mode") == "tcp" {
+				requests = cell("stot")
+			}
+			into.Requests += number(requests)
 		}
 	}
 }

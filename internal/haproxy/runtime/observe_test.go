@@ -42,6 +42,15 @@ func TestOldWorkerLines(t *testing.T) {
 	}
 }
 
+// TestConnectionsCount: HAProxy says of a frontend in mode tcp that it had no requests, and how many connections.
+func TestConnectionsCount(t *testing.T) {
+	answer := "# pxname,svname,mode,scur,stot,req_tot,\n80,FRONTEND,http,1,2,5,\n5432,FRONTEND,tcp,3,7,0,\n"
+	var into proxyconfig.HAProxy
+	if err := parseRows(strings.NewReader(answer), &into); err != nil || into.Sessions != 4 || into.Requests != 12 {
+		t.Errorf("it is read as %+v, %v", into, err)
+	}
+}
+
 // TestFrontendsCount: what clients do is counted, and what the metrics port gets is not.
 func TestFrontendsCount(t *testing.T) {
 	p := startProxy(t)
