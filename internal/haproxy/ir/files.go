@@ -48,6 +48,9 @@ const KeysBackend = "jwt-keys"
 // there is given it. It has no servers but for a moment.
 const CheckBackend = "certificates"
 
+// HandoverSuffix ends the name of a backend that stands for the frontend of a port that opens TLS.
+const HandoverSuffix = ".tls"
+
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's
 // expressions cannot quote anything else.
 type Paths struct {
@@ -79,6 +82,10 @@ func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 
 // AuthSocket returns the path of the socket that takes questions about requests.
 func (p Paths) AuthSocket() string { return p.RunDir + "/auth.sock" }
+
+// TLSSocket returns the path of the socket that takes connections of a port whose TLS is opened, where TLS is also passed
+// through.
+func (p Paths) TLSSocket(port int32) string { return fmt.Sprintf("%s/tls-%d.sock", p.RunDir, port) }
 
 // LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in
 // the description that "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside

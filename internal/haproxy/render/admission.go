@@ -43,12 +43,7 @@ const (
 // trusted proxies, the port takes none. In rules of the connection, src is still the proxy. In all later ones it is who
 // the header says.
 func admissionLines(in Input, listener *routing.Listener) []string {
-	var lines []string
-	trusted := in.Table.TrustedProxies
-	// HAProxy takes 64 words in a line. The lines count together.
-	for chunk := range slices.Chunk(trusted, 32) {
-		lines = append(lines, "acl trusted src "+ir.QuoteAll(chunk))
-	}
+	trusted, lines := in.Table.TrustedProxies, trustLines(in)
 	lines = append(lines, fmt.Sprintf("tcp-request connection reject if { act_conn gt %d }", maxConnections(in)))
 	directive := "tcp-request connection "
 	if listener.ProxyProtocol {
@@ -69,6 +64,16 @@ func admissionLines(in Input, listener *routing.Listener) []string {
 			directive+"track-sc0 "+byClient+" table connections-of"+unless,
 			fmt.Sprintf("%sreject if { sc0_conn_cur gt %d }", directive, in.Table.MaxPerAddress),
 		)
+	}
+	return lines
+}
+
+// trustLines say which clients are trusted proxies.
+func trustLines(in Input) []string {
+	var lines []string
+	// HAProxy takes 64 words in a line. The lines count together.
+	for chunk := range slices.Chunk(in.Table.TrustedProxies, 32) {
+		lines = append(lines, "acl trusted src "+ir.QuoteAll(chunk))
 	}
 	return lines
 }

@@ -41,12 +41,19 @@ func (r *renderer) addHosts(port int32) {
 			r.config.Maps[ir.HSTSFile][listenerName(listener)] = ir.Quote(tls.HSTS, "%;"+ir.InConfig)
 		}
 	}
+	mixed := isMixed(r.in.Table, port)
 	for pattern := range patterns {
 		if listener := r.in.Table.ListenerFor(port, pattern); listener != nil {
 			chain := chain(names[listener], pattern)
 			r.chain = max(r.chain, len(chain))
-			key, value := ir.Quote(hostKey(port, pattern), ir.InMap), strings.Join(append([]string{listenerName(listener)}, chain...), "|")
-			r.config.Maps[ir.HostsFile][key] = value
+			value := strings.Join(append([]string{listenerName(listener)}, chain...), "|")
+			r.config.Maps[ir.HostsFile][ir.Quote(hostKey(itoa(port), pattern), ir.InMap)] = value
+			if mixed {
+				if !passesThrough(listener) {
+					value = opened
+				}
+				r.config.Maps[ir.HostsFile][ir.Quote(hostKey(entrance(port), pattern), ir.InMap)] = value
+			}
 		}
 	}
 }
@@ -81,10 +88,10 @@ func chain(names map[string]string, hostname string) []string {
 	return all
 }
 
-// hostKey returns the key of a hostname of a port: reversed, so that the longest key that a host begins with is that of
-// the most specific hostname. That of an exact one ends in "!".
-func hostKey(port int32, hostname string) string {
-	key := itoa(port) + "/"
+// hostKey returns the key of a hostname of a frontend: reversed, so that the longest key that a host begins with is that
+// of the most specific hostname. That of an exact one ends in "!".
+func hostKey(frontend, hostname string) string {
+	key := frontend + "/"
 	switch {
 	case hostname == "":
 		return key
@@ -228,7 +235,7 @@ type hitKey struct {
 // hit returns what a request meets with an entry: FILTERS|ROUTE|RULE|BACKEND, or, where weights choose among several
 // such, %WEIGHTS|TARGETS.
 func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string {
-	key := hitKey{rule: entry.Rule, connections: isConnection(listener), passthrough: listener.Protocol == "TLS" && listener.TLS == nil}
+	key := hitKey{rule: entry.Rule, connections: isConnection(listener), passthrough: passesThrough(listener)}
 	if entry.PathType == routing.Prefix && feature.CutsPrefix(entry.Rule) {
 		key.cut = len(entry.Path) - len("/")
 	}

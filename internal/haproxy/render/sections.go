@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
@@ -193,23 +194,35 @@ var metricsLines = []string{
 	`http-request return status 404 content-type text/plain string "here are /metrics and /healthz\n"`,
 }
 
-// addFrontend adds the section of a port. A port with TLS and without a certificate has none.
+// addFrontend adds the section of a port, and another one where TLS is passed through beside: see mixed.go. A port with
+// TLS and without a certificate has none.
 func (r *renderer) addFrontend(port int32) {
 	in := r.in
-	listener := in.Table.Listeners[slices.IndexFunc(in.Table.Listeners, func(l routing.Listener) bool { return l.Port == port })]
+	listener, passing := modes(in.Table, port)
+	mixed := listener != nil && passing != nil
+	if mixed {
+		r.addEntrance(passing)
+	} else {
+		listener = cmp.Or(listener, passing)
+	}
 	options, defaults := "", "routing"
-	if isConnection(&listener) {
+	if isConnection(listener) {
 		defaults = "tcp"
 	}
 	if listener.TLS != nil {
 		if len(certificateLines(in, port)) == 0 {
 			return
 		}
-		options = tlsOptions(in, &listener)
+		options = tlsOptions(in, listener)
 	}
-	lines := slices.Concat(listenerComments(in.Table, port), bindLines(in.Bind, port, options), admissionLines(in, &listener))
-	if isConnection(&listener) {
-		lines = append(lines, r.connectionLines(&listener)...)
+	lines := listenerComments(in.Table, port)
+	if mixed {
+		lines = slices.Concat(lines, []string{"bind " + in.Paths.TLSSocket(port) + " mode 600 accept-proxy" + options}, trustLines(in))
+	} else {
+		lines = slices.Concat(lines, bindLines(in.Bind, port, options), admissionLines(in, listener))
+	}
+	if isConnection(listener) {
+		lines = append(lines, r.connectionLines(listener)...)
 	} else {
 		lines = append(lines, sessionLines(in, listener.TLS != nil)...)
 		lines = append(lines, "use_backend %[var(txn.hit),field(4,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
@@ -262,7 +275,12 @@ func bindLines(bind Bind, port int32, options string) []string {
 // connectionLines are the rules by which connections of a port find their backend.
 func (r *renderer) connectionLines(listener *routing.Listener) []string {
 	const onlyNames = `tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`
-	lines := []string{"log global", "option dontlognull", "log-format '" + connectionLog + "'"}
+	mixed := passesThrough(listener) && isMixed(r.in.Table, listener.Port)
+	log := connectionLog
+	if mixed {
+		log = strings.Replace(log, "%f", itoa(listener.Port), 1)
+	}
+	lines := []string{"log global", "option dontlognull", "log-format '" + log + "'"}
 	switch {
 	case listener.TLS != nil:
 		lines = append(lines, connectedLines(r.in)...)
@@ -276,6 +294,9 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 		)
 	}
 	lines = append(lines, r.hostLines("tcp-request content")...)
+	if mixed {
+		lines = append(lines, handoverLines(r.in, listener.Port)...)
+	}
 	if listener.TLS != nil {
 		lines = append(lines, foreignLines(r.in, listener.Port)...)
 	}
@@ -284,11 +305,14 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 			i+2, r.in.Paths.Map(ir.PathsFile)))
 	}
 	lines = append(lines, r.splitLines("tcp-request content")...)
-	return append(lines,
+	lines = append(lines,
 		"tcp-request content reject unless { var(txn.hit) -m found }",
 		"tcp-request content reject if { var(txn.hit),field(4,|) -m str "+noBackend+" }",
-		"use_backend %[var(txn.hit),field(4,|)]",
 	)
+	if mixed {
+		lines = append(lines, "use_backend "+handover(listener.Port)+isOpened)
+	}
+	return append(lines, "use_backend %[var(txn.hit),field(4,|)]")
 }
 
 // foreignLines reject connections whose certificate, and what was asked of the client, is not what their listener

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/proxyconfig"
 )
 
@@ -73,6 +74,10 @@ func parseRows(answer io.Reader, into *proxyconfig.HAProxy) error {
 			return ""
 		}
 		switch {
+		case strings.HasSuffix(cell("pxname"), ir.HandoverSuffix):
+			// These are counted by both frontends.
+			into.Sessions -= number(cell("scur"))
+			into.Requests -= number(cell("stot"))
 		case cell("svname") != "FRONTEND":
 			into.Servers = append(into.Servers, parseServer(cell))
 		case cell("pxname") != metricsFrontend:

@@ -1,0 +1,67 @@
+package render
+
+import (
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// On most ports TLS is opened, or it is passed through. On a mixed port, the server name decides. A bind line of HAProxy
+// does one of the two. So there a frontend of its own, the entrance, takes the connections. It reads the server name, and
+// sends those of listeners that pass TLS through to their backends. All others it hands over, with a PROXY protocol
+// header, to the frontend that opens TLS. That listens on a socket of its own, and is otherwise as on other ports.
+//
+// A connection that is handed over counts twice for the limit of connections, and takes as many files.
+
+// opened is in place of what hosts.map has for a hostname, where a connection is handed over.
+const opened = "."
+
+// isOpened is the condition that it is.
+const isOpened = " if { var(txn.hosts) -m str " + opened + " }"
+
+// entrance returns the name of the frontend that takes the connections of a mixed port.
+func entrance(port int32) string { return itoa(port) + ".sni" }
+
+// handover returns the name of the backend that stands for the frontend that opens TLS.
+func handover(port int32) string { return itoa(port) + ir.HandoverSuffix }
+
+// passesThrough says whether a listener passes TLS through.
+func passesThrough(listener *routing.Listener) bool {
+	return listener.Protocol == "TLS" && listener.TLS == nil
+}
+
+// modes returns a listener of a port that passes TLS through, and another one; nil where there is none.
+func modes(table routing.Table, port int32) (other, passing *routing.Listener) {
+	for i := range table.Listeners {
+		switch listener := &table.Listeners[i]; {
+		case listener.Port != port:
+		case passesThrough(listener):
+			passing = listener
+		default:
+			other = listener
+		}
+	}
+	return other, passing
+}
+
+func isMixed(table routing.Table, port int32) bool {
+	other, passing := modes(table, port)
+	return other != nil && passing != nil
+}
+
+// addEntrance adds the entrance of a port, and the way to the frontend that opens TLS.
+func (r *renderer) addEntrance(passing *routing.Listener) {
+	port := passing.Port
+	lines := append(bindLines(r.in.Bind, port, ""), admissionLines(r.in, passing)...)
+	r.section("frontend "+entrance(port)+" from tcp", append(lines, r.connectionLines(passing)...)...)
+	r.section("backend "+handover(port)+" from tcp", "server tls "+r.in.Paths.TLSSocket(port)+" send-proxy-v2")
+}
+
+// handoverLines hand connections over whose TLS is to be opened: those for names of other listeners, for names of none,
+// and without a name. The frontend that opens TLS writes them down in the access log.
+func handoverLines(in Input, port int32) []string {
+	lines := []string{"tcp-request content set-var(txn.hosts) str(" + opened + ") unless { var(txn.host) -m found } { var(txn.hosts) -m found }"}
+	if len(certificateLines(in, port)) == 0 {
+		return append(lines, "tcp-request content reject"+isOpened)
+	}
+	return append(lines, "tcp-request content set-log-level silent"+isOpened, "tcp-request content accept"+isOpened)
+}
