@@ -67,15 +67,16 @@ type GatewaySpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
-	// speak the same protocol.
+	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of
+	// protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the
+	// latter.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || a.protocol == b.protocol))",message="two listeners of one port have different protocols: change the port of one of them"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || a.protocol == b.protocol || has(a.tls) && has(b.tls) && a.tls.mode != b.tls.mode))",message="two listeners of one port have different protocols: change the port of one of them"
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || has(a.proxyProtocol) == has(b.proxyProtocol)))",message="two listeners of one port differ in proxyProtocol: set it in both or in none"
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.port != b.port || !has(a.tls) || !has(b.tls) || a.tls.mode == b.tls.mode))",message="two listeners of one port differ in tls.mode: change the port of one of them"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(l, has(l.httpsRedirect)) || self.exists(l, l.protocol == 'HTTPS')",message="a listener redirects to HTTPS and there is no HTTPS listener: add one or remove httpsRedirect"
 	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, a.port == b.port && (has(a.hostname) ? a.hostname : '') == (has(b.hostname) ? b.hostname : '')))",message="two listeners have the same port and hostname: change the port or the hostname of one of them"
 	Listeners []Listener `json:"listeners"`

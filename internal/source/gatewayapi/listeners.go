@@ -151,16 +151,21 @@ func (p *plane) resolveConflicts() {
 	}
 }
 
-// compare refuses a listener that cannot be told apart from another one.
+// passesThrough says whether it passes TLS through.
+func (l *listener) passesThrough() bool {
+	return l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
+}
+
+// compare refuses a listener that cannot be told apart from another one. One that passes TLS through is told from those
+// that open it by the hostname.
 func (l *listener) compare(other *listener) {
 	if l.Port != other.Port {
 		return
 	}
+	differ := l.passesThrough() && other.tls != nil || l.tls != nil && other.passesThrough()
 	switch {
-	case l.Protocol != other.Protocol:
+	case l.Protocol != other.Protocol && !differ:
 		l.conflict.no(gatewayv1.ListenerReasonProtocolConflict, "another listener of port %d is of protocol %s", l.Port, other.Protocol)
-	case (l.tls == nil) != (other.tls == nil):
-		l.conflict.no(gatewayv1.ListenerReasonProtocolConflict, "another listener of port %d has another TLS mode", l.Port)
 	case l.Protocol == gatewayv1.TCPProtocolType, l.hostname() == other.hostname():
 		l.conflict.no(gatewayv1.ListenerReasonHostnameConflict, "another listener has the same port and hostname")
 	}

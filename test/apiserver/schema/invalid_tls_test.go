@@ -26,9 +26,12 @@ var invalidTLS = []refusal{
 		[]string{"spec.listeners[0].tls: Invalid value: with mode Passthrough, the Service decides"}},
 	{"HSTS without HTTP", "", "spec: {listeners: [{name: a, port: 443, protocol: TLS, tls: {certificateRefs: [{name: a}], hsts: {}}}]}",
 		[]string{"spec.listeners[0].tls.hsts: Invalid value: hsts is only for protocol HTTPS"}},
-	{"a port with both modes", "", "spec: {listeners: [{name: a, port: 443, protocol: TLS, hostname: a, tls: {mode: Passthrough}}, " +
-		"{name: b, port: 443, protocol: TLS, tls: {certificateRefs: [{name: a}]}}]}",
-		[]string{"spec.listeners: Invalid value: two listeners of one port differ in tls.mode: change the port of one of them"}},
+	{"requests and connections on one port", "", "spec: {listeners: [{name: a, port: 443, protocol: TLS, hostname: a, tls: {mode: Passthrough}}, " +
+		"{name: b, port: 443, protocol: TLS, tls: {certificateRefs: [{name: a}]}}, {name: c, port: 443, protocol: HTTPS, hostname: c, tls: {certificateRefs: [{name: a}]}}]}",
+		[]string{"spec.listeners: Invalid value: two listeners of one port have different protocols: change the port of one of them"}},
+	{"a hostname that is opened and passed through", "", "spec: {listeners: [{name: a, port: 443, protocol: TLS, tls: {mode: Passthrough}}, " +
+		"{name: b, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}}]}",
+		[]string{"spec.listeners: Invalid value: two listeners have the same port and hostname"}},
 	{"a selector of namespaces for all namespaces", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All, selector: {}}}}]}",
 		[]string{"spec.listeners[0].allowedRoutes.namespaces.selector: Invalid value", "selector is required for Selector, and not allowed for any other"}},
 	{"a selector of namespaces that is missing", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: Selector}}}]}",

@@ -14,7 +14,6 @@ import (
 var unsupported = map[features.FeatureName]string{
 	features.SupportUDPRoute:                      "HAProxy does not speak UDP",
 	features.SupportBackendTLSPolicySANValidation: "HAProxy verifies the name that it asks for, and no other: the policy is refused; see architecture.md",
-	features.SupportTLSRouteModeMixed:             "a port of HAProxy terminates TLS or passes it through",
 }
 
 // Supported returns the features that are, but for those that something else keeps from being.
