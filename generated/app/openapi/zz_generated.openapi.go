@@ -1508,7 +1508,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak the same protocol.",
+							Description: "The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the latter.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -19,7 +19,9 @@ type GatewaySpecApplyConfiguration struct {
 	// HorizontalPodAutoscaler change this field.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// The ports traffic enters by. Names are unique, and so is every pair of port and hostname. All listeners of a port
-	// speak the same protocol.
+	// speak the same protocol, with one exception: listeners with tls.mode Passthrough may share a port with those of
+	// protocol HTTPS, or with those of protocol TLS that terminate it. A client that asks for no server name gets to the
+	// latter.
 	Listeners []ListenerApplyConfiguration `json:"listeners,omitempty"`
 	// Which requests go to which Services. Names are unique.
 	//
