@@ -19,6 +19,7 @@ spec:
     - {name: narrow, port: 80, protocol: HTTP, hostname: "*.b.test"}
     - {name: a, port: 443, protocol: HTTPS, hostname: a.test, tls: {certificateRefs: [{name: s}], clientValidation: {caCertificateRefs: [{name: ca}]}}}
     - {name: b, port: 443, protocol: HTTPS, hostname: b.test, tls: {certificateRefs: [{name: s}]}}
+    - {name: through, port: 443, protocol: TLS, hostname: p.test, tls: {mode: Passthrough}}
     - {name: db, port: 5432, protocol: TCP}
     - {name: pass, port: 8443, protocol: TLS, tls: {mode: Passthrough}}
   routes:
@@ -44,7 +45,7 @@ spec:
         - matches: [{path: {value: /api}}, {path: {value: /web}}]
           backendRefs: [{name: api, port: 80}, {name: idle, port: 80, weight: 0}]
   tcpRoutes: [{name: tcp, listeners: [db], rules: [{backendRefs: [{name: db, port: 5432}]}]}]
-  tlsRoutes: [{name: tls, hostnames: [x.test], rules: [{backendRefs: [{name: x, port: 443}]}]}]
+  tlsRoutes: [{name: through, listeners: [through], hostnames: [p.test], rules: [{backendRefs: [{name: p, port: 443}]}]}, {name: tls, hostnames: [x.test], rules: [{backendRefs: [{name: x, port: 443}]}]}]
 `
 
 // TestExplain asks for everything that may become of a request. That the matches are right is shown by
@@ -85,6 +86,8 @@ func TestExplain(t *testing.T) {
 		{[]string{"tcp://10.0.0.1:5432"}, 0, []string{"request   tcp://10.0.0.1:5432\n", "route     tcp rules[0]: everything\nbackend   100% to Service db port 5432"}},
 		{[]string{"tls://x.test:8443"}, 0, []string{"route     tls rules[0]: host x.test\nbackend   100% to Service x port 443"}},
 		{[]string{"https://x.test:8443/any?path", "-X", "POST"}, 0, []string{"route     tls rules[0]: host x.test\n"}},
+		{[]string{"https://p.test/", "-H", "Host: b.test"}, 0, []string{"listener  through: TLS on port 443, for p.test\nroute     through rules[0]: host p.test\n"}},
+		{[]string{"https://b.test/", "-H", "Host: p.test"}, 3, []string{`answer    421: the connection is for "b.test", whose listener is not that of the host "p.test"`}},
 		{[]string{"tls://y.test:8443"}, 3, []string{"has no route for the host y.test, but for x.test"}},
 		{[]string{"http://a.test/api", "-o", "yaml"}, 0, []string{"backends:\n- percent: 100\n  port: 80\n  service: api\n", "\nroute: web\nrule: 4\n"}},
 	} {

@@ -119,7 +119,7 @@ var annotations = map[string]annotation{
 	"server-snippet":         closing(noSnippets), // as auth-tls-secret
 
 	// What HAProxy has another way, or not at all.
-	"ssl-passthrough":           listed("TLS ends at the Gateway: make a listener of protocol TLS, with a port of its own, and a tlsRoute for the host", "false"),
+	"ssl-passthrough":           listed("TLS ends at the Gateway: make a listener of protocol TLS for the host, with mode Passthrough, and a tlsRoute", "false"),
 	"ssl-ciphers":               listed("see tls.cipherProfile of the listener"),
 	"ssl-prefer-server-ciphers": listed("clients choose among the suites of tls.cipherProfile", "false"),
 	"stream-snippet":            listed(noSnippets),

@@ -172,11 +172,10 @@ func (c *gatewayConverter) listenerProblem(source *gatewayv1.Listener) string {
 		return fmt.Sprintf("port %d cannot be a listener's: choose another", source.Port)
 	}
 	for _, other := range c.gateway.Spec.Listeners {
-		if other.Port == source.Port && other.Protocol != appv1.Protocol(source.Protocol) {
+		hasTLS := source.Protocol == gatewayv1.HTTPSProtocolType || source.Protocol == gatewayv1.TLSProtocolType
+		differ := hasTLS && other.TLS != nil && passesThrough(source) != (other.TLS.Mode == appv1.TLSModePassthrough)
+		if other.Port == source.Port && other.Protocol != appv1.Protocol(source.Protocol) && !differ {
 			return fmt.Sprintf("listener %s speaks %s on its port: choose another port", other.Name, other.Protocol)
-		}
-		if other.Port == source.Port && passesThrough(source) != (other.TLS != nil && other.TLS.Mode == appv1.TLSModePassthrough) {
-			return fmt.Sprintf("listener %s has another tls.mode on its port: choose another port", other.Name)
 		}
 		if other.Port == source.Port && string(other.Hostname) == hostname {
 			return fmt.Sprintf("listener %s has the same port and hostname", other.Name)

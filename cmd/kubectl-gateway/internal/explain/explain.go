@@ -101,7 +101,7 @@ func (e *Explanation) checkRequest(table routing.Table, r *request) (string, boo
 		e.refuse("no connection: no listener has port %d, but %s", r.Port, strings.Join(slices.Compact(ports), ", "))
 		return "", false
 	}
-	if r.isConnection() {
+	if name, _ := routing.NormalizeHost(r.connected); r.isConnection() || isPassedThrough(table.ListenerFor(r.Port, name)) {
 		r.hostHeader = r.connected
 	}
 	host, ok := routing.NormalizeHost(r.hostHeader)
@@ -145,11 +145,16 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 		return false
 	}
 	name, _ := routing.NormalizeHost(r.connected)
-	if connected := table.ListenerFor(r.Port, name); listener.TLS != nil && connected != listener {
+	if connected := table.ListenerFor(r.Port, name); connected != listener && (listener.TLS != nil || isPassedThrough(listener)) {
 		e.refuse("421: the connection is for %q, whose listener is not that of the host %q", name, host)
 		return false
 	}
 	return true
+}
+
+// isPassedThrough says whether the proxies do not open the connections of a listener, and see no host but the server name.
+func isPassedThrough(listener *routing.Listener) bool {
+	return listener != nil && listener.Protocol == "TLS" && listener.TLS == nil
 }
 
 // checkHTTP says whether a request gets past what comes before the question whose it is.
