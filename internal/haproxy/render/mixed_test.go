@@ -257,14 +257,24 @@ func takesTLS(t *testing.T, g *gateway, ca *certtest.Authority) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// TestReloadsOfMixedPorts: no connection is lost when HAProxy reloads, and those that are open go on.
+// TestReloadsOfMixedPorts: no connection is lost when HAProxy reloads, also when a port becomes mixed. Those that are open
+// go on.
 func TestReloadsOfMixedPorts(t *testing.T) {
 	t.Parallel()
-	g, ca := startMixed(t)
+	g, ca := startMixed(t, "maxPerAddress: 3", "maxPerAddress: 100")
+	reload := func(in render.Input) {
+		g.WriteFiles(render.Render(in).AllFiles())
+		if err := runtime.NewMaster(g.MasterSocket).Reload(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 	open := tls.Client(dial(t, g.ports[443]), &tls.Config{ServerName: "vault.example.com", RootCAs: ca.Pool()})
 	if _, err := talk(t, open, "before", 2); err != nil {
 		t.Fatal(err)
 	}
+	unmixed := g.in
+	unmixed.Table.Listeners = slices.DeleteFunc(slices.Clone(g.in.Table.Listeners), func(l routing.Listener) bool { return l.TLS == nil })
+	reload(unmixed)
 	ctx, cancel := context.WithCancel(t.Context())
 	var client sync.WaitGroup
 	client.Go(func() {
@@ -277,9 +287,7 @@ func TestReloadsOfMixedPorts(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if err := runtime.NewMaster(g.MasterSocket).Reload(t.Context()); err != nil {
-			t.Error(err)
-		}
+		reload(g.in)
 	}
 	cancel()
 	client.Wait()
