@@ -63,7 +63,8 @@ func TestConformance(t *testing.T) {
 			UsableNetworkAddresses: addresses(*clusterIP), UnusableNetworkAddresses: addresses("192.0.2.1"),
 			AllowCRDsMismatch: true, DisableParallelTests: true,
 			ConformanceProfiles: []suite.ConformanceProfileName{
-				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName, suite.GatewayTLSConformanceProfileName,
+				suite.GatewayHTTPConformanceProfileName, suite.GatewayGRPCConformanceProfileName,
+				suite.GatewayTLSConformanceProfileName, suite.GatewayTCPConformanceProfileName,
 			},
 			Implementation: confv1.Implementation{
 				Organization: "gateway", Project: "gateway", URL: "https://app.example.com/gateway", Version: version.String(),
