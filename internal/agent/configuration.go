@@ -33,6 +33,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 		Authorities:  in.material.authorities,
 		Paths:        paths,
 		Bind:         bind,
+		Cache:        &in.cache,
 
 		HasBackendCertificate: in.material.backendCertificate,
 	})

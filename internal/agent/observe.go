@@ -83,6 +83,9 @@ type inputs struct {
 	uid       types.UID
 	origins   []model.Origin
 	resources []appv1.ProxiedResource
+	// compiler and cache keep what was made of the objects before.
+	compiler routing.Compiler
+	cache    render.Cache
 	// table is what the objects ask for, and backends are the Service ports that it refers to, sorted.
 	table    routing.Table
 	backends []model.Backend
@@ -99,7 +102,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	if in.resources = changes.Resources; changes.Gateway == nil {
 		return false
 	}
-	table, problems := routing.Compile(changes.Gateway)
+	table, problems := in.compiler.Compile(changes.Gateway)
 	for _, p := range problems {
 		glog.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)

@@ -26,6 +26,7 @@ import (
 	"gateway/internal/peers"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/source/gatewayapi"
 )
 
 // watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the
@@ -46,6 +47,8 @@ type watcher struct {
 	// seen is the Gateway that changes returned last, and objects those that belong to it with their generations.
 	seen    *appv1.Gateway
 	objects map[types.UID]int64
+	// cache is what the routes among them were translated to.
+	cache *gatewayapi.Cache
 	// settled says that all that the Gateway had at first was seen.
 	settled bool
 

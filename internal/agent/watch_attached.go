@@ -23,6 +23,10 @@ func (w *watcher) addAttached(gateway *appv1.Gateway, servicesChanged bool, chan
 		equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments) && maps.Equal(generations, w.objects) {
 		return
 	}
+	if servicesChanged || w.cache == nil {
+		w.cache = &gatewayapi.Cache{}
+	}
+	objects.Cache = w.cache
 	w.seen, w.objects = gateway, generations
 	changes.Gateway, changes.UID = gatewayapi.Translate(objects).For(gateway), gateway.UID
 }

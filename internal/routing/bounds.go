@@ -98,13 +98,13 @@ type refusal struct {
 }
 
 // refuseSteps refuses the entries that would make a list take too many steps.
-func (c *compiler) refuseSteps() {
+func (c *compilation) refuseSteps() {
 	sums, levels := map[string]float64{}, map[int]bool{}
 	for i := range c.routes {
 		if c.routes[i].steps == 0 {
 			continue
 		}
-		for _, hostname := range c.routes[i].Hostnames {
+		for _, hostname := range c.gateway.Routes[i].Hostnames {
 			sums[hostname] += c.routes[i].steps
 			levels[hostnameLevel(hostname)] = true
 		}
@@ -126,16 +126,16 @@ func hostnameLevel(hostname string) int {
 }
 
 // refuseStepsOf refuses those of a hostname: those of longer prefixes before those of shorter ones, then the last ones.
-func (c *compiler) refuseStepsOf(hostname string, most float64) {
+func (c *compilation) refuseStepsOf(hostname string, most float64) {
 	type candidate struct {
 		*Entry
 		route *model.Route
 	}
 	var candidates []candidate
 	for i := range c.routes {
-		if route := &c.routes[i]; slices.Contains(route.Hostnames, hostname) {
-			for j := range route.entries {
-				candidates = append(candidates, candidate{&route.entries[j], route.Route})
+		if route := &c.gateway.Routes[i]; slices.Contains(route.Hostnames, hostname) {
+			for j := range c.routes[i].entries {
+				candidates = append(candidates, candidate{&c.routes[i].entries[j], route})
 			}
 		}
 	}
@@ -170,8 +170,8 @@ func (c *compiler) refuseStepsOf(hostname string, most float64) {
 		c.refused[refusal{hostname, entry.Entry}] = true
 		if rule := entry.Rule; !told[rule] {
 			told[rule] = true
-			c.problem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
-				"it takes too many steps to compare a request with them", rule.Index, hostname)
+			c.problems = append(c.problems, newProblem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
+				"it takes too many steps to compare a request with them", rule.Index, hostname))
 		}
 	}
 }

@@ -10,8 +10,27 @@ import (
 
 // Compile returns the routing table of a Gateway and everything that is not in it, which includes the Gateway's own
 // problems.
-func Compile(gateway *model.Gateway) (Table, []Problem) {
-	c := compile(gateway)
+func Compile(gateway *model.Gateway) (Table, []Problem) { return new(Compiler).Compile(gateway) }
+
+// Compiler compiles Gateways one after the other. It keeps what it made of the rules of each route, and of each host, as
+// long as the next Gateway has the same rules: the same slices, which nobody changes.
+type Compiler struct {
+	routes map[*model.Rule]*compiledRoute
+	hosts  map[hostID]compiledHost
+}
+
+// hostID is a listener and a hostname of routes.
+type hostID struct{ listener, hostname string }
+
+// compiledHost is a host and the routes that it was made of, in their order.
+type compiledHost struct {
+	*Host
+	routes []*compiledRoute
+}
+
+// Compile returns what the function of that name does. Hosts of the table before that are the same are the same pointers.
+func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
+	run := c.compile(gateway)
 	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}
 	for i := range gateway.Listeners {
 		table.Listeners = append(table.Listeners, newListener(&gateway.Listeners[i]))
@@ -19,46 +38,67 @@ func Compile(gateway *model.Gateway) (Table, []Problem) {
 	slices.SortFunc(table.Listeners, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
 	})
-	attached := map[string][]*compiledRoute{}
-	for i := range c.routes {
-		for _, name := range c.routes[i].Listeners {
-			attached[name] = append(attached[name], &c.routes[i])
+	attached := map[string][]int{}
+	for i := range gateway.Routes {
+		for _, name := range gateway.Routes[i].Listeners {
+			attached[name] = append(attached[name], i)
 		}
 	}
+	hosts := make(map[hostID]compiledHost, len(c.hosts))
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
-		listener.Hosts = hostsOf(c.entries(listener, attached[listener.Name]))
+		listener.Hosts = run.hosts(listener, attached[listener.Name], c.hosts, hosts)
 	}
-	return table, c.problems
+	if c.hosts = hosts; len(run.refused) > 0 {
+		c.hosts = nil // what is refused depends on other hosts
+	}
+	return table, run.problems
 }
 
 // Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries.
-func Problems(gateway *model.Gateway) []Problem { return compile(gateway).problems }
+func Problems(gateway *model.Gateway) []Problem { return new(Compiler).Problems(gateway) }
 
-// compiler has what a table is made of.
-type compiler struct {
-	routes   []compiledRoute
+// Problems returns those of Compile, without a table.
+func (c *Compiler) Problems(gateway *model.Gateway) []Problem { return c.compile(gateway).problems }
+
+// compilation is what a table is made of.
+type compilation struct {
+	gateway *model.Gateway
+	// routes are those of the gateway, compiled.
+	routes   []*compiledRoute
 	problems []Problem
 	// refused are the entries that would make a list take too many steps.
 	refused map[refusal]bool
 }
 
-// compiledRoute is a route with an entry for each match of each rule. The entries have no hostname.
+// compiledRoute is what the rules of a route are compiled to: an entry for each match of each rule. The entries have no
+// hostname.
 type compiledRoute struct {
-	*model.Route
-	entries []Entry
+	entries  []Entry
+	problems []Problem
 	// steps bound what it takes to compare a request with the entries.
 	steps float64
 }
 
-func compile(gateway *model.Gateway) *compiler {
-	c := &compiler{routes: make([]compiledRoute, len(gateway.Routes)), refused: map[refusal]bool{}}
+func (c *Compiler) compile(gateway *model.Gateway) *compilation {
+	run := &compilation{gateway: gateway, routes: make([]*compiledRoute, len(gateway.Routes)), refused: map[refusal]bool{}}
+	kept := make(map[*model.Rule]*compiledRoute, len(gateway.Routes))
 	for i := range gateway.Routes {
-		c.routes[i] = c.compileRoute(&gateway.Routes[i])
+		route, compiled := &gateway.Routes[i], &compiledRoute{}
+		if len(route.Rules) > 0 {
+			if known := c.routes[&route.Rules[0]]; known != nil {
+				compiled = known
+			} else {
+				compiled.compile(route)
+			}
+			kept[&route.Rules[0]] = compiled
+		}
+		run.routes[i], run.problems = compiled, append(run.problems, compiled.problems...)
 	}
-	c.refuseSteps()
-	c.problems = append(c.problems, gateway.Problems...)
-	return c
+	c.routes = kept
+	run.refuseSteps()
+	run.problems = append(run.problems, gateway.Problems...)
+	return run
 }
 
 func newListener(from *model.Listener) Listener {
@@ -68,43 +108,51 @@ func newListener(from *model.Listener) Listener {
 	}
 }
 
-// entries returns those of routes that are attached to a listener, for every hostname of theirs that overlaps with the
-// listener's.
-//
-// An entry keeps the route's hostname, even where the listener's is narrower: only requests for the listener's hosts
-// get there anyway, and precedence goes by the hostname of the route.
-func (c *compiler) entries(listener *Listener, routes []*compiledRoute) []Entry {
-	var entries []Entry
-	for _, route := range routes {
-		for _, hostname := range route.Hostnames {
-			if !model.HostnamesOverlap(listener.Hostname, hostname) {
-				continue
-			}
-			for j, entry := range route.entries {
-				if c.refused[refusal{hostname, &route.entries[j]}] {
-					entry = closed(entry)
-				}
-				entry.Hostname = hostname
-				entries = append(entries, entry)
+// hosts returns those of a listener, ordered by precedence, of routes that are attached to it. Each has the hostname of
+// routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's hosts
+// get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes before are
+// taken from there; all are added to kept.
+func (c *compilation) hosts(listener *Listener, routes []int, before, kept map[hostID]compiledHost) []*Host {
+	parts := map[string][]*compiledRoute{}
+	for _, i := range routes {
+		for _, hostname := range c.gateway.Routes[i].Hostnames {
+			if model.HostnamesOverlap(listener.Hostname, hostname) {
+				parts[hostname] = append(parts[hostname], c.routes[i])
 			}
 		}
 	}
-	return entries
+	hosts := make([]*Host, 0, len(parts))
+	for hostname, routes := range parts {
+		id := hostID{listener.Name, hostname}
+		host := before[id]
+		if len(c.refused) > 0 || host.Host == nil || !slices.Equal(host.routes, routes) {
+			host = compiledHost{c.host(hostname, routes), routes}
+		}
+		if len(host.Entries) > 0 {
+			kept[id], hosts = host, append(hosts, host.Host)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b *Host) int { return model.CompareHostnames(a.Name, b.Name) })
+	return hosts
 }
 
-// hostsOf sorts entries by precedence, drops those that no request can reach, since an equal or less demanding one of
-// the same path comes before, and groups them by hostname.
-func hostsOf(entries []Entry) []*Host {
+// host returns the one of a hostname: the entries of its routes by precedence, but for those that no request can reach,
+// since an equal or less demanding one of the same path comes before.
+func (c *compilation) host(hostname string, routes []*compiledRoute) *Host {
+	var entries []Entry
+	for _, route := range routes {
+		for i, entry := range route.entries {
+			if c.refused[refusal{hostname, &route.entries[i]}] {
+				entry = closed(entry)
+			}
+			entry.Hostname = hostname
+			entries = append(entries, entry)
+		}
+	}
 	slices.SortStableFunc(entries, compareEntries)
-	var hosts []*Host
-	seen := map[string]bool{}
+	host, seen := &Host{Name: hostname}, map[string]bool{}
 	for i := range entries {
 		entry := &entries[i]
-		if len(hosts) == 0 || hosts[len(hosts)-1].Name != entry.Hostname {
-			hosts = append(hosts, &Host{Name: entry.Hostname})
-			clear(seen)
-		}
-		host := hosts[len(hosts)-1]
 		if last := len(host.Entries) - 1; last >= 0 && !host.Entries[last].Conditional() && host.Entries[last].samePath(entry) {
 			continue
 		}
@@ -117,7 +165,7 @@ func hostsOf(entries []Entry) []*Host {
 		}
 		host.Entries = append(host.Entries, *entry)
 	}
-	return hosts
+	return host
 }
 
 func (e *Entry) samePath(other *Entry) bool {
@@ -125,7 +173,7 @@ func (e *Entry) samePath(other *Entry) bool {
 }
 
 func compareEntries(a, b Entry) int {
-	order := cmp.Or(model.CompareHostnames(a.Hostname, b.Hostname), cmp.Compare(a.PathType, b.PathType))
+	order := cmp.Compare(a.PathType, b.PathType)
 	if a.PathType != Regex && order == 0 {
 		order = cmp.Or(cmp.Compare(len(b.Path), len(a.Path)), cmp.Compare(a.Path, b.Path))
 	}

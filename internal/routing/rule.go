@@ -10,10 +10,9 @@ import (
 	"gateway/internal/model"
 )
 
-// compileRoute returns an entry for every match of every rule of a route. For one that cannot be carried out there is
-// an entry that answers all requests that it may be for with an error.
-func (c *compiler) compileRoute(route *model.Route) compiledRoute {
-	compiled := compiledRoute{Route: route}
+// compile adds an entry for every match of every rule of a route. For one that cannot be carried out there is an entry
+// that answers all requests that it may be for with an error.
+func (c *compiledRoute) compile(route *model.Route) {
 	for i := range route.Rules {
 		rule, sessions := c.compileRule(route, i)
 		for j := range route.Rules[i].Matches {
@@ -21,31 +20,34 @@ func (c *compiler) compileRoute(route *model.Route) compiledRoute {
 			entry.Rule = rule
 			switch {
 			case err == nil:
-				compiled.entries = appendWithSessions(compiled.entries, entry, sessions)
+				c.entries = appendWithSessions(c.entries, entry, sessions)
 			case entry.Path == "":
 				c.problem(route, "no request meets rules[%d].matches[%d]: %v", i, j, err)
 			default:
 				c.problem(route, "requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
-				compiled.entries = append(compiled.entries, closed(entry))
+				c.entries = append(c.entries, closed(entry))
 			}
 		}
 	}
-	for i := range compiled.entries {
-		compiled.steps += compiled.entries[i].leastSteps()
+	for i := range c.entries {
+		c.steps += c.entries[i].leastSteps()
 	}
-	return compiled
 }
 
 // problem notes what cannot be done of what a route says.
-func (c *compiler) problem(route *model.Route, format string, args ...any) {
-	c.problems = append(c.problems, Problem{
+func (c *compiledRoute) problem(route *model.Route, format string, args ...any) {
+	c.problems = append(c.problems, newProblem(route, format, args...))
+}
+
+func newProblem(route *model.Route, format string, args ...any) Problem {
+	return Problem{
 		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnsupportedValue,
 		Message: fmt.Sprintf("route %q: "+format, append([]any{route.Name}, args...)...),
-	})
+	}
 }
 
 // compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
-func (c *compiler) compileRule(route *model.Route, index int) (*Rule, []session) {
+func (c *compiledRoute) compileRule(route *model.Route, index int) (*Rule, []session) {
 	from := &route.Rules[index]
 	rule := &Rule{Kind: route.Kind, Route: route.Name, Index: index, Action: from.Action}
 	for _, target := range from.Backends {

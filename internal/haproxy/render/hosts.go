@@ -107,9 +107,25 @@ func reverse(s string) string {
 	return string(bytes)
 }
 
-// addHost adds the content of a host and returns its name. Its entries are in the order of precedence: exact paths,
-// then regular expressions, then prefixes, the longest first.
+// addHost adds the content of a host and returns its name. What it was rendered to before is used again.
 func (r *renderer) addHost(listener *routing.Listener, host *routing.Host) string {
+	kind := hostKind{host, isConnection(listener), passesThrough(listener)}
+	f := r.in.Cache.hosts[kind]
+	if f != nil && r.isCurrent(f) {
+		r.add(f)
+	} else {
+		f = &fragment{}
+		end := r.record(f)
+		f.name = r.renderHost(listener, host)
+		end()
+	}
+	r.kept[kind] = f
+	return f.name
+}
+
+// renderHost adds the content of a host and returns its name. Its entries are in the order of precedence: exact paths,
+// then regular expressions, then prefixes, the longest first.
+func (r *renderer) renderHost(listener *routing.Listener, host *routing.Host) string {
 	var entries []ir.MapEntry
 	add := func(path, value string) { entries = append(entries, entry(path, value)) }
 	var regexes, prefixes []routing.Entry
@@ -239,12 +255,16 @@ func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string 
 	if entry.PathType == routing.Prefix && feature.CutsPrefix(entry.Rule) {
 		key.cut = len(entry.Path) - len("/")
 	}
-	hit, ok := r.hits[key]
-	if !ok {
-		hit = r.makeHit(key)
+	hit := r.hits[key]
+	if hit == nil {
+		hit = &fragment{}
+		end := r.record(hit)
+		hit.name = r.makeHit(key)
+		end()
 		r.hits[key] = hit
 	}
-	return hit
+	r.recording.hits = append(r.recording.hits, hit)
+	return hit.name
 }
 
 func (r *renderer) makeHit(key hitKey) string {
@@ -255,11 +275,11 @@ func (r *renderer) makeHit(key hitKey) string {
 	case len(rule.Targets) == 0:
 		return r.targetHit(key, nil, noBackend)
 	case len(rule.Targets) == 1:
-		return r.targetHit(key, &rule.Targets[0], r.backend(key, rule.Targets[0].Backend))
+		return r.targetHit(key, &rule.Targets[0], r.use(use{key: key, ref: rule.Targets[0].Backend}))
 	}
 	hits := make([]string, len(rule.Targets))
 	for i := range rule.Targets {
-		hits[i] = r.targetHit(key, &rule.Targets[i], r.backend(key, rule.Targets[i].Backend))
+		hits[i] = r.targetHit(key, &rule.Targets[i], r.use(use{key: key, ref: rule.Targets[i].Backend}))
 	}
 	targets := hash(strings.Join(hits, "\n"))
 	r.addContent(ir.SplitsFile, targets, func() []ir.MapEntry { return numbered(targets, hits) })
@@ -281,10 +301,7 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 	if !key.connections {
 		list := func(expressions []string) string { return r.addList(expressions, "") }
 		backendFor := func(backend routing.Backend) string {
-			if !Usable(r.in, backend, false) {
-				return ""
-			}
-			return r.backend(hitKey{rule: &routing.Rule{}}, backend)
+			return r.use(use{key: hitKey{rule: &routing.Rule{}}, ref: backend, optional: true})
 		}
 		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
 		if value != "" {

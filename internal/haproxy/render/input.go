@@ -25,6 +25,8 @@ type Input struct {
 	Paths ir.Paths
 	// Bind says where HAProxy accepts connections.
 	Bind Bind
+	// Cache keeps what is rendered for the next Input. Nil: nothing is kept.
+	Cache *Cache
 }
 
 // BackendState is what was observed of a Service port.

@@ -15,7 +15,10 @@ import (
 // Render makes the configuration of one Gateway. The same Input, in whatever order its parts are, gives the same
 // configuration.
 func Render(in Input) ir.Config {
-	r := renderer{in: in, hits: map[hitKey]string{}, defaults: map[string]ir.Section{}, config: ir.Config{
+	if in.Cache == nil {
+		in.Cache = &Cache{}
+	}
+	r := renderer{in: in, hits: map[hitKey]*fragment{}, kept: make(map[hostKind]*fragment, len(in.Cache.hosts)), defaults: map[string]ir.Section{}, config: ir.Config{
 		Backends: map[string]*ir.Backend{}, BackendsOf: map[routing.Backend][]string{},
 		Contents: map[string]ir.Content{}, Lists: map[string][]string{}, Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
 		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")}},
@@ -24,6 +27,7 @@ func Render(in Input) ir.Config {
 		r.addHosts(port)
 		r.addCertificates(port)
 	}
+	in.Cache.hosts = r.kept
 	r.addAuthorities()
 	r.addSections()
 	return r.config
@@ -36,7 +40,10 @@ type renderer struct {
 	// defaults are the sections that backends take their settings from, beside those that are always there, by name.
 	defaults map[string]ir.Section
 	// hits are the hits of rules, which several entries share.
-	hits map[hitKey]string
+	hits map[hitKey]*fragment
+	// recording notes what is added, and kept are the hosts for the Cache.
+	recording *fragment
+	kept      map[hostKind]*fragment
 	// chain is the length of the longest chain of hosts.
 	chain int
 }
@@ -54,15 +61,19 @@ func (r *renderer) ports() []int32 {
 // addContent adds entries under the name that begins their keys, unless they are there. The name tells what is in them.
 func (r *renderer) addContent(file, name string, entries func() []ir.MapEntry) {
 	id := file + " " + name
-	if _, ok := r.config.Contents[id]; !ok {
-		r.config.Contents[id] = ir.Content{File: file, Entries: entries()}
+	content, ok := r.config.Contents[id]
+	if !ok {
+		content = ir.Content{File: file, Entries: entries()}
+		r.config.Contents[id] = content
 	}
+	r.recording.contents = append(r.recording.contents, namedContent{id, content})
 }
 
 // addList adds a list of regular expressions and returns its name, with this at the end.
 func (r *renderer) addList(expressions []string, end string) string {
 	name := "?" + hash(strings.Join(expressions, "\n")) + end
 	r.config.Lists[name] = expressions
+	r.recording.lists = append(r.recording.lists, namedList{name, expressions})
 	return name
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang/glog"
@@ -107,6 +108,10 @@ type Controller struct {
 	// version that was seen of each generation of an object.
 	applied   map[types.NamespacedName]applied
 	firstSeen map[types.UID]version
+	// cache and compilers keep what was made of routes, until a Service changes.
+	cache           *source.Cache
+	compilers       map[source.Parent]*routing.Compiler
+	servicesChanged atomic.Bool
 	// pause is the time until the next look.
 	pause time.Duration
 }
@@ -133,7 +138,11 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			return nil, err
 		}
 	}
-	return c, nil
+	changed := func(any) { c.servicesChanged.Store(true) }
+	_, err := inputs.Services.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, new any) { changed(new) },
+	})
+	return c, err
 }
 
 // handle has changes looked at. matters says whether an update does.
@@ -285,14 +294,23 @@ func (c *Controller) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.servicesChanged.Swap(false) || c.cache == nil {
+		c.cache = &source.Cache{}
+	}
+	seen.Cache = c.cache
 	result := source.Translate(seen.Objects)
 	applying := time.Now()
 	err = errors.Join(c.applyDataPlanes(ctx, seen, result), c.attach(ctx, seen, result))
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	var problems []model.Problem
-	for _, plane := range result.Planes {
-		problems = append(problems, routing.Problems(plane)...)
+	compilers := map[source.Parent]*routing.Compiler{}
+	for parent, plane := range result.Planes {
+		if compilers[parent] = c.compilers[parent]; compilers[parent] == nil {
+			compilers[parent] = &routing.Compiler{}
+		}
+		problems = append(problems, compilers[parent].Problems(plane)...)
 	}
+	c.compilers = compilers
 	c.writeStatuses(seen, result.Status(problems, seen))
 	c.pause = max(interval, pauseFactor*time.Since(begin))
 	return err

@@ -59,19 +59,15 @@ func parentOf(ref gatewayv1.ParentReference, namespace string) Parent {
 
 // findListeners finds the listeners of a parent that a route belongs to.
 func (t *translator) findListeners(a *attachment, r *route) {
-	var named, allowing []*listener
+	named, allowing, shared := false, false, false
 	for _, l := range a.parent.listeners {
-		if or(a.ref.SectionName, l.Name) == l.Name && or(a.ref.Port, l.Port) == l.Port {
-			named = append(named, l)
+		if or(a.ref.SectionName, l.Name) != l.Name || or(a.ref.Port, l.Port) != l.Port {
+			continue
 		}
-	}
-	for _, l := range named {
-		if a.parent.isAllowed() && t.allowsRoute(l, r) {
-			allowing = append(allowing, l)
+		if named = true; !a.parent.isAllowed() || !t.allowsRoute(l, r) {
+			continue
 		}
-	}
-	shared := false
-	for _, l := range allowing {
+		allowing = true
 		hostnames := r.hostnamesAt(l)
 		switch {
 		case len(hostnames) == 0:
@@ -82,9 +78,9 @@ func (t *translator) findListeners(a *attachment, r *route) {
 		}
 	}
 	switch {
-	case len(named) == 0:
+	case !named:
 		a.accepted.no(gatewayv1.RouteReasonNoMatchingParent, "no listener has this sectionName and port")
-	case len(allowing) == 0:
+	case !allowing:
 		a.accepted.no(gatewayv1.RouteReasonNotAllowedByListeners, "no listener takes routes of kind %s of namespace %s", r.kind, r.GetNamespace())
 	case len(a.listeners) == 0 && shared:
 		a.accepted.no(gatewayv1.RouteReasonUnsupportedValue, "an older route of the other kind, HTTPRoute or GRPCRoute, has one of its hostnames")

@@ -26,6 +26,8 @@ var WatchedResources = []string{
 
 // attached is where the objects are that belong to a data plane.
 type attached struct {
+	// known are the kinds of routes with their namespaces, and these with those of backends, that are in resources.
+	known map[[2]string]bool
 	// resources are those of the Gateway API, and RouteFilters, by namespace.
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
@@ -62,6 +64,33 @@ func (p *plane) attach(namespace, resource string) {
 		p.resources[namespace] = map[string]bool{}
 	}
 	p.resources[namespace][resource] = true
+}
+
+// attachOf notes where a route is, and what it refers to.
+func (p *plane) attachOf(r *route) {
+	if p.known == nil {
+		p.known = map[[2]string]bool{}
+	}
+	namespace := r.GetNamespace()
+	from := [2]string{r.kind, namespace}
+	if !p.known[from] {
+		p.known[from] = true
+		p.attach(namespace, resources[r.kind])
+		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
+			p.attach(namespace, proxypod.ResourceFilters)
+		}
+	}
+	for _, backend := range r.backends {
+		to := [2]string{namespace, backend.Namespace}
+		if p.known[to] {
+			continue
+		}
+		p.known[to] = true
+		p.attach(backend.Namespace, "backendtlspolicies")
+		if backend.Namespace != namespace {
+			p.attach(backend.Namespace, "referencegrants")
+		}
+	}
 }
 
 // attachOther does it for namespaces other than the data plane's.

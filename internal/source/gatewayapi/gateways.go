@@ -27,7 +27,7 @@ func (t *translator) addGateways() {
 		if class == nil {
 			continue
 		}
-		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway, used: map[model.Backend]bool{}}
+		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway}
 		plane.to.Origins = []model.Origin{origin(kindGateway, gateway)}
 		t.configure(plane, class)
 		plane.check()
@@ -58,7 +58,7 @@ func (p *plane) check() {
 func (t *translator) addOwn() {
 	for _, gateway := range sorted(t.Own) {
 		plane := &plane{
-			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), used: map[model.Backend]bool{}, own: &gateway.Spec,
+			parent: OwnParent(gateway.Namespace, gateway.Name), to: *source.Translate(gateway), own: &gateway.Spec,
 		}
 		parent := &parent{Parent: plane.parent, plane: plane}
 		for i, from := range plane.to.Listeners {

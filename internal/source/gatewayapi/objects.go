@@ -44,6 +44,8 @@ type Objects struct {
 	Authority   func(namespace, name string) string
 	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
 	Config func(namespace, name string) *appv1.GatewayConfig
+	// Cache keeps what is made of routes for the next translation. Nil: nothing is kept.
+	Cache *Cache
 }
 
 // ListenerName names a listener of a data plane, as the model does.
@@ -82,7 +84,11 @@ func OwnParent(namespace, name string) Parent {
 
 // Translate returns what objects ask for, and what their status has to be.
 func Translate(objects Objects) *Result {
-	t := &translator{Objects: objects, parents: map[Parent]*parent{}}
+	t := &translator{Objects: objects, parents: map[Parent]*parent{}, kept: make(map[metav1.Object]*route, len(objects.HTTPRoutes))}
+	if t.Cache == nil {
+		t.Cache = &Cache{}
+	}
+	t.Cache.prepare(&objects)
 	t.Policies = sorted(t.Policies)
 	t.nameFilters()
 	t.addClasses()
@@ -96,6 +102,7 @@ func Translate(objects Objects) *Result {
 		plane.addListeners()
 	}
 	t.addRoutes()
+	t.Cache.routes = t.kept
 	t.addPolicies()
 	t.addProblems()
 	result := &Result{Planes: map[Parent]*model.Gateway{}, t: t}
@@ -114,6 +121,8 @@ type translator struct {
 	planes  []*plane
 	parents map[Parent]*parent
 	routes  []*route
+	// kept is what the Cache has for the next time.
+	kept    map[metav1.Object]*route
 	filters map[types.NamespacedName]*appv1.RouteFilter
 	// live says what is, for the status.
 	live Live
@@ -133,8 +142,9 @@ type plane struct {
 	to                model.Gateway
 	// addresses are those that the Gateway asks for.
 	addresses []string
-	// used are the Service ports that its routes refer to. False: only with TLS that is passed through.
-	used map[model.Backend]bool
+	// used are the Service ports that its routes send requests to, and connections that are not TLS that is passed through. One
+	// may be there several times.
+	used []model.Backend
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	attached

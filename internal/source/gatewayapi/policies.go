@@ -12,10 +12,7 @@ import (
 // addPolicies says for each data plane how to talk to the Service ports that its routes refer to.
 func (t *translator) addPolicies() {
 	for _, plane := range t.planes {
-		for backend, speaks := range plane.used {
-			if !speaks {
-				continue
-			}
+		for _, backend := range plane.used {
 			policy := t.policyFor(backend)
 			if policy != nil {
 				plane.mountAuthorities(policy)

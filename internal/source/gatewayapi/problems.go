@@ -28,7 +28,7 @@ func (t *translator) addProblems() {
 	for _, r := range t.routes {
 		seen := map[*plane]bool{}
 		for _, a := range r.attachments {
-			about, what := model.Problem{Origin: origin(r.kind, r), RouteKind: r.kind, Route: r.name()}, r.kind+" "+r.name()
+			about, what := model.Problem{Origin: origin(r.kind, r), RouteKind: r.kind, Route: r.name}, r.kind+" "+r.name
 			a.parent.plane.problem(a.accepted, about, what)
 			if seen[a.parent.plane] || a.accepted.reason != "" {
 				continue

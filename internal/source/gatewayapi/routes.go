@@ -9,13 +9,14 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
-	"gateway/internal/proxypod"
 )
 
 // route is a route of any kind.
 type route struct {
 	metav1.Object
-	kind       string
+	kind string
+	// name is what the access log calls it.
+	name       string
 	parentRefs []gatewayv1.ParentReference
 	// parents are what its status says of its parents.
 	parents   []gatewayv1.RouteParentStatus
@@ -56,7 +57,7 @@ func (r *route) isInvalid(index int) bool {
 func newRoute(
 	object metav1.Object, kind string, spec gatewayv1.CommonRouteSpec, status gatewayv1.RouteStatus, hostnames []gatewayv1.Hostname,
 ) *route {
-	r := &route{Object: object, kind: kind, parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}}
+	r := &route{Object: object, kind: kind, name: object.GetNamespace() + "/" + object.GetName(), parentRefs: spec.ParentRefs, parents: status.Parents, hostnames: []string{""}}
 	if len(hostnames) > 0 {
 		r.hostnames = nil
 		for _, hostname := range hostnames {
@@ -68,49 +69,56 @@ func newRoute(
 	return r
 }
 
-// name is what the access log calls it.
-func (r *route) name() string { return r.GetNamespace() + "/" + r.GetName() }
-
 // addRoutes adds the routes of all kinds, in their order of precedence.
 func (t *translator) addRoutes() {
 	for _, object := range t.HTTPRoutes {
-		r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-		t.addRules(r, object.Spec.Rules)
-		t.routes = append(t.routes, r)
+		t.addRoute(object, func() *route {
+			r := newRoute(object, "HTTPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+			t.addRules(r, object.Spec.Rules)
+			return r
+		})
 	}
 	for _, object := range t.GRPCRoutes {
-		r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-		t.addRules(r, asHTTP(object.Spec.Rules))
-		t.routes = append(t.routes, r)
+		t.addRoute(object, func() *route {
+			r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+			t.addRules(r, asHTTP(object.Spec.Rules))
+			return r
+		})
 	}
 	for _, object := range t.TLSRoutes {
-		r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-		for i, rule := range object.Spec.Rules {
-			t.addConnections(r, i, rule.BackendRefs)
-		}
-		t.routes = append(t.routes, r)
+		t.addRoute(object, func() *route {
+			r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
+			for i, rule := range object.Spec.Rules {
+				t.addConnections(r, i, rule.BackendRefs)
+			}
+			return r
+		})
 	}
 	for _, object := range t.TCPRoutes {
-		r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
-		for i, rule := range object.Spec.Rules {
-			t.addConnections(r, i, rule.BackendRefs)
-		}
-		t.routes = append(t.routes, r)
+		t.addRoute(object, func() *route {
+			r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+			for i, rule := range object.Spec.Rules {
+				t.addConnections(r, i, rule.BackendRefs)
+			}
+			return r
+		})
 	}
 	for _, object := range t.UDPRoutes {
-		r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
-		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
-		t.routes = append(t.routes, r)
+		t.addRoute(object, func() *route {
+			r := newRoute(object, "UDPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
+			r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "HAProxy does not speak UDP")
+			return r
+		})
 	}
 	slices.SortStableFunc(t.routes, func(a, b *route) int { return before(a, b) })
 	for _, r := range t.routes {
 		t.attach(r)
-		t.addRoute(r)
+		r.addToPlanes()
 	}
 }
 
-// addRoute adds a route to the data planes that it belongs to.
-func (t *translator) addRoute(r *route) {
+// addToPlanes adds a route to the data planes that it belongs to.
+func (r *route) addToPlanes() {
 	var planes []*plane
 	for _, a := range r.attachments {
 		if !slices.Contains(planes, a.parent.plane) {
@@ -136,17 +144,10 @@ func (p *plane) addRoute(r *route) {
 	from := origin(r.kind, r)
 	p.to.Origins = append(p.to.Origins, from)
 	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name(), Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
+		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
 	})
-	p.attach(r.GetNamespace(), resources[r.kind])
-	if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
-		p.attach(r.GetNamespace(), proxypod.ResourceFilters)
+	if !passthrough {
+		p.used = append(p.used, r.backends...)
 	}
-	for _, backend := range r.backends {
-		p.used[backend] = p.used[backend] || !passthrough
-		p.attach(backend.Namespace, "backendtlspolicies")
-		if backend.Namespace != r.GetNamespace() {
-			p.attach(backend.Namespace, "referencegrants")
-		}
-	}
+	p.attachOf(r)
 }

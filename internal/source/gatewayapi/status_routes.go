@@ -101,13 +101,7 @@ func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyA
 // usesPolicy says whether a data plane sends requests to a Service port that a policy is for, and whether it is the
 // policy that counts for one of them.
 func (t *translator) usesPolicy(plane *plane, policy *gatewayv1.BackendTLSPolicy) (used, wins bool) {
-	backends := make([]model.Backend, 0, len(plane.used))
-	for backend, speaks := range plane.used {
-		if speaks {
-			backends = append(backends, backend)
-		}
-	}
-	slices.SortFunc(backends, model.CompareBackends)
+	backends := slices.SortedFunc(slices.Values(plane.used), model.CompareBackends)
 	for _, backend := range backends {
 		if backend.Namespace != policy.Namespace {
 			continue

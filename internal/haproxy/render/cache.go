@@ -1,0 +1,95 @@
+package render
+
+import (
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// Cache keeps what hosts were rendered to, for the next configuration that has some of them: an edit of one route costs
+// little for the hosts of others. The zero value is empty.
+type Cache struct{ hosts map[hostKind]*fragment }
+
+// hostKind is a host, and what of its listener decides what it is rendered to.
+type hostKind struct {
+	host                     *routing.Host
+	connections, passthrough bool
+}
+
+// fragment is what a host, or the hit of a rule, adds to a configuration.
+type fragment struct {
+	// name is that of the content of the host, or the hit.
+	name     string
+	contents []namedContent
+	lists    []namedList
+	uses     []use
+	// hits are those of the rules of a host.
+	hits []*fragment
+}
+
+type namedContent struct {
+	id string
+	ir.Content
+}
+
+type namedList struct {
+	name        string
+	expressions []string
+}
+
+// use is a Service port that requests are sent to, and the name of its backend.
+type use struct {
+	key hitKey
+	ref routing.Backend
+	// optional says that there is no name if it is not usable.
+	optional bool
+	name     string
+}
+
+// record has all that is rendered until the function that it returns is called noted in a fragment. It becomes part of the
+// one that was noted before.
+func (r *renderer) record(f *fragment) (end func()) {
+	outer := r.recording
+	r.recording = f
+	return func() { r.recording = outer }
+}
+
+// use returns the name of the backend of a Service port.
+func (r *renderer) use(u use) string {
+	if !u.optional || Usable(r.in, u.ref, false) {
+		u.name = r.backend(u.key, u.ref)
+	}
+	r.recording.uses = append(r.recording.uses, u)
+	return u.name
+}
+
+// isCurrent says whether a fragment would be rendered in the same way: its Service ports are what they were.
+func (r *renderer) isCurrent(f *fragment) bool {
+	for _, u := range f.uses {
+		name := ""
+		if !u.optional || Usable(r.in, u.ref, false) {
+			name = r.backend(u.key, u.ref)
+		}
+		if name != u.name {
+			return false
+		}
+	}
+	for _, hit := range f.hits {
+		if !r.isCurrent(hit) {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a fragment to the configuration. Its backends are there already.
+func (r *renderer) add(f *fragment) {
+	for _, content := range f.contents {
+		r.config.Contents[content.id] = content.Content
+	}
+	for _, list := range f.lists {
+		r.config.Lists[list.name] = list.expressions
+	}
+	for _, hit := range f.hits {
+		r.add(hit)
+	}
+}
