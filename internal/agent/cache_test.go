@@ -80,6 +80,7 @@ func (c *cluster) edit(i int) (service bool) {
 	case 5:
 		c.states[model.Backend{Namespace: namespace, Service: name, Port: 80}] = render.BackendState{
 			Exists: c.IntN(4) > 0, AppProtocol: []string{"", "kubernetes.io/h2c", "unknown"}[c.IntN(3)],
+			Servers: []ir.Server{{Address: fmt.Sprintf("10.0.0.%d", c.IntN(3)), Port: 80}},
 		}
 	default:
 		c.routes[name] = c.route(name, i)

@@ -46,8 +46,7 @@ func (r *renderer) backend(key hitKey, ref routing.Backend) string {
 		name += "." + hash(settings)
 	}
 	if r.config.Backends[name] == nil {
-		backend.Servers = ir.SortServers(state.Servers)
-		r.config.Backends[name] = &backend
+		r.config.Backends[name] = r.keepBackend(name, backend, state.Servers)
 		r.config.BackendsOf[ref] = append(r.config.BackendsOf[ref], name)
 	}
 	return name

@@ -7,7 +7,16 @@ import (
 
 // Cache keeps what hosts were rendered to, for the next configuration that has some of them: an edit of one route costs
 // little for the hosts of others. The zero value is empty.
-type Cache struct{ hosts map[hostKind]*fragment }
+type Cache struct {
+	hosts    map[hostKind]*fragment
+	backends map[string]keptBackend
+}
+
+// keptBackend is a backend and the servers that it was made of, in their order.
+type keptBackend struct {
+	*ir.Backend
+	from []ir.Server
+}
 
 // hostKind is a host, and what of its listener decides what it is rendered to.
 type hostKind struct {
@@ -93,3 +102,18 @@ func (r *renderer) add(f *fragment) {
 		r.add(hit)
 	}
 }
+
+// keepBackend returns a backend with these servers. If it is as it was before, it is the same pointer.
+func (r *renderer) keepBackend(name string, backend ir.Backend, servers []ir.Server) *ir.Backend {
+	kept := r.in.Cache.backends[name]
+	if kept.Backend == nil || kept.Defaults != backend.Defaults || kept.Mode != backend.Mode || kept.Settings != backend.Settings ||
+		!isSame(kept.from, servers) {
+		backend.Servers = ir.SortServers(servers)
+		kept = keptBackend{&backend, servers}
+	}
+	r.keptBackends[name] = kept
+	return kept.Backend
+}
+
+// isSame says whether two slices are one.
+func isSame(a, b []ir.Server) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

@@ -18,16 +18,18 @@ func Render(in Input) ir.Config {
 	if in.Cache == nil {
 		in.Cache = &Cache{}
 	}
-	r := renderer{in: in, hits: map[hitKey]*fragment{}, kept: make(map[hostKind]*fragment, len(in.Cache.hosts)), defaults: map[string]ir.Section{}, config: ir.Config{
+	r := renderer{in: in, hits: map[hitKey]*fragment{}, defaults: map[string]ir.Section{}, config: ir.Config{
 		Backends: map[string]*ir.Backend{}, BackendsOf: map[routing.Backend][]string{},
 		Contents: map[string]ir.Content{}, Lists: map[string][]string{}, Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
 		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")}},
 	}}
+	r.kept = make(map[hostKind]*fragment, len(in.Cache.hosts))
+	r.keptBackends = make(map[string]keptBackend, len(in.Cache.backends))
 	for _, port := range r.ports() {
 		r.addHosts(port)
 		r.addCertificates(port)
 	}
-	in.Cache.hosts = r.kept
+	in.Cache.hosts, in.Cache.backends = r.kept, r.keptBackends
 	r.addAuthorities()
 	r.addSections()
 	return r.config
@@ -44,6 +46,8 @@ type renderer struct {
 	// recording notes what is added, and kept are the hosts for the Cache.
 	recording *fragment
 	kept      map[hostKind]*fragment
+	// keptBackends are for it, too.
+	keptBackends map[string]keptBackend
 	// chain is the length of the longest chain of hosts.
 	chain int
 }

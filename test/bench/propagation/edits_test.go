@@ -110,13 +110,14 @@ func (w *world) churn(b *testing.B) (stop func()) {
 	working.Go(func() {
 		tick := time.NewTicker(churnEvery)
 		defer tick.Stop()
-		for i := 0; ; i++ {
+		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
 			}
-			w.replaceRoute(b, i)
+			w.churned++
+			w.replaceRoute(b, w.churned)
 		}
 	})
 	return func() {

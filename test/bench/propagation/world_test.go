@@ -55,9 +55,9 @@ type world struct {
 	// ports are those of the backends on this machine's address.
 	address string
 	ports   [2]int32
-	// turn counts edits; newServices are names of Services that no route has named yet.
-	turn        int
-	newServices []string
+	// churned counts routes that the churn has added, turn counts edits; newServices are names of Services that no route has named yet.
+	turn, churned int
+	newServices   []string
 
 	// api reaches the Gateway API, nil if the Gateway is one of our own. programmed is how long the first routes took.
 	api        routesclient.Interface
