@@ -3,7 +3,9 @@ module gateway
 go 1.26.0
 
 require (
+	github.com/go-crypt/x v0.4.16
 	github.com/golang/glog v1.2.5
+	golang.org/x/crypto v0.54.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2

@@ -25,6 +25,12 @@ const (
 	// Secret.
 	ProblemFile = "problem"
 
+	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The agent has an empty one in
+	// its place, if any of the users can log in.
+	UsersFile = "auth"
+	// UsersProblemFile is to UsersFile what ProblemFile is to a certificate.
+	UsersProblemFile = "auth-problem"
+
 	// DataLink is the symlink that kubelet swaps when it changes the files of a volume, all at once; so does a Keeper.
 	DataLink = "..data"
 

@@ -51,6 +51,16 @@ const CheckBackend = "certificates"
 // HandoverSuffix ends the name of a backend that stands for the frontend of a port that opens TLS.
 const HandoverSuffix = ".tls"
 
+// UsersBackend is the backend by which HAProxy asks gateway-keys about users and their passwords. The parameters of a
+// question are the name of the Secret, the realm of the challenge, and the name of the header of the answer that has the
+// name of the user; "" if none has.
+const (
+	UsersBackend    = "users"
+	SecretParameter = "secret"
+	RealmParameter  = "realm"
+	HeaderParameter = "header"
+)
+
 // Paths are the files and sockets of one HAProxy, as absolute paths of letters, digits and "/._-": HAProxy's
 // expressions cannot quote anything else.
 type Paths struct {
@@ -63,6 +73,8 @@ type Paths struct {
 	// KeysSocket is the socket of the command line by which gateway-keys hands certificates over; "" where it does not
 	// run.
 	KeysSocket string
+	// UsersSocket is the socket where gateway-keys is asked about users; "" where it does not run.
+	UsersSocket string
 }
 
 // Map returns the path of a map file. It is also the name of the map in runtime commands.

@@ -1,0 +1,223 @@
+package passwords
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"gateway/internal/haproxy/ir"
+)
+
+const (
+	// keepTime is how long a password that was right need not be hashed again, and maxKept how many there are of those.
+	keepTime = 5 * time.Minute
+	maxKept  = 4096
+	// maxHashing is how many passwords are hashed at a time, and maxWaiting how many wait for it.
+	maxHashing, maxWaiting = 2, 64
+)
+
+// Checker answers questions about passwords. A right password is hashed once in a while only, as hashing takes so long. Until then, it is
+// known by a keyed digest of itself, its user and its hash, so that an edit of the hash counts at once.
+type Checker struct {
+	key [32]byte
+	// hashing has an element for each password that is hashed, waiting one for each of those and those that wait for it.
+	hashing, waiting chan struct{}
+	// now and matches are other functions in tests.
+	now     func() time.Time
+	matches func(h hash, password string) bool
+
+	mu     sync.Mutex
+	lists  map[string]List
+	checks map[digest]*check
+}
+
+// digest tells a hash, a user and a password.
+type digest [sha256.Size]byte
+
+// check is whether a password is right.
+type check struct {
+	// done is closed when the verdict is there.
+	done    chan struct{}
+	verdict int
+	// until is when a right password has to be hashed again; zero: it is being hashed.
+	until time.Time
+}
+
+// NewChecker returns a Checker without lists, which answers 503 to everything.
+func NewChecker() *Checker {
+	c := &Checker{
+		hashing: make(chan struct{}, maxHashing), waiting: make(chan struct{}, maxHashing+maxWaiting),
+		now: time.Now, matches: hash.matches, checks: map[digest]*check{},
+	}
+	_, _ = rand.Read(c.key[:]) // which never fails
+	return c
+}
+
+// Set makes these the lists, by the names of their Secrets.
+func (c *Checker) Set(lists map[string]List) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lists = lists
+}
+
+// Listen opens the socket where questions are asked. Its user alone can.
+func Listen(socket string) (net.Listener, error) {
+	// One that ended may have left it.
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("failed to remove an old socket: %w", err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err == nil {
+		err = os.Chmod(socket, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failed to listen for questions about users: %w", err)
+	}
+	return listener, nil
+}
+
+// Serve answers questions until ctx ends. An error says why it cannot.
+func (c *Checker) Serve(ctx context.Context, listener net.Listener) error {
+	server := http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("failed to answer questions about users: %w", err)
+	}
+	return nil
+}
+
+// ServeHTTP answers a question: 200 if the user may log in, 401 if not, 503 if nobody can say.
+func (c *Checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parameters, header := r.URL.Query(), w.Header()
+	header.Set("Cache-Control", "no-store")
+	c.mu.Lock()
+	list := c.lists[parameters.Get(ir.SecretParameter)]
+	c.mu.Unlock()
+	user, status := "", http.StatusServiceUnavailable
+	if !list.IsEmpty() {
+		user, status = c.verdict(list, r)
+	}
+	switch status {
+	case http.StatusOK:
+		if name := parameters.Get(ir.HeaderParameter); name != "" {
+			header.Set(name, user)
+		}
+	case http.StatusUnauthorized:
+		header.Set("WWW-Authenticate", `Basic realm="`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(parameters.Get(ir.RealmParameter))+`"`)
+		header.Set("Content-Type", "text/plain")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte("the request needs a user and a password\n"))
+		return
+	}
+	w.WriteHeader(status)
+}
+
+// verdict returns the user of a question, and the status of its answer.
+func (c *Checker) verdict(list List, r *http.Request) (user string, status int) {
+	user, password, ok := r.BasicAuth()
+	if !ok || len(r.Header["Authorization"]) != 1 || !isName(user) || len(password) > maxPassword || !isPrintable(password) {
+		return "", http.StatusUnauthorized
+	}
+	h, known := list.hashes[user]
+	if !known {
+		h = c.standIn(list, user)
+	}
+	return user, c.check(h, known, user, password)
+}
+
+// standIn returns a hash for a user that there is not, always the same of the list, so that such users take as long as others.
+func (c *Checker) standIn(list List, user string) hash {
+	sum := c.digest("", user, "")
+	return list.hashes[list.names[binary.BigEndian.Uint64(sum[:8])%uint64(len(list.names))]]
+}
+
+// check returns the status for a password. Those who ask about the same one at the same time share the answer.
+func (c *Checker) check(h hash, known bool, user, password string) int {
+	id := c.digest(h.text, user, password)
+	c.mu.Lock()
+	one := c.checks[id]
+	if one != nil && (one.until.IsZero() || c.now().Before(one.until)) {
+		c.mu.Unlock()
+		<-one.done
+		return one.verdict
+	}
+	one = &check{done: make(chan struct{})}
+	c.makeRoom()
+	c.checks[id] = one
+	c.mu.Unlock()
+
+	verdict := http.StatusServiceUnavailable
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if one.verdict = verdict; verdict == http.StatusOK {
+			one.until = c.now().Add(keepTime)
+		} else {
+			delete(c.checks, id)
+		}
+		close(one.done)
+	}()
+	verdict = c.hash(h, known, password)
+	return verdict
+}
+
+// hash returns the status for a password, by its hash.
+func (c *Checker) hash(h hash, known bool, password string) int {
+	select {
+	case c.waiting <- struct{}{}:
+	default:
+		return http.StatusServiceUnavailable
+	}
+	defer func() { <-c.waiting }()
+	c.hashing <- struct{}{}
+	defer func() { <-c.hashing }()
+	if c.matches(h, password) && known {
+		return http.StatusOK
+	}
+	return http.StatusUnauthorized
+}
+
+// makeRoom forgets passwords if there are too many: those whose time is over, or else any. Those that are being hashed stay.
+func (c *Checker) makeRoom() {
+	if len(c.checks) < maxKept {
+		return
+	}
+	now := c.now()
+	for id, one := range c.checks {
+		if !one.until.IsZero() && !now.Before(one.until) {
+			delete(c.checks, id)
+		}
+	}
+	for id, one := range c.checks {
+		if len(c.checks) < maxKept {
+			return
+		}
+		if !one.until.IsZero() {
+			delete(c.checks, id)
+		}
+	}
+}
+
+// digest returns the digest of a hash, a user and a password. Without the key it tells nothing.
+func (c *Checker) digest(texts ...string) digest {
+	mac := hmac.New(sha256.New, c.key[:])
+	for _, text := range texts {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
+		mac.Write(size[:])
+		mac.Write([]byte(text))
+	}
+	return digest(mac.Sum(nil))
+}
