@@ -41,6 +41,7 @@ type options struct {
 	mounts             agent.Mounts
 	haproxyCerts       string
 	keysSocket         string
+	usersSocket        string
 	healthAddress      string
 	pod, namespace     string
 	version            bool
@@ -84,13 +85,16 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,
-		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret")
+		"`directory` with SECRET/tls.crt and SECRET/problem, without keys, for each -secret, and SECRET/auth, without users, for each -users")
 	flags.StringVar(&o.mounts.AuthoritiesDir, "authorities-dir", proxypod.AuthoritiesDir, "`directory` with CONFIGMAP/ca.crt for each -configmap")
 	flags.StringVar(&o.haproxyCerts, "haproxy-certificates-dir", proxypod.HAProxyCertificatesDir,
 		"`directory` where HAProxy, not the agent, finds SECRET/tls.pem, certificate and key")
 	flags.StringVar(&o.keysSocket, "keys-socket", proxypod.KeysSocket,
-		"`file` of the socket where HAProxy listens to gateway-keys, if there is a -secret")
+		"`file` of the socket where HAProxy listens to gateway-keys, if there is a -secret or -users")
+	flags.StringVar(&o.usersSocket, "users-socket", proxypod.UsersSocket,
+		"`file` of the socket where HAProxy, not the agent, asks gateway-keys about users, if there is a -secret or -users")
 	flags.Func("secret", "`name` of a Secret that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Secrets))
+	flags.Func("users", "`name` of a Secret with users that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.Users))
 	flags.Func("configmap", "`name` of a ConfigMap that this pod mounts, whether it exists or not; one for each", appendTo(&o.mounts.ConfigMaps))
 	flags.StringVar(&o.healthAddress, "health-address", ":8405", "`address` for /startupz, /healthz, /readyz and /metrics")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
@@ -143,6 +147,8 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-haproxy-certificates-dir=%s is not an absolute path of letters, digits, and /._-", o.haproxyCerts)
 	case !hapathPattern.MatchString(o.keysSocket):
 		return fmt.Errorf("-keys-socket=%s is not an absolute path of letters, digits, and /._-", o.keysSocket)
+	case !hapathPattern.MatchString(o.usersSocket):
+		return fmt.Errorf("-users-socket=%s is not an absolute path of letters, digits, and /._-", o.usersSocket)
 	}
 	return nil
 }
@@ -160,8 +166,8 @@ func run(ctx context.Context, o options) error {
 	paths := ir.Paths{
 		ConfigDir: filepath.Join(o.configDir, "current"), RunDir: filepath.Clean(o.runDir), CertificateDir: filepath.Clean(o.haproxyCerts),
 	}
-	if len(o.mounts.Secrets) > 0 {
-		paths.KeysSocket = o.keysSocket
+	if len(o.mounts.Secrets)+len(o.mounts.Users) > 0 {
+		paths.KeysSocket, paths.UsersSocket = o.keysSocket, o.usersSocket
 	}
 	a, err := agent.New(agent.Options{
 		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID,

@@ -1,8 +1,9 @@
-// Command gateway-keys runs in a proxy pod that mounts Secrets with certificates: it passes each on, with its key to
-// HAProxy and without to the agent, if the two fit. It needs no API server.
+// Command gateway-keys runs in a proxy pod that mounts Secrets. It passes certificates on, with their keys to HAProxy and
+// without to the agent, if the two fit. It tells HAProxy whether users may log in. It needs no API server.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/passwords"
 	"gateway/internal/version"
 	"gateway/signals"
 )
@@ -24,8 +26,9 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	var k keeper.Keeper
-	switch err := parse(&k, flag.CommandLine, os.Args[1:]); {
+	k := keeper.Keeper{Users: passwords.NewChecker()}
+	var usersSocket string
+	switch err := parse(&k, &usersSocket, flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errVersion):
@@ -36,8 +39,8 @@ func mainCode() int {
 		return 1
 	}
 	defer glog.Flush()
-	glog.Infof("Passing certificates on from %s", k.Secrets)
-	if err := k.Run(signals.SetupSignalHandler()); err != nil {
+	glog.Infof("Passing on what is in %s", k.Secrets)
+	if err := run(signals.SetupSignalHandler(), &k, usersSocket); err != nil {
 		glog.Flush()
 		fmt.Fprintf(os.Stderr, "gateway-keys: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return 1
@@ -45,15 +48,37 @@ func mainCode() int {
 	return 0
 }
 
+// run passes on what Secrets hold, and answers HAProxy about users, until ctx ends.
+func run(ctx context.Context, k *keeper.Keeper, usersSocket string) error {
+	if usersSocket == "" {
+		return k.Run(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	listener, err := passwords.Listen(usersSocket)
+	if err != nil {
+		return err
+	}
+	go func() {
+		served <- k.Users.Serve(ctx, listener)
+		cancel()
+	}()
+	err = k.Run(ctx)
+	cancel()
+	return errors.Join(err, <-served)
+}
+
 // errVersion says that the version was asked for.
 var errVersion = errors.New("version")
 
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
-func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
-	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key")
+func parse(k *keeper.Keeper, usersSocket *string, flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&k.Secrets, "secrets-dir", "", "`directory` where kubelet mounts SECRET/tls.crt and SECRET/tls.key, and SECRET/auth")
 	flags.StringVar(&k.Pairs, "pairs-dir", "", "`directory` to pass them on to HAProxy in, as SECRET/tls.pem, if the key is that of the certificate")
 	flags.StringVar(&k.Certificates, "certificates-dir", "",
 		"`directory` to pass them on to the agent in, without keys; SECRET/problem tells what is wrong with what the Secret holds now")
+	flags.StringVar(usersSocket, "users-socket", "", "`file` of the socket where HAProxy asks whether users of SECRET/auth may log in; empty: it does not")
 	socket := flags.String("haproxy-socket", "", "`file` of the socket where HAProxy is asked about certificates, and told of them")
 	wantVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
@@ -61,7 +86,7 @@ func parse(k *keeper.Keeper, flags *flag.FlagSet, arguments []string) error {
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
 		usage.WriteString("gateway-keys passes the certificates of a proxy pod on once HAProxy takes them, and keeps those before until then.\n" +
-			"The operator starts it in every proxy pod with certificates.\n\n")
+			"It checks the passwords of users. The operator starts it in every proxy pod that mounts Secrets.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {

@@ -1,4 +1,4 @@
-// Command crd-schema adds to the generated CRD what controller-gen has no marker for and CEL, whose cost is bounded for
+// Command crd-schema adds to a generated CRD what controller-gen has no marker for and CEL, whose cost is bounded for
 // the largest object there could be, is too dear for: what one field says about another, in lists within lists.
 //
 // Usage: crd-schema FILE
@@ -55,13 +55,18 @@ func run(arguments []string) error {
 		return fmt.Errorf("failed to parse %s: %w", arguments[0], err)
 	}
 	for _, version := range crd["spec"].(schema)["versions"].([]any) {
-		rule := at(version.(schema)["schema"].(schema)["openAPIV3Schema"].(schema), "spec", "routes", "rules")
+		spec := at(version.(schema)["schema"].(schema)["openAPIV3Schema"].(schema), "spec")
+		if spec["properties"].(schema)["routes"] == nil { // a RouteFilter
+			addAuthHeaders(at(spec, "filters"))
+			continue
+		}
+		rule := at(spec, "routes", "rules")
 		addPaths(at(rule, "matches", "path"))
 		addHeaders(at(rule, "filters"))
 		addUnion(at(rule, "backendRefs", "filters"))
 		addHeaders(at(rule, "backendRefs", "filters"))
 		addCredentials(at(rule, "filters", "cors"))
-		addAuthHeaders(at(rule, "filters", "externalAuth"))
+		addAuthHeaders(at(rule, "filters"))
 	}
 	if content, err = yaml.Marshal(crd); err != nil {
 		return fmt.Errorf("failed to write the schema: %w", err)
@@ -122,9 +127,10 @@ func addHeaders(filter schema) {
 }
 
 // addAuthHeaders keeps framing headers from being passed on.
-func addAuthHeaders(auth schema) {
-	refuseFraming(at(auth, "requestHeaders"))
-	refuseFraming(at(auth, "responseHeaders"))
+func addAuthHeaders(filter schema) {
+	refuseFraming(at(filter, "basicAuth", "userHeader"))
+	refuseFraming(at(filter, "externalAuth", "requestHeaders"))
+	refuseFraming(at(filter, "externalAuth", "responseHeaders"))
 }
 
 func refuseFraming(header schema) {

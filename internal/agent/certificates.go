@@ -13,11 +13,16 @@ import (
 
 // Mounts say what of Secrets and ConfigMaps there is in the agent's container.
 type Mounts struct {
-	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, AuthoritiesDir CONFIGMAP/ca.crt.
+	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, AuthoritiesDir
+	// CONFIGMAP/ca.crt.
 	CertificatesDir, AuthoritiesDir string
-	// Secrets and ConfigMaps are the names of those that are mounted, whether they exist or not.
-	Secrets, ConfigMaps []string
+	// Secrets and ConfigMaps are the names of those with certificates that are mounted, Users those of Secrets with
+	// users, whether they exist or not.
+	Secrets, ConfigMaps, Users []string
 }
+
+// hasKeys says whether gateway-keys runs in this pod.
+func (m *Mounts) hasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 }
 
 // maxReads bounds how often files are read while they are being changed.
 const maxReads = 3
@@ -59,10 +64,10 @@ func (r *mountReader) look() bool {
 func (r *mountReader) links() string {
 	var targets []string
 	for _, volume := range []struct {
-		dir   string
-		names []string
-	}{{r.mounts.CertificatesDir, r.mounts.Secrets}, {r.mounts.AuthoritiesDir, r.mounts.ConfigMaps}} {
-		if len(volume.names) == 0 {
+		dir     string
+		isThere bool
+	}{{r.mounts.CertificatesDir, r.mounts.hasKeys()}, {r.mounts.AuthoritiesDir, len(r.mounts.ConfigMaps) > 0}} {
+		if !volume.isThere {
 			continue
 		}
 		target, err := os.Readlink(filepath.Join(volume.dir, certificates.DataLink))
@@ -75,9 +80,12 @@ func (r *mountReader) links() string {
 }
 
 func (r *mountReader) read() {
-	r.files = mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}}
+	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
+	}
+	for _, name := range r.mounts.Users {
+		r.files.users[name] = r.users(name)
 	}
 	for _, name := range r.mounts.ConfigMaps {
 		content, problem := readMounted(r.mounts.AuthoritiesDir, name, certificates.AuthorityFile)
@@ -105,9 +113,19 @@ func (r *mountReader) certificate(secret string) certificateFile {
 	}
 }
 
+// users returns what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
+func (r *mountReader) users(secret string) string {
+	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersProblemFile)
+	_, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersFile)
+	if nothingWrong == "" {
+		return string(wrong)
+	}
+	return missing
+}
+
 // isAwaited says whether it is not known yet which certificates there are.
 func (r *mountReader) isAwaited() bool {
-	if len(r.mounts.Secrets) == 0 || r.version != "" {
+	if !r.mounts.hasKeys() || r.version != "" {
 		return false
 	}
 	_, err := os.Lstat(filepath.Join(r.mounts.CertificatesDir, certificates.DataLink))

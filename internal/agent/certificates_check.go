@@ -106,6 +106,8 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
+	// users say what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
+	users map[string]string
 }
 
 // material is what of a table's certificates can be used.
@@ -163,6 +165,11 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 			}
 		}
 	}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.BasicAuth != nil {
+			c.users(rule.BasicAuth.Secret)
+		}
+	})
 	slices.SortFunc(c.problems, compareProblems)
 	c.problems = slices.Compact(c.problems)
 	return c.material
@@ -270,6 +277,18 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	}
 	c.authorities[configMap] = file.pem
 	return true
+}
+
+// users says what is wrong with the users of a Secret. gateway-keys lets nobody in by them that they do not.
+func (c *collector) users(secret string) {
+	problem, ok := c.files.users[secret]
+	switch {
+	case !ok:
+		c.notMounted(kindSecret, secret)
+	case problem != "":
+		c.problem("", kindSecret, secret, problem)
+		c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidUsersRef
+	}
 }
 
 func (c *collector) notMounted(kind, name string) {

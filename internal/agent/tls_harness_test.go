@@ -19,6 +19,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/passwords"
 )
 
 // tlsRig is a rig with an HTTPS port, and with the volumes of a pod: what kubelet mounts, and what a Keeper makes of
@@ -30,14 +31,16 @@ type tlsRig struct {
 	// pairsDir and shownDir hold what the Keeper makes of the Secrets, for HAProxy and for the agent.
 	pairsDir, shownDir string
 	httpsPort          int32
-	stopKeeper         func()
+	// users are what the Keeper has of users.
+	users      *passwords.Checker
+	stopKeeper func()
 }
 
 // newTLSRig returns a rig in which everything is there that a Gateway with HTTPS needs, and nothing runs; these Secrets
 // are mounted.
 func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 	t.Helper()
-	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t)}
+	r := &tlsRig{rig: newRig(t), authority: certtest.NewAuthority(t), httpsPort: haproxytest.FreePort(t), users: passwords.NewChecker()}
 	r.secrets, r.authorities = certtest.NewVolume(t), certtest.NewVolume(t)
 	r.pairsDir, r.shownDir = t.TempDir(), t.TempDir()
 	r.options.Paths.CertificateDir = r.pairsDir
@@ -54,6 +57,7 @@ func newTLSRig(t *testing.T, secrets ...string) *tlsRig {
 func (r *tlsRig) startKeeper() {
 	k := keeper.Keeper{
 		Secrets: r.secrets.Dir, Pairs: r.pairsDir, Certificates: r.shownDir, HAProxy: runtime.NewWorker(r.options.Paths.KeysSocket),
+		Users: r.users,
 	}
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)

@@ -17,6 +17,7 @@ import (
 
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/passwords"
 	"gateway/internal/volume"
 )
 
@@ -44,10 +45,13 @@ type HAProxy interface {
 // Keeper passes on what Secrets hold. It alone writes its two directories, which outlive it: what is there when it starts is what it
 // passed on before.
 type Keeper struct {
-	// Secrets holds SECRET/tls.crt and SECRET/tls.key.
+	// Secrets holds SECRET/tls.crt and SECRET/tls.key, and SECRET/auth.
 	Secrets string
-	// Pairs gets both in SECRET/tls.pem for HAProxy, Certificates SECRET/tls.crt and SECRET/problem for the agent.
+	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy. Certificates gets SECRET/tls.crt and SECRET/problem for the agent,
+	// and SECRET/auth, which is empty, and SECRET/auth-problem.
 	Pairs, Certificates string
+	// Users gets the users of SECRET/auth.
+	Users *passwords.Checker
 	// HAProxy is asked about them and told of them.
 	HAProxy HAProxy
 
@@ -113,6 +117,7 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	problems := k.passUsers(now) // which HAProxy need not be asked about
 	before, err := volume.Read(k.Pairs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -127,6 +132,7 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 		k.waiting = true
 		return nil
 	}
+	maps.Copy(shown, problems)
 	// HAProxy's first: the agent has it load what the agent sees.
 	if err := volume.Replace(k.Pairs, pairs); err != nil {
 		return err
@@ -140,6 +146,28 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	}
 	k.version, k.from, k.until = version, at.Round(0), until
 	return nil
+}
+
+// passUsers passes on the users of Secrets. It returns what the agent gets of them: which Secrets have any, and problems.
+func (k *Keeper) passUsers(now contents) contents {
+	lists, shown := map[string]passwords.List{}, contents{}
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		secret, file := filepath.Split(path)
+		if file != certificates.UsersFile {
+			continue
+		}
+		list, problem := passwords.Parse(now[path])
+		if problem != "" {
+			glog.Warningf(problem, "Secret "+filepath.Clean(secret))
+			shown[secret+certificates.UsersProblemFile] = []byte(problem)
+		}
+		if !list.IsEmpty() {
+			lists[filepath.Clean(secret)] = list
+			shown[path] = nil
+		}
+	}
+	k.Users.Set(lists)
+	return shown
 }
 
 // sift returns what HAProxy and the agent get of the Secrets now, given what they had before, and when time alone changes that, zero: never.

@@ -17,6 +17,7 @@ import (
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/passwords"
 )
 
 // proxy stands for HAProxy.
@@ -67,7 +68,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{t: t, secrets: certtest.NewVolume(t)}
 	r.haproxy = &proxy{process: runtime.Process{PID: 7, Started: 1}, refused: map[string]string{}, has: map[string]string{}}
-	r.keeper = &Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir(), HAProxy: r.haproxy}
+	r.keeper = &Keeper{Secrets: r.secrets.Dir, Pairs: t.TempDir(), Certificates: t.TempDir(), Users: passwords.NewChecker(), HAProxy: r.haproxy}
 	return r
 }
 
@@ -160,6 +161,39 @@ func TestKeeper(t *testing.T) {
 	r.expect(pairs{"a": renewed}, problems{"b": wrong})
 }
 
+// The agent learns whether there are users, and which lines are wrong. A Secret may have a certificate, too.
+func TestKeeperPassesUsersOn(t *testing.T) {
+	r := newRig(t)
+	const hash = "$2y$05$abcdefghijklmnopqrstuuFZzbDcRlnBCcPz2jBLQyQZMKYcLHWWy"
+	expect := func(users, problem string) {
+		t.Helper()
+		r.look(time.Now())
+		for file, want := range map[string]string{"auth": users, "auth-problem": problem} {
+			content, err := os.ReadFile(filepath.Join(r.keeper.Certificates, "a", file))
+			if got := string(content); got != want && err == nil || (err != nil) != (want == "none") {
+				t.Errorf("the agent has %q as %s (%v), want %q", got, file, err, want)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(r.keeper.Pairs, "a", "auth")); err == nil {
+			t.Error("HAProxy has users")
+		}
+	}
+	put := func(content string) { r.secrets.Put(map[string][]byte{"a/auth": []byte(content)}) }
+	expect("none", "none")
+	put("alice:" + hash)
+	expect("", "none")
+	put("alice:" + hash + "\nbob:secret")
+	expect("", "some users in auth of %s cannot log in: line 2 has a hash that is neither of bcrypt ($2y$) nor of SHA-512 ($6$)")
+	put("alice")
+	expect("none", "no user in auth of %s can log in: line 1 has no colon")
+	r.secrets.Put(map[string][]byte{"a/auth": nil})
+	expect("none", "none")
+	// HAProxy need not answer for users.
+	r.haproxy.down = errors.New("not yet")
+	put("alice:" + hash)
+	expect("", "none")
+}
+
 // A certificate that HAProxy refuses is nowhere, with what HAProxy says, and leaves what was there before; so it is for all others.
 func TestKeeperAsksHAProxy(t *testing.T) {
 	type pairs = map[string]certtest.Pair
@@ -239,7 +273,7 @@ func TestKeeperTellsHAProxy(t *testing.T) {
 	r.look(at.Add(2 * time.Second))
 	expect("one that has read the new one")
 	// A Keeper that starts does not know what was told.
-	r.keeper = &Keeper{Secrets: r.keeper.Secrets, Pairs: r.keeper.Pairs, Certificates: r.keeper.Certificates, HAProxy: r.haproxy}
+	r.keeper = &Keeper{Secrets: r.keeper.Secrets, Pairs: r.keeper.Pairs, Certificates: r.keeper.Certificates, Users: passwords.NewChecker(), HAProxy: r.haproxy}
 	r.look(at.Add(3 * time.Second))
 	expect("by the next Keeper", renewed)
 }

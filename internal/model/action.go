@@ -34,6 +34,8 @@ type Action struct {
 	Clients *Clients
 	// RateLimits bound the rate of requests, each for a period of its own, the shortest first; none: it is not bounded.
 	RateLimits []RateLimit
+	// BasicAuth asks for a user and a password; nil: nobody does.
+	BasicAuth *BasicAuth
 	// JWT says which tokens let requests through; nil: none is needed.
 	JWT *JWT
 	// ExternalAuth has a Service decide about requests; nil: none does.
@@ -154,6 +156,16 @@ const (
 	ByPath
 	ByRule
 )
+
+// BasicAuth asks for a user and a password.
+type BasicAuth struct {
+	// Secret has the users. It is in the namespace of the data plane.
+	Secret string
+	// Realm is what browsers show.
+	Realm string
+	// UserHeader is the header in which the backend gets the name of the user, in lower case; "": it does not.
+	UserHeader string
+}
 
 // JWT says which tokens let requests through.
 type JWT struct {

@@ -28,7 +28,7 @@ const (
 	// characters of a Service's name.
 	childSuffix = "-gateway"
 
-	// KeysContainer is the container that passes certificates on.
+	// KeysContainer is the container that passes certificates on and checks passwords.
 	KeysContainer = "keys"
 	// HAProxyContainer is the container of a proxy pod that logs requests.
 	HAProxyContainer = "haproxy"
@@ -39,7 +39,8 @@ const (
 	// ResourceFilters is the resource of our own group that objects of the Gateway API refer to.
 	ResourceFilters = "routefilters"
 
-	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem.
+	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
+	// it has to know of users.
 	CertificatesDir = "/etc/gateway/certificates"
 	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
 	AuthoritiesDir = "/etc/gateway/authorities"
@@ -50,6 +51,8 @@ const (
 	KeysRunDir = "/run/haproxy-keys"
 	// KeysSocket is where HAProxy listens to the keys container alone.
 	KeysSocket = KeysRunDir + "/keys.sock"
+	// UsersSocket is where the keys container tells HAProxy alone whether users may log in.
+	UsersSocket = KeysRunDir + "/users.sock"
 )
 
 // ChildName is the name of every child of the Gateway with the given name; kinds tell them apart.
@@ -96,6 +99,29 @@ func Secrets(gateway *appv1.Gateway) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// Users are the names of the Secrets with users that a Gateway names, and the objects that belong to it, sorted and each
+// once.
+func Users(gateway *appv1.Gateway) []string {
+	var names []string
+	for i := range gateway.Spec.Routes {
+		for j := range gateway.Spec.Routes[i].Rules {
+			for _, filter := range gateway.Spec.Routes[i].Rules[j].Filters {
+				if filter.BasicAuth != nil {
+					names = append(names, filter.BasicAuth.SecretRef.Name)
+				}
+			}
+		}
+	}
+	if gateway.Status.Attachments != nil {
+		names = appendNames(names, gateway.Status.Attachments.Users)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// HasKeys says whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
+func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
 
 // ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, and the objects that belong to it, sorted and each once.
 func ConfigMaps(gateway *appv1.Gateway) []string {

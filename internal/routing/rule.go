@@ -201,6 +201,10 @@ func filtersSize(rule *Rule) int {
 	for _, limit := range rule.RateLimits {
 		size += len(limit.Name) + len("limit.second=1000000&limit.second.by=header.&limit.second.retry=7200&")
 	}
+	if basic := rule.BasicAuth; basic != nil {
+		size += len(basic.Secret) + 5*len(basic.Realm) + 2*len(basic.UserHeader) +
+			len("basic=users&basic.path=/?header=%26realm=%26secret=&basic.send=authorization&basic.keep=&basic.timeout=10000&")
+	}
 	if jwt := rule.JWT; jwt != nil {
 		size += encodedSize(jwt.Issuer) + len("jwt=0123456789abcdef&jwt.iss=&jwt.aud=?0123456789abcdef&jwt.skew=300&jwt.scopes=?0123456789abcdef&jwt.scope=&")
 		for _, scope := range jwt.Scopes {

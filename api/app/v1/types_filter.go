@@ -11,6 +11,7 @@ package v1
 // +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RateLimit') == has(self.rateLimit)",message="rateLimit is required for type RateLimit, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'BasicAuth') == has(self.basicAuth)",message="basicAuth is required for type BasicAuth, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'JWT') == has(self.jwt)",message="jwt is required for type JWT, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'ExternalAuth') == has(self.externalAuth)",message="externalAuth is required for type ExternalAuth, and not allowed for any other"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
@@ -54,6 +55,9 @@ type RuleFilter struct {
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
 
+	// Ask for a user and a password.
+	// +optional
+	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 	// Answer 401 to requests without a valid token.
 	// +optional
 	JWT *JWT `json:"jwt,omitempty"`
@@ -69,7 +73,7 @@ type RuleFilter struct {
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;JWT;ExternalAuth;RequestMirror
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror
 type RuleFilterType string
 
 const (
@@ -89,6 +93,8 @@ const (
 	RuleFilterClientAddress RuleFilterType = "ClientAddress"
 	// RuleFilterRateLimit answers 429 to requests beyond a rate.
 	RuleFilterRateLimit RuleFilterType = "RateLimit"
+	// RuleFilterBasicAuth asks for a user and a password.
+	RuleFilterBasicAuth RuleFilterType = "BasicAuth"
 	// RuleFilterJWT answers 401 to requests without a valid token.
 	RuleFilterJWT RuleFilterType = "JWT"
 	// RuleFilterExternalAuth has a Service decide about each request.

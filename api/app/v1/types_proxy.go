@@ -154,9 +154,9 @@ type ProblemOrigin struct {
 // or hangs. AwaitingReplacement: the pod does not mount all that the generation names, and is about to be replaced by
 // one that does. InvalidCertificateRef: the certificate of a Secret is left out. InvalidCACertificateRef: the
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
-// backends that are checked by them are answered with 500.
+// backends that are checked by them are answered with 500. InvalidUsersRef: some or all users of a Secret cannot log in.
 //
-// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef
+// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef
 type ProxyProblemReason string
 
 const (
@@ -172,4 +172,6 @@ const (
 	ProblemInvalidCertificateRef ProxyProblemReason = "InvalidCertificateRef"
 	// ProblemInvalidCACertificateRef says that the certificates of a ConfigMap cannot be used.
 	ProblemInvalidCACertificateRef ProxyProblemReason = "InvalidCACertificateRef"
+	// ProblemInvalidUsersRef says that users of a Secret cannot log in.
+	ProblemInvalidUsersRef ProxyProblemReason = "InvalidUsersRef"
 )

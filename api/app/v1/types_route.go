@@ -46,8 +46,8 @@ type RouteRule struct {
 	Matches []RouteMatch `json:"matches,omitempty"`
 
 	// What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes
-	// first, then ClientAddress, RateLimit, JWT and ExternalAuth, then a redirect or direct response, or else the changes of
-	// request and answer. A type may be there once.
+	// first, then ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, then a redirect or direct response, or else
+	// the changes of request and answer. A type may be there once.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -38,13 +38,14 @@ type RouteFilterList struct {
 
 // RouteFilterSpec is what happens to requests.
 type RouteFilterSpec struct {
-	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, JWT and
-	// ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.
+	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and
+	// ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
+	// a BasicAuth is in the namespace of the object, which has to be that of the Gateway.
 	// +required
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=4
-	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'JWT', 'ExternalAuth'])",message="the types are ClientAddress, RateLimit, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves"
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves"
 	Filters []RuleFilter `json:"filters"`
 }

@@ -84,6 +84,13 @@ type Attachments struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	ConfigMaps []ObjectReference `json:"configMaps,omitempty"`
+
+	// The Secrets in the Gateway's namespace with users that RouteFilters name. The pods mount them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Users []ObjectReference `json:"users,omitempty"`
 }
 
 // AttachedNamespace is a namespace with objects that belong to a Gateway. In a namespace other than the Gateway's, the

@@ -23,41 +23,57 @@ const (
 	AuthHostHeader    = "gateway-auth-host"
 )
 
-// auth has a Service decide about requests. The parameter "auth" is its backend, "-" if there is none. "auth.path" is
-// where it is asked, "auth.send" and "auth.keep" are the names of headers that it gets and gives, separated by commas,
-// and "auth.timeout" is in milliseconds.
-//
-// Only the program lets a request pass. What the client sends in headers that the Service gives goes either way.
+// question is one that the program asks about requests. The parameter of its name is the backend that is asked, "-" if
+// there is none. NAME.path is where, NAME.send and NAME.keep are the names of headers that go there and come back,
+// separated by commas, and NAME.timeout is in milliseconds.
+type question struct {
+	backend, path string
+	send, keep    []string
+	timeout       time.Duration
+}
+
+func (q question) encode(name string, p *params) {
+	limit := q.timeout
+	if limit <= 0 || limit > longest {
+		limit = longest
+	}
+	p.set(name, cmp.Or(q.backend, "-"))
+	p.set(name+".path", q.path)
+	p.set(name+".send", strings.Join(q.send, ","))
+	p.set(name+".keep", strings.Join(q.keep, ","))
+	p.set(name+".timeout", strconv.FormatInt(max(1, int64(limit/time.Millisecond)), 10))
+}
+
+// questionRules ask the question of a name. Only the program lets a request pass. What the client sends in headers that
+// come back goes either way. The answer to one question says nothing about the next.
+func questionRules(name string) []string {
+	asked := " if " + has(name)
+	return []string{
+		"http-request set-var(txn.auth) " + text(name) + asked,
+		"http-request set-var(txn.auth_path) " + text(name+".path") + asked,
+		"http-request set-var(txn.auth_send) " + text(name+".send") + asked,
+		"http-request set-var(txn.auth_keep) " + text(name+".keep") + asked,
+		`http-request set-var-fmt(txn.auth_filters) "timeout=%[` + param(name+".timeout") + `]&once=1"` + asked,
+		"http-request unset-var(txn.authorized)" + asked,
+		"http-request lua.auth" + asked,
+		"http-request return " + ir.TextAnswer("503", "nobody could say whether the request may pass") + asked + " !{ var(txn.authorized) -m bool }",
+	}
+}
+
+// auth has a Service decide about requests, by a question.
 var auth = feature{
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
 		if auth == nil {
 			return
 		}
-		limit := auth.Timeout
-		if limit <= 0 || limit > longest {
-			limit = longest
-		}
-		p.set("auth", cmp.Or(in.BackendFor(auth.Backend), "-"))
-		p.set("auth.path", auth.Path)
-		p.set("auth.send", strings.Join(auth.RequestHeaders, ","))
-		p.set("auth.keep", strings.Join(auth.ResponseHeaders, ","))
-		p.set("auth.timeout", strconv.FormatInt(max(1, int64(limit/time.Millisecond)), 10))
+		question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
 	},
 	rules: func(env Env) Rules {
 		if !HasAuth(env.Table) {
 			return Rules{}
 		}
-		asked := " if " + has("auth")
-		return Rules{Request: []string{
-			"http-request set-var(txn.auth) " + text("auth") + asked,
-			"http-request set-var(txn.auth_path) " + text("auth.path") + asked,
-			"http-request set-var(txn.auth_send) " + text("auth.send") + asked,
-			"http-request set-var(txn.auth_keep) " + text("auth.keep") + asked,
-			`http-request set-var-fmt(txn.auth_filters) "timeout=%[` + param("auth.timeout") + `]&once=1"` + asked,
-			"http-request lua.auth" + asked,
-			"http-request return " + ir.TextAnswer("503", "nobody could say whether the request may pass") + asked + " !{ var(txn.authorized) -m bool }",
-		}}
+		return Rules{Request: questionRules("auth")}
 	},
 }
 

@@ -58,7 +58,7 @@ type Env struct {
 
 // features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
 // answer, and before the wait for a body. What is copied is the request that the backend gets.
-var features = []feature{cors, client, clients, limit, jwt, body, path, auth, redirect, response, timeout, rewrite, headers, mirror}
+var features = []feature{cors, client, clients, limit, basic, jwt, body, path, auth, redirect, response, timeout, rewrite, headers, mirror}
 
 // Encode returns the value of a rule in filters.map; "" if it does nothing but choose a backend.
 func Encode(in Input) string {

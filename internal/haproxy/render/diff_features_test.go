@@ -115,6 +115,9 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	auth := func(path string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: ExternalAuth, externalAuth: {backendRef: {name: one, port: 80}, path: " + path + "}}]"
 	}
+	basic := func(secret string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: BasicAuth, basicAuth: {secretRef: {name: " + secret + "}}}]"
+	}
 	token := func(with string, keys ...string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: '" + keySet(keys...) + "'}" + with + "}}]"
 	}
@@ -135,6 +138,9 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		"an authorization":           {redirect, redirect, auth("/"), plan.ReloadSettings},
 		"another path to ask at":     {redirect, auth("/"), auth("/a"), ""},
 		"no authorization any more":  {redirect, auth("/"), redirect, ""},
+		"a password":                 {redirect, redirect, basic("users"), plan.ReloadSettings},
+		"other users":                {redirect, basic("users"), basic("others"), ""},
+		"no password any more":       {redirect, basic("users"), redirect, ""},
 		"a JWT":                      {redirect, redirect, token("", "ES256"), plan.ReloadKeys},
 		"a new key":                  {redirect, token("", "ES256"), token("", "ES256", "other"), plan.ReloadKeys},
 		"a key less":                 {redirect, token("", "ES256", "other"), token("", "other"), ""},

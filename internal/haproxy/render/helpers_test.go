@@ -43,6 +43,7 @@ func (w world) input(t testing.TB) render.Input {
 		Table: table, Backends: map[routing.Backend]render.BackendState{}, Paths: podPaths,
 		Certificates: w.Certificates, Authorities: map[string][]byte{}, HasBackendCertificate: true,
 	}
+	in.Paths.UsersSocket = "/run/haproxy-keys/users.sock"
 	if len(w.Certificates) > 0 {
 		in.Paths.KeysSocket = "/run/haproxy-keys/keys.sock"
 	}

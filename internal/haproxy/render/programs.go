@@ -16,8 +16,8 @@ import (
 // The programs can do nothing but what their two libraries let them, and have so much memory. Each thread has its own
 // state of them.
 func (r *renderer) addPrograms() {
-	hasMirrors, hasAuth := feature.HasMirrors(r.in.Table), feature.HasAuth(r.in.Table)
-	if hasMirrors || hasAuth {
+	hasMirrors, hasBasic, hasAuth := feature.HasMirrors(r.in.Table), feature.HasBasic(r.in.Table), feature.HasAuth(r.in.Table)
+	if hasMirrors || hasBasic || hasAuth {
 		r.section("global # programs",
 			"tune.lua.bool-sample-conversion normal",
 			"tune.lua.openlibs string,table",
@@ -28,8 +28,11 @@ func (r *renderer) addPrograms() {
 	if hasMirrors {
 		r.addMirrors()
 	}
-	if hasAuth {
+	if hasBasic || hasAuth {
 		r.addAuth()
+	}
+	if hasBasic {
+		r.addUsers()
 	}
 }
 
@@ -64,6 +67,15 @@ func (r *renderer) addMirrors() {
 		"http-response return status 204",
 		"use_backend %[var(txn.backend)]",
 	)
+}
+
+// addUsers adds where gateway-keys is asked about users. In a pod that does not mount their Secret yet, it does not run.
+func (r *renderer) addUsers() {
+	var servers []string
+	if socket := r.in.Paths.UsersSocket; socket != "" {
+		servers = []string{"server keys unix@" + socket}
+	}
+	r.section("backend "+ir.UsersBackend+" from common", append([]string{"timeout server 10s"}, servers...)...)
 }
 
 // addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its

@@ -131,6 +131,9 @@ func (c *Controller) tell(ctx context.Context, gateway *appv1.Gateway, wanted *a
 		for _, configMap := range wanted.ConfigMaps {
 			attachments.WithConfigMaps(applyappv1.ObjectReference().WithName(configMap.Name))
 		}
+		for _, secret := range wanted.Users {
+			attachments.WithUsers(applyappv1.ObjectReference().WithName(secret.Name))
+		}
 		status.WithAttachments(attachments)
 	}
 	_, err := c.Gateways.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx,

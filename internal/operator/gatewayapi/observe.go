@@ -58,7 +58,7 @@ func (c *Controller) observe() (*observed, error) {
 		namespace := obj.(metav1.Object)
 		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
 	}
-	o.Service, o.Config, o.Certificate, o.Authority = o.service, o.config, o.certificate, o.authority
+	o.Service, o.Config, o.Certificate, o.Authority, o.Users = o.service, o.config, o.certificate, o.authority, o.users
 	c.noteVersions(o)
 	return o, o.addOwn()
 }
@@ -235,6 +235,18 @@ func (o *observed) authority(namespace, name string) string {
 	for parent, live := range o.live {
 		for _, problem := range live.Problems {
 			if problem.Reason == appv1.ProblemInvalidCACertificateRef && problem.Origin.Name == source.LocalName(parent.Namespace, namespace, name) {
+				return problem.Message
+			}
+		}
+	}
+	return ""
+}
+
+// users says what proxies have reported of a Secret with users, which is in their own namespace.
+func (o *observed) users(namespace, name string) string {
+	for parent, live := range o.live {
+		for _, problem := range live.Problems {
+			if problem.Reason == appv1.ProblemInvalidUsersRef && parent.Namespace == namespace && problem.Origin.Name == name {
 				return problem.Message
 			}
 		}

@@ -26,10 +26,10 @@ const (
 	hangingSeconds = 5
 )
 
-// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to the agent. It starts
-// before both, holds no API token, and listens to nobody. A Gateway without certificates has none.
+// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to the agent. It tells
+// HAProxy whether users may log in. It starts before both, holds no API token, and listens to HAProxy alone. A Gateway without Secrets has none.
 func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConfiguration {
-	if len(proxypod.Secrets(gateway)) == 0 {
+	if !proxypod.HasKeys(gateway) {
 		return nil
 	}
 	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
@@ -38,7 +38,7 @@ func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConf
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
 		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
-			"-haproxy-socket="+proxypod.KeysSocket, "-logtostderr").
+			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-logtostderr").
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(

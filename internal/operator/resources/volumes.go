@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key for each Secret.
+	// secretsDir is where kubelet puts SECRET/tls.crt and SECRET/tls.key, or SECRET/auth, for each Secret.
 	secretsDir = "/etc/gateway/secrets"
 
 	secretsVolume      = "secrets"
@@ -30,6 +30,9 @@ func mountArgs(gateway *appv1.Gateway) []string {
 	for _, name := range proxypod.Secrets(gateway) {
 		args = append(args, "-secret="+name)
 	}
+	for _, name := range proxypod.Users(gateway) {
+		args = append(args, "-users="+name)
+	}
 	for _, name := range proxypod.ConfigMaps(gateway) {
 		args = append(args, "-configmap="+name)
 	}
@@ -40,7 +43,7 @@ func mountArgs(gateway *appv1.Gateway) []string {
 // agent, which holds the API token, gets no key.
 func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
-	if len(proxypod.Secrets(gateway)) > 0 {
+	if proxypod.HasKeys(gateway) {
 		mounts = append(mounts, mount(certificatesVolume, proxypod.CertificatesDir).WithReadOnly(true))
 	}
 	if len(proxypod.ConfigMaps(gateway)) > 0 {
@@ -50,7 +53,7 @@ func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfigur
 }
 
 func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
-	if len(proxypod.Secrets(gateway)) == 0 {
+	if !proxypod.HasKeys(gateway) {
 		return nil
 	}
 	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
@@ -61,11 +64,20 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 // written to a disk. Secrets and ConfigMaps are optional: what does not exist keeps no pod from starting.
 func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
-	if secrets := proxypod.Secrets(gateway); len(secrets) > 0 {
+	if proxypod.HasKeys(gateway) {
 		mounted := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
-		for _, name := range secrets {
-			mounted.WithSources(corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().WithName(name).WithOptional(true).
-				WithItems(item(name, certificates.CertificateFile), item(name, certificates.KeyFile))))
+		add := func(secret string, files ...string) {
+			projection := corev1ac.SecretProjection().WithName(secret).WithOptional(true)
+			for _, file := range files {
+				projection.WithItems(item(secret, file))
+			}
+			mounted.WithSources(corev1ac.VolumeProjection().WithSecret(projection))
+		}
+		for _, name := range proxypod.Secrets(gateway) {
+			add(name, certificates.CertificateFile, certificates.KeyFile)
+		}
+		for _, name := range proxypod.Users(gateway) {
+			add(name, certificates.UsersFile)
 		}
 		volumes = append(volumes,
 			corev1ac.Volume().WithName(secretsVolume).WithProjected(mounted),

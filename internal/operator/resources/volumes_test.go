@@ -70,7 +70,7 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		container *corev1ac.ContainerApplyConfiguration
 		want      []string
 	}{
-		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "rw keys", "rw keys-run", "rw certificates"}},
+		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth", "Secret users auth", "rw keys", "rw keys-run", "rw certificates"}},
 		{&pod.InitContainers[1], []string{
 			"rw config", "rw run", "token", "ro certificates", "ConfigMap internal ca.crt", "ConfigMap partners ca.crt", "ConfigMap staff ca.crt",
 		}},
@@ -79,6 +79,22 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		if got := held(t, pod, test.container); !slices.Equal(got, test.want) {
 			t.Errorf("container %s holds %q, want %q", *test.container.Name, got, test.want)
 		}
+	}
+}
+
+// A Gateway without certificates has the container keys for users alone.
+func TestUsersAlone(t *testing.T) {
+	gateway := readGateway(t, "testdata/tls.in.yaml")
+	gateway.Spec.Listeners, gateway.Spec.Backends = gateway.Spec.Listeners[:1], nil
+	gateway.Spec.Listeners[0].TLS = nil
+	gateway.Spec.Routes[0].Rules = gateway.Spec.Routes[0].Rules[:1]
+	gateway.Status.Attachments = &appv1.Attachments{Users: []appv1.ObjectReference{{Name: "staff"}, {Name: "users"}}}
+	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
+	if got := held(t, pod, &pod.InitContainers[0]); !slices.Equal(got, []string{"Secret staff auth", "Secret users auth", "rw keys", "rw keys-run", "rw certificates"}) {
+		t.Errorf("container %s holds %q", *pod.InitContainers[0].Name, got)
+	}
+	if args := pod.InitContainers[1].Args; !slices.Contains(args, "-users=staff") || !slices.Contains(args, "-users=users") {
+		t.Errorf("the agent runs with %q", args)
 	}
 }
 
@@ -113,12 +129,16 @@ func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 		"a backend's CA": {func(spec *appv1.GatewaySpec) {
 			spec.Backends[0].TLS.CACertificateRefs = []appv1.ObjectReference{{Name: "new"}}
 		}, true},
+		"users": {func(spec *appv1.GatewaySpec) { spec.Routes[0].Rules[0].Filters[0].BasicAuth.SecretRef.Name = "new" }, true},
+		"users for one more rule": {func(spec *appv1.GatewaySpec) {
+			spec.Routes[0].Rules = append(spec.Routes[0].Rules, spec.Routes[0].Rules...)
+		}, false},
 		"the order of Secrets": {func(spec *appv1.GatewaySpec) { slices.Reverse(spec.Listeners[0].TLS.CertificateRefs) }, false},
 		"a Secret for one more listener": {func(spec *appv1.GatewaySpec) {
 			spec.Listeners[1].TLS.CertificateRefs = spec.Listeners[0].TLS.CertificateRefs
 		}, false},
 		"a hostname": {func(spec *appv1.GatewaySpec) { spec.Listeners[0].Hostname = "*.example.org" }, false},
-		"a route":    {func(spec *appv1.GatewaySpec) { spec.Routes = []appv1.Route{{Name: "new"}} }, false},
+		"a route":    {func(spec *appv1.GatewaySpec) { spec.Routes = append(spec.Routes, appv1.Route{Name: "new"}) }, false},
 	}
 	before := DesiredDeployment(readGateway(t, "testdata/tls.in.yaml"), testOptions)
 	for name, test := range tests {

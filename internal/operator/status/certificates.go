@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 )
 
 // The kinds of objects that proxies have problems with.
@@ -13,6 +14,8 @@ const (
 	kindGateway   = "Gateway"
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
+	// kindUsers is in place of kindSecret for the users in a Secret, which may have a certificate, too.
+	kindUsers = "users"
 )
 
 // reportedProblems returns what proxies that are not on their way out cannot use, sorted, and each once though several
@@ -34,6 +37,9 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 			name(string(listener.Name), kindConfigMap, validation.CACertificateRefs)
 		}
 	}
+	for _, secret := range proxypod.Users(gateway) {
+		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
+	}
 	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
 		name("", kindSecret, []appv1.ObjectReference{*ref})
 	}
@@ -47,6 +53,9 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	for _, pod := range proxies.alive {
 		for _, problem := range reports[pod].Problems {
 			of := subject{problem.Listener, problem.Origin.Kind, problem.Origin.Name}
+			if problem.Reason == appv1.ProblemInvalidUsersRef {
+				of.kind = kindUsers
+			}
 			if named[of] {
 				delete(named, of)
 				problems = append(problems, problem)
@@ -60,15 +69,21 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 }
 
 func reasonOf(problem appv1.ProxyProblem) string {
-	if problem.Reason == appv1.ProblemInvalidCACertificateRef {
+	switch problem.Reason {
+	case appv1.ProblemInvalidCACertificateRef:
 		return ReasonInvalidCACertificateRef
+	case appv1.ProblemInvalidUsersRef:
+		return ReasonInvalidUsersRef
 	}
 	return ReasonInvalidCertificateRef
 }
 
 // messageOf says what the problem is with and where; the proxy's own words name the object.
 func messageOf(problem appv1.ProxyProblem) string {
-	if problem.Listener == "" {
+	switch {
+	case problem.Reason == appv1.ProblemInvalidUsersRef:
+		return "routes: " + problem.Message
+	case problem.Listener == "":
 		return "backends: " + problem.Message
 	}
 	return fmt.Sprintf("listener %q: %s", problem.Listener, problem.Message)

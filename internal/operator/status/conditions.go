@@ -49,6 +49,8 @@ const (
 	// ReasonInvalidCACertificateRef: the certificates of a ConfigMap cannot be used. A listener that checks its clients by
 	// them is not served; requests for a backend that is checked by them are answered with 500.
 	ReasonInvalidCACertificateRef = "InvalidCACertificateRef"
+	// ReasonInvalidUsersRef: a Secret with users does not exist, or some or all users in it cannot log in.
+	ReasonInvalidUsersRef = "InvalidUsersRef"
 )
 
 // The reasons of the condition Programmed.

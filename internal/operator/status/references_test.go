@@ -169,6 +169,14 @@ func withListener(name string, secrets, clientCAs []string) func(*appv1.Gateway)
 	}
 }
 
+// withUsers adds a route that asks for a password.
+func withUsers(secret string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		filter := appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: secret}}}
+		gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Name: "closed", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{filter}}}})
+	}
+}
+
 // leavingOut is the report of a pod that runs the generation and leaves something out.
 func leavingOut(pod string, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
 	return report(pod, 7, problems...)
@@ -185,6 +193,8 @@ func TestReportedProblems(t *testing.T) {
 	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
 	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
 	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff does not exist or has no ca.crt")
+	users := problem("", "Secret", "users", "Secret web/users does not exist or has no auth")
+	users.Reason = appv1.ProblemInvalidUsersRef
 	two := slicesOf(ready("a"), ready("b"))
 	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
@@ -220,6 +230,11 @@ func TestReportedProblems(t *testing.T) {
 			reporting(two, leavingOut("a", problem("", "Secret", "proxies", "Secret web/proxies does not exist or has no tls.crt"))),
 			`ResolvedRefs=False InvalidCertificateRef: backends: Secret web/proxies does not exist or has no tls.crt`,
 		},
+		"users": {
+			newGateway(withUsers("users")), reporting(two, leavingOut("a", users)),
+			"ResolvedRefs=False InvalidUsersRef: routes: Secret web/users does not exist or has no auth",
+		},
+		"users of a Secret that is not named any more": {newGateway(withUsers("others")), reporting(two, leavingOut("a", users)), resolved},
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +

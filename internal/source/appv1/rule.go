@@ -124,6 +124,11 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 	if filter.RateLimit != nil {
 		action.RateLimits = rateLimits(filter.RateLimit.Limits)
 	}
+	if basic := filter.BasicAuth; basic != nil {
+		action.BasicAuth = &model.BasicAuth{
+			Secret: basic.SecretRef.Name, Realm: cmp.Or(basic.Realm, "Restricted"), UserHeader: strings.ToLower(string(basic.UserHeader)),
+		}
+	}
 	if filter.JWT != nil {
 		action.JWT = jwt(filter.JWT)
 	}
@@ -144,16 +149,17 @@ func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.Extern
 }
 
 // AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "". The Service
-// of an ExternalAuth is in the namespace of the RouteFilter. Whether there is one is not looked at.
+// of an ExternalAuth, and the Secret of a BasicAuth, are in the namespace of the RouteFilter. Whether there are any is not
+// looked at.
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]
-		address, limit, token, auth := filter.ClientAddress, filter.RateLimit, filter.JWT, filter.ExternalAuth
+		address, limit, basic, token, auth := filter.ClientAddress, filter.RateLimit, filter.BasicAuth, filter.JWT, filter.ExternalAuth
 		switch {
-		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, JWT: token, ExternalAuth: auth},
-			address == nil && limit == nil && token == nil && auth == nil:
-			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit, JWT nor ExternalAuth", i)
-		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0,
+		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, BasicAuth: basic, JWT: token, ExternalAuth: auth},
+			address == nil && limit == nil && basic == nil && token == nil && auth == nil:
+			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit, BasicAuth, JWT nor ExternalAuth", i)
+		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, basic != nil && action.BasicAuth != nil,
 			token != nil && action.JWT != nil, auth != nil && action.ExternalAuth != nil:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
 		}

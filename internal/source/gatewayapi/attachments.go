@@ -32,6 +32,8 @@ type attached struct {
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
 	configMaps map[string]bool
+	// users are the names of Secrets with users, in the namespace of the data plane.
+	users map[string]bool
 	// secrets are those of other namespaces that it may use.
 	secrets []types.NamespacedName
 }
@@ -108,6 +110,14 @@ func (p *plane) mount(configMap string) {
 	p.configMaps[configMap] = true
 }
 
+// mountUsers notes that the pods need a Secret with users.
+func (p *plane) mountUsers(secret string) {
+	if p.users == nil {
+		p.users = map[string]bool{}
+	}
+	p.users[secret] = true
+}
+
 // mountSecret notes that the pods need a Secret that the Gateway may use, and returns the name that they mount it by.
 func (p *plane) mountSecret(namespace, name string) string {
 	if namespace != p.parent.Namespace {
@@ -157,6 +167,9 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 	}
 	for _, name := range slices.Sorted(maps.Keys(plane.configMaps)) {
 		attachments.ConfigMaps = append(attachments.ConfigMaps, appv1.ObjectReference{Name: name})
+	}
+	for _, name := range slices.Sorted(maps.Keys(plane.users)) {
+		attachments.Users = append(attachments.Users, appv1.ObjectReference{Name: name})
 	}
 	return attachments
 }

@@ -54,6 +54,32 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 	return true
 }
 
+// rules returns the rules of a route for a data plane. Its pods mount the Secrets with users. They can mount those of
+// their own namespace only: requests of a rule that needs another one are answered with 500.
+func (p *plane) rules(r *route, users func(namespace, name string) string) []model.Rule {
+	rules := r.rules
+	for i := range r.rules {
+		basic := r.rules[i].BasicAuth
+		switch {
+		case basic == nil:
+		case r.GetNamespace() != p.parent.Namespace:
+			r.resolved.no(gatewayv1.RouteReasonRefNotPermitted,
+				"rules[%d]: BasicAuth needs a Gateway in the namespace of its Secret, %s: the pods of Gateway %s/%s cannot mount Secret %s",
+				i, r.GetNamespace(), p.parent.Namespace, p.parent.Name, basic.Secret)
+			rules = slices.Clone(rules)
+			rules[i].Action, rules[i].Backends = model.Action{MaxBody: -1}, nil
+		default:
+			p.mountUsers(basic.Secret)
+			if users != nil {
+				if problem := users(r.GetNamespace(), basic.Secret); problem != "" {
+					r.resolved.no(appv1.ProblemInvalidUsersRef, "rules[%d]: %s", i, problem)
+				}
+			}
+		}
+	}
+	return rules
+}
+
 // pendingFilters says why the RouteFilters of a route are not live yet at a data plane.
 func (t *translator) pendingFilters(p *plane, r *route) verdict {
 	for _, filter := range r.filters {

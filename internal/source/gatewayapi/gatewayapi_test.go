@@ -115,7 +115,7 @@ func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Servi
 			return kind + " " + namespace + "/" + name + " does not exist"
 		}
 	}
-	objects.Authority = exists("ConfigMap")
+	objects.Authority, objects.Users = exists("ConfigMap"), exists("Secret")
 	objects.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
 		return exists("Secret")(namespace, name)
 	}
@@ -169,6 +169,9 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 		}
 		for _, configMap := range attachments.ConfigMaps {
 			fmt.Fprintf(b, "  ConfigMap %s\n", configMap.Name)
+		}
+		for _, secret := range attachments.Users {
+			fmt.Fprintf(b, "  Secret %s with users\n", secret.Name)
 		}
 	}
 }

@@ -113,23 +113,23 @@ func (t *translator) addRoutes() {
 	slices.SortStableFunc(t.routes, func(a, b *route) int { return before(a, b) })
 	for _, r := range t.routes {
 		t.attach(r)
-		r.addToPlanes()
+		r.addToPlanes(t.Users)
 	}
 }
 
 // addToPlanes adds a route to the data planes that it belongs to.
-func (r *route) addToPlanes() {
+func (r *route) addToPlanes(users func(namespace, name string) string) {
 	var planes []*plane
 	for _, a := range r.attachments {
 		if !slices.Contains(planes, a.parent.plane) {
 			planes = append(planes, a.parent.plane)
-			a.parent.plane.addRoute(r)
+			a.parent.plane.addRoute(r, users)
 		}
 	}
 }
 
 // addRoute adds a route, if it belongs to a listener that is served.
-func (p *plane) addRoute(r *route) {
+func (p *plane) addRoute(r *route, users func(namespace, name string) string) {
 	var names []string
 	passthrough := true
 	for _, l := range p.listeners {
@@ -144,7 +144,7 @@ func (p *plane) addRoute(r *route) {
 	from := origin(r.kind, r)
 	p.to.Origins = append(p.to.Origins, from)
 	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: r.rules,
+		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: p.rules(r, users),
 	})
 	if !passthrough {
 		p.used = append(p.used, r.backends...)

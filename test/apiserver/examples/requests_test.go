@@ -23,6 +23,8 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/passwords"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
@@ -146,6 +148,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 			t.Fatalf("the commands did not make Secret %s", secret)
 		}
 	}
+	in.Paths.UsersSocket = s.checkPasswords(t, gateway, in.Paths.RunDir)
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
 		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -155,6 +158,37 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		in.Authorities[name] = []byte(configMap.Data["ca.crt"])
 	}
 	haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
+}
+
+// checkPasswords checks passwords as gateway-keys does, by the Secrets that the commands made. It returns the socket.
+func (s *stage) checkPasswords(t *testing.T, gateway *appv1.Gateway, dir string) string {
+	t.Helper()
+	lists, checker := map[string]passwords.List{}, passwords.NewChecker()
+	for _, name := range proxypod.Users(gateway) {
+		secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("the commands did not make Secret %s: %v", name, err)
+		}
+		list, problem := passwords.Parse(secret.Data[certificates.UsersFile])
+		if problem != "" {
+			t.Fatalf(problem, "Secret "+name)
+		}
+		lists[name] = list
+	}
+	checker.Set(lists)
+	socket := filepath.Join(dir, "users.sock")
+	listener, err := passwords.Listen(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- checker.Serve(t.Context(), listener) }()
+	t.Cleanup(func() {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return socket
 }
 
 // writeSecret writes a Secret as kubelet does, and as HAProxy gets it, and returns its certificate; nil: there is none.

@@ -14,6 +14,7 @@ const (
 	cors         = filter + "CORS, cors: {allowOrigins: "
 	addresses    = filter + "ClientAddress, clientAddress: {"
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
+	basic        = filter + "BasicAuth, basicAuth: {"
 	jwt          = filter + "JWT, jwt: {"
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
@@ -30,6 +31,7 @@ var filters = []struct{ kind, field, value string }{
 	{"CORS", "cors", "{allowOrigins: ['*']}"},
 	{"ClientAddress", "clientAddress", "{deny: [10.0.0.0/8]}"},
 	{"RateLimit", "rateLimit", "{limits: [{requests: 1, unit: Hour}]}"},
+	{"BasicAuth", "basicAuth", "{secretRef: {name: a}}"},
 	{"JWT", "jwt", "{issuer: a, audiences: [a], keys: {inline: a}}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
@@ -139,8 +141,8 @@ func TestDisguisedHeaders(t *testing.T) {
 
 // fixedFilters are about single filters, and about filters of different types in one rule.
 var fixedFilters = []refusal{
-	{"an unknown filter", "", filter + "BasicAuth}]}]}]}",
-		[]string{filter0 + `.type: Unsupported value: "BasicAuth": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
+	{"an unknown filter", "", filter + "ResponseCache}]}]}]}",
+		[]string{filter0 + `.type: Unsupported value: "ResponseCache": supported values: "RequestHeaderModifier", "ResponseHeaderModifier"`}},
 	{"a rate limit without requests", "", limit + "unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Required value"}},
 	{"a rate limit without a unit", "", limit + "requests: 1}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].unit: Required value"}},
 	{"rate limits without one", "", filter + "RateLimit, rateLimit: {limits: []}}]}]}]}", []string{filter0 + ".rateLimit.limits: Invalid value: 0: "}},
@@ -158,6 +160,12 @@ var fixedFilters = []refusal{
 	{"a range that is too long", "", addresses + "deny: [10.0.0.0/33]}}]}]}]}", []string{filter0 + ".clientAddress.deny[0]: Invalid value: \"10.0.0.0/33\""}},
 	{"a range twice", "", addresses + "deny: [10.0.0.0/8, 10.0.0.0/8]}}]}]}]}", []string{filter0 + ".clientAddress.deny[1]: Duplicate value"}},
 	{"more ranges than 4096", "", addresses + "deny: [" + repeat(4097, "'fd00::%d/128'", 1) + "]}}]}]}]}", []string{filter0 + ".clientAddress.deny: Too many: 4097"}},
+	{"users of nobody", "", basic + "realm: a}}]}]}]}", []string{filter0 + ".basicAuth.secretRef: Required value"}},
+	{"users elsewhere", "", basic + "secretRef: {name: ../a}}}]}]}]}", []string{filter0 + ".basicAuth.secretRef.name: Invalid value"}},
+	{"a realm with a quote", "", basic + "secretRef: {name: a}, realm: 'a\"b'}}]}]}]}", []string{filter0 + ".basicAuth.realm: Invalid value"}},
+	{"a realm with a line break", "", basic + "secretRef: {name: a}, realm: \"a\\r\\nb\"}}]}]}]}", []string{filter0 + ".basicAuth.realm: Invalid value"}},
+	{"a user as the length", "", basic + "secretRef: {name: a}, userHeader: Content-Length}}]}]}]}", []string{filter0 + ".basicAuth.userHeader: Invalid value: \"Content-Length\"", "frame a message"}},
+	{"a user in a header with a comma", "", basic + "secretRef: {name: a}, userHeader: 'a,b'}}]}]}]}", []string{filter0 + ".basicAuth.userHeader: Invalid value: \"a,b\""}},
 	{"tokens of anybody", "", jwt + "audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Required value"}},
 	{"tokens for anybody", "", jwt + "issuer: a, audiences: [], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences: Invalid value: 0: "}},
 	{"tokens without keys", "", jwt + "issuer: a, audiences: [a], keys: {}}}]}]}]}", []string{filter0 + ".jwt.keys.inline: Required value"}},

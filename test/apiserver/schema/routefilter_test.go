@@ -15,6 +15,11 @@ func TestRouteFilter(t *testing.T) {
 	limit := appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}}
 	clients := appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"10.0.0.0/8"}}}
 	auth := appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "a", Port: 80}}}
+	basic := func(userHeader appv1.HeaderName) appv1.RuleFilter {
+		return appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: "a"}, UserHeader: userHeader}}
+	}
+	framing := auth
+	framing.ExternalAuth = &appv1.ExternalAuth{BackendRef: auth.ExternalAuth.BackendRef, ResponseHeaders: []appv1.HeaderName{"Content-Length"}}
 	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "a", Audiences: []appv1.JWTAudience{"a"}, Keys: appv1.JWTKeys{Inline: "a"}}}
 	tooFew := limit
 	tooFew.RateLimit = &appv1.RateLimit{Limits: []appv1.RequestLimit{{Unit: appv1.RateLimitHour}}}
@@ -22,16 +27,18 @@ func TestRouteFilter(t *testing.T) {
 		filters []appv1.RuleFilter
 		want    string
 	}{
-		"all":       {[]appv1.RuleFilter{limit, clients, jwt, auth}, ""},
-		"none":      {nil, "spec.filters: Required value"},
-		"empty":     {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
-		"twice":     {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
-		"too few":   {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
-		"no field":  {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "rateLimit is required for type RateLimit, and not allowed for any other"},
-		"both in 1": {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, only("ClientAddress", "clientAddress")},
+		"all":                        {[]appv1.RuleFilter{limit, clients, basic("X-User"), jwt, auth}, ""},
+		"none":                       {nil, "spec.filters: Required value"},
+		"empty":                      {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
+		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
+		"too few":                    {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
+		"no field":                   {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "rateLimit is required for type RateLimit, and not allowed for any other"},
+		"a user in a framing header": {[]appv1.RuleFilter{basic("Content-Length")}, `spec.filters[0].basicAuth.userHeader: Invalid value: "Content-Length"`},
+		"a framing header":           {[]appv1.RuleFilter{framing}, `spec.filters[0].externalAuth.responseHeaders[0]: Invalid value: "Content-Length"`},
+		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, only("ClientAddress", "clientAddress")},
 		"another type": {
 			[]appv1.RuleFilter{{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"*"}}}},
-			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves",
+			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves",
 		},
 	} {
 		filter := &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appv1.RouteFilterSpec{Filters: test.filters}}

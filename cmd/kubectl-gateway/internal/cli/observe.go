@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/internal/endpoints"
+	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
@@ -60,12 +61,15 @@ func (s *Site) Input(table routing.Table) render.Input {
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
+	if feature.HasBasic(table) {
+		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
+	}
 	for i := range table.Listeners {
 		listener := &table.Listeners[i]
 		if listener.TLS == nil {
 			continue
 		}
-		input.Paths.KeysSocket = proxypod.KeysSocket
+		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
 		var names []string
 		if listener.Hostname != "" {
 			names = []string{listener.Hostname}

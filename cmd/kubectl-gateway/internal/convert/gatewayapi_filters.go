@@ -109,7 +109,7 @@ func (c *gatewayConverter) withExtension(
 
 // isExtension says whether a filter is one of those that RouteFilters have. Requests must not pass by it.
 func isExtension(filter appv1.RuleFilter) bool {
-	return filter.ClientAddress != nil || filter.RateLimit != nil || filter.JWT != nil || filter.ExternalAuth != nil
+	return filter.ClientAddress != nil || filter.RateLimit != nil || filter.BasicAuth != nil || filter.JWT != nil || filter.ExternalAuth != nil
 }
 
 // ourFilter returns a filter, or none if nothing is left of it. False means that requests must not go on.

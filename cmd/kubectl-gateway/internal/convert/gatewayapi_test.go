@@ -229,7 +229,7 @@ func common(spec appv1.GatewaySpec) appv1.GatewaySpec {
 			}
 			// Ours is one filter for several Services. The Gateway API has no ranges of clients.
 			rule.Filters = slices.DeleteFunc(rule.Filters, func(f appv1.RuleFilter) bool {
-				return f.RequestMirror != nil || f.ClientAddress != nil || f.RateLimit != nil || f.JWT != nil || f.ExternalAuth != nil
+				return f.RequestMirror != nil || f.ClientAddress != nil || f.RateLimit != nil || f.BasicAuth != nil || f.JWT != nil || f.ExternalAuth != nil
 			})
 			for _, match := range rule.Matches {
 				for i, param := range match.QueryParams {

@@ -70,6 +70,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	for _, limit := range rule.RateLimits {
 		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
 	}
+	if basic := rule.BasicAuth; basic != nil {
+		add("password: a user of Secret %s, else 401", basic.Secret)
+	}
 	if jwt := rule.JWT; jwt != nil {
 		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
 	}

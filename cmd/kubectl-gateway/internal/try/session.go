@@ -27,6 +27,7 @@ import (
 	haproxy "gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
 	"gateway/internal/model"
+	"gateway/internal/passwords"
 	"gateway/internal/volume"
 )
 
@@ -55,7 +56,7 @@ type session struct {
 	exited              chan error
 	// stopAgent ends the agent and returns when it has ended; mounted are the names that it knows.
 	stopAgent func()
-	mounted   [2][]string
+	mounted   [3][]string
 }
 
 // newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx
@@ -75,7 +76,7 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 		Options: options, dir: dir,
 		paths: ir.Paths{
 			ConfigDir: filepath.Join(dir, "config", "current"), RunDir: filepath.Join(dir, "run"),
-			CertificateDir: filepath.Join(dir, "pairs"), KeysSocket: filepath.Join(dir, "keys", "keys.sock"),
+			CertificateDir: filepath.Join(dir, "pairs"), KeysSocket: filepath.Join(dir, "keys", "keys.sock"), UsersSocket: filepath.Join(dir, "keys", "users.sock"),
 		},
 		bind:       render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: metrics},
 		health:     fmt.Sprintf("127.0.0.1:%d", health),
@@ -117,9 +118,17 @@ func (s *session) apply(o *objects) error {
 	return nil
 }
 
-// mounts are the names of Secrets and ConfigMaps that the agent has to know.
-func (o *objects) mounts() [2][]string {
-	return [2][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps))}
+// mounts are the names of Secrets and ConfigMaps that the agent has to know, and of the Secrets with users.
+func (o *objects) mounts() [3][]string {
+	users := map[string]bool{}
+	for i := range o.gateway.Routes {
+		for _, rule := range o.gateway.Routes[i].Rules {
+			if rule.BasicAuth != nil {
+				users[rule.BasicAuth.Secret] = true
+			}
+		}
+	}
+	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(users))}
 }
 
 // inVolume returns the files of objects as a volume has them.
@@ -143,7 +152,7 @@ func (s *session) startAgent(ctx context.Context) error {
 		Paths: s.paths, Bind: s.bind, HealthAddress: s.health,
 		Mounts: agent.Mounts{
 			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps,
-			Secrets: s.mounted[0], ConfigMaps: s.mounted[1],
+			Secrets: s.mounted[0], ConfigMaps: s.mounted[1], Users: s.mounted[2],
 		},
 	})
 	if err != nil {
@@ -193,11 +202,20 @@ func (s *session) start(ctx context.Context) error {
 	}
 	k := keeper.Keeper{
 		Secrets: s.secrets, Pairs: s.paths.CertificateDir, Certificates: filepath.Join(s.dir, "certificates"),
-		HAProxy: haproxy.NewWorker(s.paths.KeysSocket),
+		HAProxy: haproxy.NewWorker(s.paths.KeysSocket), Users: passwords.NewChecker(),
+	}
+	questions, err := passwords.Listen(s.paths.UsersSocket)
+	if err != nil {
+		return err
 	}
 	go func() {
 		if err := k.Run(ctx); err != nil {
 			s.log.say("certificates are not passed on: %v", err)
+		}
+	}()
+	go func() {
+		if err := k.Users.Serve(ctx, questions); err != nil {
+			s.log.say("passwords are not checked: %v", err)
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

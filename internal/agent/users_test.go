@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/passwords"
+)
+
+// hashOf returns what htpasswd -B writes.
+func hashOf(t *testing.T, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+// getAs returns the status for a user.
+func (r *tlsRig) getAs(path, user, password string) (int, error) {
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", r.port, path), http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	request.SetBasicAuth(user, password)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+func (r *tlsRig) expectAs(status int, path, user, password string) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("%s gets %d for %s", user, status, path), func() error {
+		got, err := r.getAs(path, user, password)
+		if err == nil && got != status {
+			err = fmt.Errorf("got %d", got)
+		}
+		return err
+	})
+}
+
+// TestUsers: an edit of a Secret is live without a reload. What is wrong with it is reported, and lets nobody in.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	r.options.Mounts.Users = []string{"users", "none"}
+	r.options.Paths.UsersSocket = filepath.Join(r.options.Paths.RunDir, "users.sock")
+	listener, err := passwords.Listen(r.options.Paths.UsersSocket)
+	r.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- r.users.Serve(t.Context(), listener) }()
+	t.Cleanup(func() { r.must(<-ended) })
+
+	put := func(content []byte) { r.secrets.Put(map[string][]byte{"users/auth": content}) }
+	put([]byte("alice:" + hashOf(t, "secret")))
+	spec := r.spec("api")
+	closed := func(secret string) []appv1.RuleFilter {
+		return []appv1.RuleFilter{{Type: appv1.RuleFilterBasicAuth, BasicAuth: &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: secret}}}}
+	}
+	spec.Routes[0].Rules[0].Filters = closed("users")
+	r.start(spec)
+	r.expectProblems()
+	r.expectStatus("/api", 401)
+	r.expectAs(200, "/api", "alice", "secret")
+	running := r.process()
+
+	put([]byte("alice:" + hashOf(t, "other") + "\nbob:unreadable"))
+	r.expectAs(200, "/api", "alice", "other")
+	r.expectAs(401, "/api", "alice", "secret")
+	r.expectAs(401, "/api", "bob", "unreadable")
+	r.expectProblems(" Secret/users some users in auth of Secret " + namespace + "/users cannot log in: line 2 has a hash")
+	put(nil)
+	r.expectAs(503, "/api", "alice", "other")
+	r.expectProblems(" Secret/users Secret " + namespace + "/users does not exist or has no auth")
+	put([]byte("alice:" + hashOf(t, "secret")))
+	r.expectAs(200, "/api", "alice", "secret")
+	r.expectProblems()
+
+	spec.Routes[0].Rules[0].Filters = closed("none")
+	generation := r.edit(spec)
+	r.expectAs(503, "/api", "alice", "secret")
+	r.expectProblems(" Secret/none Secret " + namespace + "/none does not exist or has no auth")
+	// A Secret that this pod does not mount is for another pod.
+	spec.Routes[0].Rules[0].Filters = closed("new")
+	r.edit(spec)
+	r.expectAs(503, "/api", "alice", "secret")
+	r.expectReport(generation, "Secret "+namespace+"/new is not mounted")
+	r.expectNoReload(running)
+}

@@ -1,0 +1,42 @@
+package feature
+
+import (
+	"net/url"
+	"time"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// passwordTime is how long it may take to check a password, while others are being checked.
+const passwordTime = 10 * time.Second
+
+// basic asks for a user and a password. gateway-keys checks them: it is asked as a Service that decides about requests
+// is. The backend does not get the password.
+var basic = feature{
+	encode: func(in Input, p *params) {
+		basic := in.Rule.BasicAuth
+		if basic == nil {
+			return
+		}
+		keep := []string{basic.UserHeader}
+		if basic.UserHeader == "" {
+			keep = nil
+		}
+		path := "/?" + url.Values{ir.SecretParameter: {basic.Secret}, ir.RealmParameter: {basic.Realm}, ir.HeaderParameter: {basic.UserHeader}}.Encode()
+		question{ir.UsersBackend, path, []string{"authorization"}, keep, passwordTime}.encode("basic", p)
+	},
+	rules: func(env Env) Rules {
+		if !HasBasic(env.Table) {
+			return Rules{}
+		}
+		return Rules{Request: append(questionRules("basic"), "http-request del-header authorization if "+has("basic"))}
+	},
+}
+
+// HasBasic says whether any rule asks for a user and a password.
+func HasBasic(table routing.Table) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.BasicAuth != nil })
+	return found
+}
