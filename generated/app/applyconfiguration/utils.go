@@ -33,6 +33,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.BackendRefFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendTLS"):
 		return &appv1.BackendTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BasicAuth"):
+		return &appv1.BasicAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ClientAddress"):
 		return &appv1.ClientAddressApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ClientLimits"):

@@ -25,6 +25,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.BackendRef":                   schema_gateway_api_app_v1_BackendRef(ref),
 		"gateway/api/app/v1.BackendRefFilter":             schema_gateway_api_app_v1_BackendRefFilter(ref),
 		"gateway/api/app/v1.BackendTLS":                   schema_gateway_api_app_v1_BackendTLS(ref),
+		"gateway/api/app/v1.BasicAuth":                    schema_gateway_api_app_v1_BasicAuth(ref),
 		"gateway/api/app/v1.CORS":                         schema_gateway_api_app_v1_CORS(ref),
 		"gateway/api/app/v1.ClientAddress":                schema_gateway_api_app_v1_ClientAddress(ref),
 		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
@@ -298,6 +299,27 @@ func schema_gateway_api_app_v1_Attachments(ref common.ReferenceCallback) common.
 							},
 						},
 					},
+					"users": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secrets in the Gateway's namespace with users that RouteFilters name. The pods mount them.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
@@ -509,6 +531,43 @@ func schema_gateway_api_app_v1_BackendTLS(ref common.ReferenceCallback) common.O
 					},
 				},
 				Required: []string{"caCertificateRefs", "hostname"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ObjectReference"},
+	}
+}
+
+func schema_gateway_api_app_v1_BasicAuth(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BasicAuth lets requests through that have a user and password (RFC 7617) of a Secret. Others get 401. If the Secret does not exist, or no user in it can log in, all get 503. The backend does not get the header Authorization.\n\nThe Secret has lines under the key auth as htpasswd writes them, with hashes of bcrypt ($2y$) or SHA-512 ($6$). The pods mount it. An edit of it takes no new pods. The name of another one does, and until then requests get 503.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"secretRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The Secret with the users, in the Gateway's namespace.",
+							Default:     map[string]interface{}{},
+							Ref:         ref("gateway/api/app/v1.ObjectReference"),
+						},
+					},
+					"realm": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What browsers show when they ask for the password.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"userHeader": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The header in which the backend gets the name of the user. What clients send in it is removed.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"secretRef"},
 			},
 		},
 		Dependencies: []string{
@@ -3322,7 +3381,7 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself.",
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of a BasicAuth is in the namespace of the object, which has to be that of the Gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3544,7 +3603,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit, JWT and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3749,6 +3808,12 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 							Ref:         ref("gateway/api/app/v1.RateLimit"),
 						},
 					},
+					"basicAuth": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ask for a user and a password.",
+							Ref:         ref("gateway/api/app/v1.BasicAuth"),
+						},
+					},
 					"jwt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Answer 401 to requests without a valid token.",
@@ -3772,7 +3837,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.JWT", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.BasicAuth", "gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.JWT", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

@@ -75,6 +75,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: users
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
 - name: gateway.api.app.v1.Backend
   map:
     fields:
@@ -154,6 +162,19 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.BasicAuth
+  map:
+    fields:
+    - name: realm
+      type:
+        scalar: string
+    - name: secretRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
+      default: {}
+    - name: userHeader
+      type:
+        scalar: string
 - name: gateway.api.app.v1.CORS
   map:
     fields:
@@ -1209,6 +1230,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.RuleFilter
   map:
     fields:
+    - name: basicAuth
+      type:
+        namedType: gateway.api.app.v1.BasicAuth
     - name: clientAddress
       type:
         namedType: gateway.api.app.v1.ClientAddress

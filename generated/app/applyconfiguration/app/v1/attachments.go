@@ -14,6 +14,8 @@ type AttachmentsApplyConfiguration struct {
 	Namespaces []AttachedNamespaceApplyConfiguration `json:"namespaces,omitempty"`
 	// The ConfigMaps in the Gateway's namespace with the CA certificates that these objects name. The pods mount them.
 	ConfigMaps []ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
+	// The Secrets in the Gateway's namespace with users that RouteFilters name. The pods mount them.
+	Users []ObjectReferenceApplyConfiguration `json:"users,omitempty"`
 }
 
 // AttachmentsApplyConfiguration constructs a declarative configuration of the Attachments type for use with
@@ -44,6 +46,19 @@ func (b *AttachmentsApplyConfiguration) WithConfigMaps(values ...*ObjectReferenc
 			panic("nil value passed to WithConfigMaps")
 		}
 		b.ConfigMaps = append(b.ConfigMaps, *values[i])
+	}
+	return b
+}
+
+// WithUsers adds the given value to the Users field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Users field.
+func (b *AttachmentsApplyConfiguration) WithUsers(values ...*ObjectReferenceApplyConfiguration) *AttachmentsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUsers")
+		}
+		b.Users = append(b.Users, *values[i])
 	}
 	return b
 }

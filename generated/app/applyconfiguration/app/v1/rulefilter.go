@@ -35,6 +35,8 @@ type RuleFilterApplyConfiguration struct {
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
 	// Answer 429 to requests beyond a rate.
 	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
+	// Ask for a user and a password.
+	BasicAuth *BasicAuthApplyConfiguration `json:"basicAuth,omitempty"`
 	// Answer 401 to requests without a valid token.
 	JWT *JWTApplyConfiguration `json:"jwt,omitempty"`
 	// Have a Service decide about each request.
@@ -118,6 +120,14 @@ func (b *RuleFilterApplyConfiguration) WithClientAddress(value *ClientAddressApp
 // If called multiple times, the RateLimit field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithRateLimit(value *RateLimitApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RateLimit = value
+	return b
+}
+
+// WithBasicAuth sets the BasicAuth field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BasicAuth field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithBasicAuth(value *BasicAuthApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.BasicAuth = value
 	return b
 }
 
