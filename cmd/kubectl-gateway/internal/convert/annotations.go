@@ -109,6 +109,10 @@ var annotations = map[string]annotation{
 	"auth-cache-":            ofAuth(authCache),
 	"auth-keepalive":         ofAuth(authReuse),
 	"auth-keepalive-":        ofAuth(authReuse),
+	"auth-type":              setPasswords,
+	"auth-secret":            part("auth-type"),
+	"auth-secret-type":       part("auth-type"),
+	"auth-realm":             part("auth-type"),
 	"auth-":                  closing(authPolicy),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
 	"enable-global-auth":     listed("there is no global authentication to opt out of"),

@@ -8,23 +8,31 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	appv1 "gateway/api/app/v1"
 )
 
 const (
 	authNote = "the Service gets the headers Authorization and Cookie, and X-Forwarded-Method and -Uri in place of X-Original-Method and -URL: " +
 		"name others in requestHeaders; clients get its answers of 3xx and 4xx, and 503 if there is none"
-	authURL     = "only a Service of the same namespace can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
-	authHeaders = "a Service's answer may have up to 16 headers for the backend, whose names have letters, digits and \"-\" and do not frame a message"
-	authSignIn  = "clients are not led there: they get the Service's answer. Have it answer with a redirect to where they sign in"
-	authCache   = "answers are not kept: the Service is asked about each request"
-	authReuse   = "connections to the Service are kept and shared"
-	authCookies = "cookies of the Service reach clients only with its answers of 3xx and 4xx"
-	authPolicy  = "nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"
+	authURL      = "only a Service of the same namespace can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
+	authHeaders  = "a Service's answer may have up to 16 headers for the backend, whose names have letters, digits and \"-\" and do not frame a message"
+	authSignIn   = "clients are not led there: they get the Service's answer. Have it answer with a redirect to where they sign in"
+	authCache    = "answers are not kept: the Service is asked about each request"
+	authReuse    = "connections to the Service are kept and shared"
+	authCookies  = "cookies of the Service reach clients only with its answers of 3xx and 4xx"
+	passwordNote = "users whose hashes are neither of bcrypt nor of SHA-512 ($6$) cannot log in, such as those of htpasswd without -B: " +
+		"see ResolvedRefs; the backend does not get the header Authorization"
+	passwordSecret = "passwords are checked against a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
+	authPolicy     = "nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"
 )
 
 // mostAuthHeaders is how many headers of an answer the backend may get.
 const mostAuthHeaders = 16
+
+// authRealm is what the realm of a BasicAuth may be.
+var authRealm = regexp.MustCompile(`^[ !#-\[\]-~]*$`)
 
 var authPath = regexp.MustCompile(`^/[A-Za-z0-9._~!&'()*+,;=:@%/?-]*$`)
 
@@ -63,6 +71,26 @@ func authService(text, namespace string) (ref appv1.ExternalAuthBackendRef, path
 		path += "?" + target.RawQuery
 	}
 	return appv1.ExternalAuthBackendRef{Name: labels[0], Port: int32(port)}, path, len(path) <= 1024 && authPath.MatchString(path)
+}
+
+// setPasswords asks for users and passwords of a Secret, if there is one.
+func setPasswords(s *settings, value string) string {
+	if !strings.EqualFold(value, "basic") {
+		return s.close(s.annotation, authPolicy)
+	}
+	secret := s.values["auth-secret"]
+	if namespace, name, ok := strings.Cut(secret, "/"); ok && namespace == s.ingress.Namespace {
+		secret = name
+	}
+	if kind := s.values["auth-secret-type"]; len(validation.IsDNS1123Subdomain(secret)) > 0 || kind != "" && kind != "auth-file" {
+		return s.close(s.annotation, passwordSecret)
+	}
+	s.basic = &appv1.BasicAuth{SecretRef: appv1.ObjectReference{Name: secret}}
+	s.guardsOf = append(s.guardsOf, s.annotation)
+	if realm := s.values["auth-realm"]; len(realm) <= 64 && authRealm.MatchString(realm) {
+		s.basic.Realm = realm
+	}
+	return passwordNote
 }
 
 // ofAuth is for an annotation about the Service that is asked.

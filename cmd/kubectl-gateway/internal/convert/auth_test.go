@@ -53,8 +53,27 @@ var authTests = map[string]struct {
 	"a snippet": {
 		map[string]string{"auth-url": asked, "auth-snippet": "a"}, "/ 503", []string{"auth-snippet: " + authPolicy + closedNote, "auth-url: " + authNote},
 	},
-	"a password file": {
-		map[string]string{"auth-type": "basic", "auth-secret": "a"}, "/ 503", []string{"auth-secret, auth-type: " + authPolicy + closedNote},
+	"passwords": {
+		map[string]string{"auth-type": "basic", "auth-secret": "users", "auth-secret-type": "auth-file", "auth-realm": "The Shop"},
+		`/ Service a users of users for "The Shop"`, []string{"auth-type: " + passwordNote},
+	},
+	"passwords, in full, and a Service": {
+		map[string]string{"auth-type": "basic", "auth-secret": "a/users", "auth-realm": `a "b"`, "auth-url": asked},
+		`/ Service a users of users for "" asks login:4180/oauth2/auth []`, []string{"auth-type: " + passwordNote, "auth-url: " + authNote},
+	},
+	"passwords of another namespace": {
+		map[string]string{"auth-type": "basic", "auth-secret": "b/users"}, "/ 503", []string{"auth-type: " + passwordSecret + closedNote},
+	},
+	"a key for each user": {
+		map[string]string{"auth-type": "basic", "auth-secret": "users", "auth-secret-type": "auth-map"}, "/ 503",
+		[]string{"auth-type: " + passwordSecret + closedNote},
+	},
+	"passwords of no Secret": {map[string]string{"auth-type": "basic"}, "/ 503", []string{"auth-type: " + passwordSecret + closedNote}},
+	"digests": {
+		map[string]string{"auth-type": "digest", "auth-secret": "users"}, "/ 503", []string{"auth-type: " + authPolicy + closedNote},
+	},
+	"a Secret for nothing": {
+		map[string]string{"auth-secret": "users", "auth-realm": "a"}, "/ Service a", []string{"auth-realm, auth-secret: it has no effect without auth-type"},
 	},
 	"nobody to ask": {
 		map[string]string{"auth-signin": "https://a", "auth-response-headers": "a"}, "/ Service a",

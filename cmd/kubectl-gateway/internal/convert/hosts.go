@@ -170,6 +170,9 @@ func (s *site) locationRules(h *host, l *location, match appv1.RouteMatch) []app
 	if l.clients != nil {
 		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: l.clients})
 	}
+	if l.basic != nil {
+		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: l.basic})
+	}
 	if l.auth != nil {
 		rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
 	}

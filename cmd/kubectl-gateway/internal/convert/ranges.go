@@ -75,7 +75,7 @@ func readRanges(value string) (all []appv1.AddressRange, problem string) {
 func (l *location) isGuarded() bool { return l.closed || l.hasGuards() }
 
 // hasGuards says whether requests for a location are checked, so that it must not be reached in another way.
-func (l *location) hasGuards() bool { return l.clients != nil || l.auth != nil }
+func (l *location) hasGuards() bool { return l.clients != nil || l.basic != nil || l.auth != nil }
 
 // isOf says whether all locations of a host are those of an Ingress, with the same guards.
 func (h *host) isOf(ingress *networkingv1.Ingress) bool {
@@ -86,7 +86,7 @@ func (h *host) isOf(ingress *networkingv1.Ingress) bool {
 func (l *location) loseGuards(h *host, why string) {
 	own := *l.settings // the Ingress may have other paths
 	l.settings = &own
-	own.clients, own.auth = nil, nil
+	own.clients, own.basic, own.auth = nil, nil, nil
 	for _, annotation := range own.guardsOf {
 		l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(annotation, prefix), own.close(annotation, why))
 	}

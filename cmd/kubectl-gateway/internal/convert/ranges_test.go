@@ -35,6 +35,9 @@ func limits(result *Result) []string {
 					if clients := filter.ClientAddress; clients != nil {
 						all[i] += fmt.Sprintf(" allow %v deny %v", clients.Allow, clients.Deny)
 					}
+					if basic := filter.BasicAuth; basic != nil {
+						all[i] += fmt.Sprintf(" users of %s for %q", basic.SecretRef.Name, basic.Realm)
+					}
 					if auth := filter.ExternalAuth; auth != nil {
 						all[i] += fmt.Sprintf(" asks %s:%d%s %v", auth.BackendRef.Name, auth.BackendRef.Port, auth.Path, auth.ResponseHeaders)
 					}
