@@ -37,7 +37,7 @@ var advice = map[string]string{
 // adviceIfTrue is what to do about a condition that is True for a reason that someone should look at.
 var adviceIfTrue = map[string]string{
 	"UnusedBackend":      "Wait for the route, correct the entry, or remove it.",
-	"AddressNotAssigned": "Look at the events of the Service, or set `spec.service.type`.",
+	"AddressNotAssigned": "Look at the events of the Service, or set `spec.service.type` or `spec.service.address`.",
 }
 
 // gateways looks at the status of the Gateways of a namespace.
