@@ -25,8 +25,8 @@ const (
 	// Secret.
 	ProblemFile = "problem"
 
-	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The agent has an empty one in
-	// its place, if any of the users can log in.
+	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The
+	// agent has an empty one in its place, if any of the users can log in.
 	UsersFile = "auth"
 	// UsersProblemFile is to UsersFile what ProblemFile is to a certificate.
 	UsersProblemFile = "auth-problem"

@@ -3,5 +3,6 @@
 // out of its time when that before is not, or of which HAProxy says that it cannot use it, both get what it held before. HAProxy is told of
 // each at once, without a reload.
 //
-// It passes users on, too: to the part of this program that checks their passwords, and to the agent whether there are any.
+// It passes users on, too: to the part of this program that checks their passwords, and to the agent whether there are
+// any.
 package keeper

@@ -47,8 +47,8 @@ type HAProxy interface {
 type Keeper struct {
 	// Secrets holds SECRET/tls.crt and SECRET/tls.key, and SECRET/auth.
 	Secrets string
-	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy. Certificates gets SECRET/tls.crt and SECRET/problem for the agent,
-	// and SECRET/auth, which is empty, and SECRET/auth-problem.
+	// Pairs gets certificates with their keys in SECRET/tls.pem for HAProxy. Certificates gets SECRET/tls.crt and
+	// SECRET/problem for the agent, and SECRET/auth, which is empty, and SECRET/auth-problem.
 	Pairs, Certificates string
 	// Users gets the users of SECRET/auth.
 	Users *passwords.Checker

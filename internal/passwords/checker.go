@@ -27,8 +27,9 @@ const (
 	maxHashing, maxWaiting = 2, 64
 )
 
-// Checker answers questions about passwords. A right password is hashed once in a while only, as hashing takes so long. Until then, it is
-// known by a keyed digest of itself, its user and its hash, so that an edit of the hash counts at once.
+// Checker answers questions about passwords. A right password is hashed once in a while only, as hashing takes so long.
+// Until then, it is known by a keyed digest of itself, its user and its hash, so that an edit of the hash counts at
+// once.
 type Checker struct {
 	key [32]byte
 	// hashing has an element for each password that is hashed, waiting one for each of those and those that wait for it.
@@ -137,7 +138,8 @@ func (c *Checker) verdict(list List, r *http.Request) (user string, status int) 
 	return user, c.check(h, known, user, password)
 }
 
-// standIn returns a hash for a user that there is not, always the same of the list, so that such users take as long as others.
+// standIn returns a hash for a user that there is not, always the same of the list, so that such users take as long as
+// others.
 func (c *Checker) standIn(list List, user string) hash {
 	sum := c.digest("", user, "")
 	return list.hashes[list.names[binary.BigEndian.Uint64(sum[:8])%uint64(len(list.names))]]
@@ -189,7 +191,8 @@ func (c *Checker) hash(h hash, known bool, password string) int {
 	return http.StatusUnauthorized
 }
 
-// makeRoom forgets passwords if there are too many: those whose time is over, or else any. Those that are being hashed stay.
+// makeRoom forgets passwords if there are too many: those whose time is over, or else any. Those that are being hashed
+// stay.
 func (c *Checker) makeRoom() {
 	if len(c.checks) < maxKept {
 		return

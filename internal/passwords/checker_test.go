@@ -194,8 +194,8 @@ func TestKeptPasswordsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHashingIsBounded: so many at a time, so many that wait, and no others. Those who ask the same share one, and a password that is
-// kept takes none.
+// TestHashingIsBounded: so many at a time, so many that wait, and no others. Those who ask the same share one, and a
+// password that is kept takes none.
 func TestHashingIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "alice:"+sha512OfSecret, "bob:"+sha512OfSecret)

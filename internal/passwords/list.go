@@ -49,8 +49,8 @@ var (
 	sha512Hash = regexp.MustCompile(`^\$6\$(?:rounds=([0-9]{1,9})\$)?([./A-Za-z0-9]{1,16})\$([./A-Za-z0-9]{86})$`)
 )
 
-// Parse reads a file as htpasswd writes it: lines of a name, a colon and a hash. problem says what of it cannot be used, with a %s for the
-// Secret; "" if all of it can. It names lines by their numbers, and nothing of what is in them.
+// Parse reads a file as htpasswd writes it: lines of a name, a colon and a hash. problem says what of it cannot be
+// used, with a %s for the Secret; "" if all of it can. It names lines by their numbers, and nothing of what is in them.
 func Parse(content []byte) (list List, problem string) {
 	list.hashes = map[string]hash{}
 	var wrong []string

@@ -17,8 +17,8 @@ import (
 // the issuer, "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience
 // and the scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim that a header tells.
 //
-// The header of a token is written by whoever sends it. All that it does is to choose one of the keys of the rule. The key
-// decides the algorithm. What a token claims is looked at once its signature is known to be that of the issuer.
+// The header of a token is written by whoever sends it. All that it does is to choose one of the keys of the rule. The
+// key decides the algorithm. What a token claims is looked at once its signature is known to be that of the issuer.
 //
 // HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
 // does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
@@ -93,8 +93,9 @@ const signed = " if { var(txn.jwt_verified) -m int 1 }"
 // claim returns the expression for a claim.
 func claim(path string) string { return "var(txn.jwt),jwt_payload_query(" + path + ")" }
 
-// listRules set the variable of a claim to a list as JSON writes it, also where the claim is a text: of one, or of several with
-// spaces between. They are for requests that are limited so. A text with quotes could be taken for several, and counts as none.
+// listRules set the variable of a claim to a list as JSON writes it, also where the claim is a text: of one, or of
+// several with spaces between. They are for requests that are limited so. A text with quotes could be taken for
+// several, and counts as none.
 func listRules(name, limited string, isSplit bool) []string {
 	variable, path := "txn.jwt_"+name, "$."+name
 	isText := limited + " !{ var(" + variable + ") -m found }"
@@ -138,8 +139,8 @@ func claimRules(table routing.Table) (remove, add []string) {
 	return remove, add
 }
 
-// keyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes what
-// a token says, so that it does not matter what is in an ID.
+// keyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
+// what a token says, so that it does not matter what is in an ID.
 func keyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(keys))
 	for i, key := range keys {
@@ -192,8 +193,8 @@ func allOf(texts []string) string {
 	return expression
 }
 
-// inList finds a text in a list of JSON. Within a text, a quote comes after a backslash, so the first one begins a text, or
-// ends one that a comma or "]" follows.
+// inList finds a text in a list of JSON. Within a text, a quote comes after a backslash, so the first one begins a
+// text, or ends one that a comma or "]" follows.
 func inList(text string) string {
 	return `(?s:.*)[\x5B,\x09\x0A\x0D\x20]"` + routing.QuoteRegex(text) + `"`
 }

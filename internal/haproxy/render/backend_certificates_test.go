@@ -19,8 +19,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// TestCertificatesForBackends: servers of haproxy.cfg and those that are added show the certificate, and a renewed one at once.
-// Without one, nothing is sent. Health checks show it, too.
+// TestCertificatesForBackends: servers of haproxy.cfg and those that are added show the certificate, and a renewed one
+// at once. Without one, nothing is sent. Health checks show it, too.
 func TestCertificatesForBackends(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

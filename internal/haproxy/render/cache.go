@@ -54,8 +54,7 @@ type use struct {
 	name     string
 }
 
-// record has all that is rendered until the function that it returns is called noted in a fragment. It becomes part of the
-// one that was noted before.
+// record notes in a fragment what is rendered until the function that it returns is called.
 func (r *renderer) record(f *fragment) (end func()) {
 	outer := r.recording
 	r.recording = f

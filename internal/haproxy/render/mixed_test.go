@@ -257,8 +257,8 @@ func takesTLS(t *testing.T, g *gateway, ca *certtest.Authority) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// TestReloadsOfMixedPorts: no connection is lost when HAProxy reloads, also when a port becomes mixed. Those that are open
-// go on.
+// TestReloadsOfMixedPorts: no connection is lost when HAProxy reloads, also when a port becomes mixed. Those that are
+// open go on.
 func TestReloadsOfMixedPorts(t *testing.T) {
 	t.Parallel()
 	g, ca := startMixed(t, "maxPerAddress: 3", "maxPerAddress: 100")

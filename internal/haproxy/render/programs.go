@@ -36,8 +36,8 @@ func (r *renderer) addPrograms() {
 	}
 }
 
-// addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file, whether
-// or not a request gets there.
+// addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file,
+// whether or not a request gets there.
 func (r *renderer) addKeys() {
 	var lines []string
 	files := feature.KeyFiles(r.in.Table)

@@ -26,8 +26,9 @@ const (
 	hangingSeconds = 5
 )
 
-// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to the agent. It tells
-// HAProxy whether users may log in. It starts before both, holds no API token, and listens to HAProxy alone. A Gateway without Secrets has none.
+// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to
+// the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
+// HAProxy alone. A Gateway without Secrets has none.
 func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConfiguration {
 	if !proxypod.HasKeys(gateway) {
 		return nil

@@ -57,8 +57,8 @@ const (
 const (
 	// ReasonProgrammed: every proxy that receives traffic runs the generation in the condition's observedGeneration.
 	ReasonProgrammed = "Programmed"
-	// ReasonAddressNotAssigned: the same, and the Service's load balancer has no address yet, or the Service does not have the one in
-	// spec.service.address.
+	// ReasonAddressNotAssigned: the same, and the Service's load balancer has no address yet, or the Service does not
+	// have the one in spec.service.address.
 	ReasonAddressNotAssigned = "AddressNotAssigned"
 	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of the same name is still
 	// there.
@@ -118,7 +118,8 @@ func programmed(message string) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
 }
 
-// programmedBut is programmed, of a Gateway whose address is still to come. The proxies do what the spec says all the same.
+// programmedBut is programmed, of a Gateway whose address is still to come. The proxies do what the spec says all the
+// same.
 func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Service) condition {
 	c := programmed(fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
 		"Service, or set another spec.service.type", message, service.Name))

@@ -149,8 +149,8 @@ func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.Extern
 }
 
 // AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "". The Service
-// of an ExternalAuth, and the Secret of a BasicAuth, are in the namespace of the RouteFilter. Whether there are any is not
-// looked at.
+// of an ExternalAuth, and the Secret of a BasicAuth, are in the namespace of the RouteFilter. Whether there are any is
+// not looked at.
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]

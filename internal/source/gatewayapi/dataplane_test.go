@@ -11,8 +11,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// TestTheCertificateForBackendsIsThatOfTheGateway: an agent takes it from the Gateway itself, though our own says something else
-// yet.
+// TestTheCertificateForBackendsIsThatOfTheGateway: an agent takes it from the Gateway itself, though our own says
+// something else yet.
 func TestTheCertificateForBackendsIsThatOfTheGateway(t *testing.T) {
 	objects := read(t, "testdata/backend-certificates.yaml")
 	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own", OwnerReferences: []metav1.OwnerReference{{

@@ -37,9 +37,9 @@ type Objects struct {
 	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
-	// Certificate says what is wrong with the certificate of a Secret at a listener, Authority what is wrong with the CA
-	// certificates of a ConfigMap, Users with the users of a Secret; "" if nothing is. Nil: nothing is wrong with any. What they say is in the status, and
-	// in nothing else: the proxies find out for themselves.
+	// Certificate says what is wrong with the certificate of a Secret at a listener, Authority what is wrong with the
+	// CA certificates of a ConfigMap, Users with the users of a Secret; "" if nothing is. Nil: nothing is wrong with
+	// any. What they say is in the status, and in nothing else: the proxies find out for themselves.
 	Certificate func(at ListenerName, namespace, name string) string
 	Authority   func(namespace, name string) string
 	Users       func(namespace, name string) string
@@ -143,8 +143,8 @@ type plane struct {
 	to                model.Gateway
 	// addresses are those that the Gateway asks for.
 	addresses []string
-	// used are the Service ports that its routes send requests to, and connections that are not TLS that is passed through. One
-	// may be there several times.
+	// used are the Service ports that its routes send requests to, and connections that are not TLS that is passed
+	// through. One may be there several times.
 	used []model.Backend
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec

@@ -53,7 +53,8 @@ func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, routes.Delete(ctx, "edited", metav1.DeleteOptions{}))
 }
 
-// sendRequests asks for paths all the time, until the function that it returns is called. Each has to be answered with 200.
+// sendRequests asks for paths all the time, until the function that it returns is called. Each has to be answered with
+// 200.
 func sendRequests(t *testing.T, port int32, paths ...string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,9 +15,9 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// testSolver: the HTTPRoute that cert-manager makes for an HTTP-01 challenge answers for its one path, beside a route that
-// takes all paths of the host, and the host is as before when it goes.
-// See https://cert-manager.io/docs/configuration/acme/http01.
+// testSolver: the HTTPRoute that cert-manager makes for an HTTP-01 challenge answers for its one path, beside a route
+// that takes all paths of the host, and the host is as before when it goes. See
+// https://cert-manager.io/docs/configuration/acme/http01.
 func testSolver(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()
@@ -40,9 +40,9 @@ func testSolver(t *testing.T, api routesclient.Interface, port int32) {
 	must(t, routes.Delete(ctx, "site", metav1.DeleteOptions{}))
 }
 
-// testTargets: external-dns finds the host of a route, and the address of the Gateway for it, in the way that it documents: by
-// those parents in the route's status that have accepted its generation.
-// See https://kubernetes-sigs.github.io/external-dns/latest/docs/sources/gateway.
+// testTargets: external-dns finds the host of a route, and the address of the Gateway for it, in the way that it
+// documents: by those parents in the route's status that have accepted its generation. See
+// https://kubernetes-sigs.github.io/external-dns/latest/docs/sources/gateway.
 func testTargets(t *testing.T, api routesclient.Interface) {
 	t.Helper()
 	ctx := t.Context()

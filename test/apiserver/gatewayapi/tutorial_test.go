@@ -21,8 +21,8 @@ import (
 // endpoint is of a backend of this test.
 var endpoint = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+:\d+`)
 
-// TestTutorial does what docs/tutorials/gateway-api.md says. The proxy of the new Gateway listens on another port than 80,
-// and is asked at an address of this machine. The test stands in for what gives a load balancer its address.
+// TestTutorial does what docs/tutorials/gateway-api.md says. The proxy of the new Gateway listens on another port than
+// 80, and is asked at an address of this machine. The test stands in for what gives a load balancer its address.
 func TestTutorial(t *testing.T) {
 	startOperator(t)
 	server.InstallGatewayAPI(t)

@@ -87,8 +87,8 @@ func TestAddresses(t *testing.T) {
 	expectAddresses("Programmed", "generation 2", service.Spec.ClusterIPs...)
 }
 
-// TestChosenAddress: the Service asks for the address that the Gateway names. A cluster IP that the API server does not give is
-// named in the status.
+// TestChosenAddress: the Service asks for the address that the Gateway names. A cluster IP that the API server does not
+// give is named in the status.
 func TestChosenAddress(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "chosen", "chosen"

@@ -24,9 +24,9 @@ import (
 // operatorUser is who the operator is to the API server.
 const operatorUser = "system:serviceaccount:gateway-system:gateway-operator"
 
-// BenchmarkRoutes measures changes among many HTTPRoutes, as BenchmarkPropagation does those of one large object. Operator,
-// agent and HAProxy run, with the permissions that they have in a cluster. Every route has a hostname and a Service of its
-// own, with five endpoints.
+// BenchmarkRoutes measures changes among many HTTPRoutes, as BenchmarkPropagation does those of one large object.
+// Operator, agent and HAProxy run, with the permissions that they have in a cluster. Every route has a hostname and a
+// Service of its own, with five endpoints.
 func BenchmarkRoutes(b *testing.B) {
 	server.InstallGatewayAPI(b)
 	for _, routes := range []int{3000} {

@@ -55,7 +55,8 @@ type world struct {
 	// ports are those of the backends on this machine's address.
 	address string
 	ports   [2]int32
-	// churned counts routes that the churn has added, turn counts edits; newServices are names of Services that no route has named yet.
+	// churned counts routes that the churn has added, turn counts edits; newServices are names of Services that no
+	// route has named yet.
 	turn, churned int
 	newServices   []string
 

@@ -26,9 +26,8 @@ type settings struct {
 	rule appv1.RouteRule
 	// closed says that the rules must not let requests through.
 	closed bool
-	// clients are those that may come in, nil: all. basic are the users that may, nil: nobody is asked for a password. auth
-	// is the Service that decides about requests, nil: none does.
-	// guardsOf are the annotations that say so.
+	// clients are those that may come in, nil: all. basic are the users that may, nil: nobody is asked for a password.
+	// auth is the Service that decides about requests, nil: none does. guardsOf are the annotations that say so.
 	clients  *appv1.ClientAddress
 	basic    *appv1.BasicAuth
 	auth     *appv1.ExternalAuth

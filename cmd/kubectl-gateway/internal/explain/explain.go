@@ -152,7 +152,8 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 	return true
 }
 
-// isPassedThrough says whether the proxies do not open the connections of a listener, and see no host but the server name.
+// isPassedThrough says whether the proxies do not open the connections of a listener, and see no host but the server
+// name.
 func isPassedThrough(listener *routing.Listener) bool {
 	return listener != nil && listener.Protocol == "TLS" && listener.TLS == nil
 }
