@@ -19,8 +19,8 @@ const (
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests))?|listen (mirrors|auth) from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
-		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|metrics from common)|` +
-		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates|jwt-keys) from common|` +
+		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
+		`backend (((connections|requests)-of|no-(route|backend)|too-long|answer|certificates|jwt-keys|users) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
@@ -33,7 +33,7 @@ var (
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check", "compression"},
 		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
-		"backend":  {"stick-table", "http-request", "dynamic-cookie-key", "default-server", "server"},
+		"backend":  {"stick-table", "http-request", "dynamic-cookie-key", "default-server", "server", "timeout"},
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
