@@ -76,8 +76,8 @@ type JWTKeys struct {
 
 // JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.
 type JWTClaimHeader struct {
-	// The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within others:
-	// "realm.user". Numbers lose their fractions.
+	// The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within
+	// others: "realm.user". Numbers lose their fractions.
 	// +required
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
