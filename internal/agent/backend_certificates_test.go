@@ -24,6 +24,7 @@ func (r *tlsRig) newSecureEndpoint() *endpoint {
 	server := &http.Server{
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: r.authority.Pool(), ClientAuth: tls.RequireAndVerifyClientCert},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			w.Header().Set("Connection", "close") // one that stays open has the certificate that it was opened with
 			_, _ = io.WriteString(w, request.TLS.PeerCertificates[0].SerialNumber.String())
 		}),
 	}
