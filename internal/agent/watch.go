@@ -132,6 +132,7 @@ func (w *watcher) changes() (Changes, bool) {
 	w.mu.Unlock()
 	switch {
 	case gateway == nil:
+		w.cache = nil // what changes of Services meanwhile is not looked at
 	case gateway.Status.Attachments != nil || proxypod.Parent(gateway) != "":
 		w.addAttached(gateway, servicesChanged, &changes)
 	case w.seen == nil || gateway.UID != w.seen.UID || gateway.Generation != w.seen.Generation || w.objects != nil:
