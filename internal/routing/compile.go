@@ -28,7 +28,7 @@ type compiledHost struct {
 	routes []*compiledRoute
 }
 
-// Compile returns what the function of that name does. Hosts of the table before that are the same are the same pointers.
+// Compile does what the function of that name does. A host that did not change is the same pointer as in the table before.
 func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	run := c.compile(gateway)
 	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}

@@ -61,23 +61,25 @@ func (r *renderer) record(f *fragment) (end func()) {
 	return func() { r.recording = outer }
 }
 
-// use returns the name of the backend of a Service port.
+// use returns the name of the backend of a Service port, and records it.
 func (r *renderer) use(u use) string {
-	if !u.optional || Usable(r.in, u.ref, false) {
-		u.name = r.backend(u.key, u.ref)
-	}
+	u.name = r.backendOf(u)
 	r.recording.uses = append(r.recording.uses, u)
 	return u.name
+}
+
+// backendOf returns the name of the backend of a Service port as it is now, and adds the backend.
+func (r *renderer) backendOf(u use) string {
+	if u.optional && !Usable(r.in, u.ref, false) {
+		return ""
+	}
+	return r.backend(u.key, u.ref)
 }
 
 // isCurrent says whether a fragment would be rendered in the same way: its Service ports are what they were.
 func (r *renderer) isCurrent(f *fragment) bool {
 	for _, u := range f.uses {
-		name := ""
-		if !u.optional || Usable(r.in, u.ref, false) {
-			name = r.backend(u.key, u.ref)
-		}
-		if name != u.name {
+		if r.backendOf(u) != u.name {
 			return false
 		}
 	}
