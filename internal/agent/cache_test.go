@@ -62,7 +62,7 @@ func TestCaches(t *testing.T) {
 // edit changes something. It returns whether a Service did.
 func (c *cluster) edit(i int) (service bool) {
 	name := fmt.Sprint(c.IntN(6))
-	switch c.IntN(8) {
+	switch c.IntN(9) {
 	case 0:
 		delete(c.routes, name)
 	case 1:
@@ -82,6 +82,8 @@ func (c *cluster) edit(i int) (service bool) {
 			Exists: c.IntN(4) > 0, AppProtocol: []string{"", "kubernetes.io/h2c", "unknown"}[c.IntN(3)],
 			Servers: []ir.Server{{Address: fmt.Sprintf("10.0.0.%d", c.IntN(3)), Port: 80}},
 		}
+	case 6:
+		c.own.Spec.Backends = []appv1.Backend{{Name: name, Port: 80, ProxyProtocol: []appv1.ProxyProtocolVersion{"", appv1.ProxyProtocolV1, appv1.ProxyProtocolV2}[c.IntN(3)]}}
 	default:
 		c.routes[name] = c.route(name, i)
 	}

@@ -45,13 +45,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 
 // withServers is the configuration with other endpoints of some Service ports.
 func (c configuration) withServers(servers map[model.Backend][]ir.Server) configuration {
-	changed := map[string][]ir.Server{}
-	for backend, servers := range servers {
-		for _, name := range c.config.BackendsOf[backend] {
-			changed[name] = servers
-		}
-	}
-	c.config = c.config.WithServers(changed)
+	c.config = c.config.WithServers(servers)
 	return c
 }
 

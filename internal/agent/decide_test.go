@@ -18,7 +18,7 @@ func newConfig(backend string, ports ...int32) ir.Config {
 	}
 	return ir.Config{
 		Sections: []ir.Section{{Header: "defaults " + backend}, {Header: "frontend 80", Lines: []string{"bind :80"}}},
-		Backends: map[string]*ir.Backend{backend: {Defaults: backend, Servers: servers}},
+		Backends: map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(backend, servers)},
 	}
 }
 

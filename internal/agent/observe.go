@@ -7,6 +7,7 @@ import (
 
 	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
@@ -86,10 +87,9 @@ type inputs struct {
 	// compiler and cache keep what was made of the objects before.
 	compiler routing.Compiler
 	cache    render.Cache
-	// table is what the objects ask for, and backends are the Service ports that it refers to, sorted.
-	table    routing.Table
-	backends []model.Backend
-	// states are what the Service ports are.
+	// table is what the objects ask for.
+	table routing.Table
+	// states are what the Service ports are that it refers to.
 	states map[model.Backend]render.BackendState
 	// material is what of the certificates can be used. awaiting says that they are not there yet: HAProxy has to run
 	// before it can be asked about them. A pod that became ready without them would take the place of one that has them.
@@ -108,7 +108,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
 	in.uid, in.origins = changes.UID, changes.Gateway.Origins
-	in.table, in.backends = table, table.Backends()
+	in.table = table
 	return true
 }
 
@@ -119,19 +119,24 @@ func (in *inputs) observeServices(
 	changed []types.NamespacedName, newTable bool, cluster endpoints.Cluster,
 ) (servers map[model.Backend][]ir.Server, more bool) {
 	var unsure []model.Backend
-	for _, service := range changed {
-		unsure = append(unsure, model.BackendsOf(service.Namespace, service.Name, in.backends)...)
-	}
 	if newTable {
-		states := make(map[model.Backend]render.BackendState, len(in.backends))
-		for _, backend := range in.backends {
-			if state, ok := in.states[backend]; ok {
-				states[backend] = state
-			} else {
+		states := make(map[model.Backend]render.BackendState, len(in.states))
+		in.table.EachBackend(func(backend model.Backend) {
+			if _, ok := states[backend]; ok {
+				return
+			}
+			state, ok := in.states[backend]
+			if states[backend] = state; !ok {
 				unsure = append(unsure, backend)
 			}
-		}
+		})
 		in.states = states
+	}
+	services := sets.New(changed...)
+	for backend := range in.states {
+		if len(services) > 0 && services.Has(types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}) {
+			unsure = append(unsure, backend)
+		}
 	}
 	servers = map[model.Backend][]ir.Server{}
 	for backend, state := range endpoints.States(unsure, cluster) {

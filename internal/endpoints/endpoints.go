@@ -99,8 +99,7 @@ func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.
 	if len(ready) == 0 {
 		ready = terminating
 	}
-	slices.SortFunc(ready, compareServers)
-	return slices.Compact(ready)
+	return ir.SortServers(ready)
 }
 
 // endpointPort returns the number of the slice's TCP port of that name. A port without a number is one that the
@@ -131,13 +130,6 @@ func endpointAddress(addressType discoveryv1.AddressType, addresses []string) (s
 		return "", false
 	}
 	return address.String(), true
-}
-
-func compareServers(a, b ir.Server) int {
-	if c := netip.MustParseAddr(a.Address).Compare(netip.MustParseAddr(b.Address)); c != 0 {
-		return c
-	}
-	return int(a.Port) - int(b.Port)
 }
 
 // isTCP takes an empty protocol to be the API's default.

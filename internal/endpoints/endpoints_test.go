@@ -82,7 +82,7 @@ func TestBackendState(t *testing.T) { //nolint:funlen // a flat table
 				ipv6(newSlice("api", 8080, newReady("FD00:0::1"))),
 			},
 			render.BackendState{Exists: true, Servers: []ir.Server{
-				onPort("10.0.0.9", 8080), onPort("10.0.0.9", 8081), onPort("10.0.0.10", 8080), onPort("fd00::1", 8080),
+				onPort("10.0.0.10", 8080), onPort("10.0.0.9", 8080), onPort("10.0.0.9", 8081), onPort("fd00::1", 8080),
 			}},
 		},
 		"a Service of two families has each pod twice: those of its first": {

@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 )
 
@@ -175,13 +173,6 @@ func (b Backend) String() string {
 // CompareBackends orders backends by namespace, then Service, then port.
 func CompareBackends(a, b Backend) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Port, b.Port))
-}
-
-// BackendsOf returns those of a Service among backends, which are sorted.
-func BackendsOf(namespace, service string, backends []Backend) []Backend {
-	first, _ := slices.BinarySearchFunc(backends, Backend{namespace, service, 0}, CompareBackends)
-	next, _ := slices.BinarySearchFunc(backends, Backend{namespace, service, math.MaxInt32}, CompareBackends)
-	return backends[first:next]
 }
 
 // Target is a backend with its share of a rule's requests.

@@ -14,11 +14,6 @@ func TestBackends(t *testing.T) {
 	if got := fmt.Sprint(backends); got != "[web:80 one/api:80 one/web:80 one/web:443 two/web:80]" {
 		t.Errorf("got %s", got)
 	}
-	for service, want := range map[string]string{"web": "[one/web:80 one/web:443]", "api": "[one/api:80]", "other": "[]"} {
-		if got := fmt.Sprint(BackendsOf("one", service, backends)); got != want {
-			t.Errorf("%s: got %s, want %s", service, got, want)
-		}
-	}
 	cookies := map[string]bool{}
 	for _, backend := range backends {
 		cookies[(&Affinity{Name: "session"}).Cookie(backend)] = true

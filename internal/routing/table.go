@@ -134,21 +134,26 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 // Backends returns all backends the table refers to, sorted, each once. The one that stands for none is not among them.
 func (t Table) Backends() []Backend {
 	var all []Backend
+	t.EachBackend(func(backend Backend) { all = append(all, backend) })
+	slices.SortFunc(all, model.CompareBackends)
+	return slices.Clip(slices.Compact(all))
+}
+
+// EachBackend calls f for all backends that the table refers to, for some of them several times.
+func (t Table) EachBackend(f func(Backend)) {
 	t.Rules(func(_ *Listener, rule *Rule) {
-		for _, target := range rule.Targets {
-			if target.Backend != (Backend{}) {
-				all = append(all, target.Backend)
+		for i := range rule.Targets {
+			if backend := rule.Targets[i].Backend; backend != (Backend{}) {
+				f(backend)
 			}
 		}
 		if rule.ExternalAuth != nil {
-			all = append(all, rule.ExternalAuth.Backend)
+			f(rule.ExternalAuth.Backend)
 		}
 		for _, mirror := range rule.Mirrors {
-			all = append(all, mirror.Backend)
+			f(mirror.Backend)
 		}
 	})
-	slices.SortFunc(all, model.CompareBackends)
-	return slices.Clip(slices.Compact(all))
 }
 
 // ListenerFor returns the listener of a port that requests for a hostname belong to, nil if there is none. A wildcard

@@ -187,12 +187,14 @@ func (c Config) configFile() []byte {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
-		c.Backends[name].write(&b, name)
+		b.Write(c.Backends[name].section)
 	}
 	return b.Bytes()
 }
 
-func (backend *Backend) write(b *bytes.Buffer, name string) {
+// text returns the section of a backend.
+func (backend *Backend) text(name string) []byte {
+	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "\nbackend %s from %s\n", name, backend.Defaults)
 	settings := backend.Settings
 	if settings.CookieKey != "" {
@@ -210,6 +212,7 @@ func (backend *Backend) write(b *bytes.Buffer, name string) {
 		ids = append(ids, id)
 		b.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + " id " + strconv.FormatUint(uint64(id), 10) + "\n")
 	}
+	return bytes.Clone(b.Bytes())
 }
 
 // ServerName returns the name of a server in its backend, from which its address and port can be read: 10.0.0.1_8080,

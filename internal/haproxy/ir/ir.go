@@ -19,8 +19,6 @@ type Config struct {
 	Sections []Section
 	// Backends are the backends of Service ports, by name. They are added and deleted at run time.
 	Backends map[string]*Backend
-	// BackendsOf are the names of the backends of each Service port that is usable.
-	BackendsOf map[routing.Backend][]string
 	// Contents are entries of map files that never change: each content is named after what is in it. New ones are
 	// added before anything refers to them, and deleted once nothing does.
 	Contents map[string]Content
@@ -69,6 +67,8 @@ type Section struct {
 
 // Backend is the backend of a Service port. Its name tells all settings, so that only its servers change.
 type Backend struct {
+	// Of is the Service port.
+	Of routing.Backend
 	// Defaults is the name of the defaults section that it takes everything from.
 	Defaults string
 	// Mode is "http" or "tcp".
@@ -77,6 +77,8 @@ type Backend struct {
 	Settings ServerSettings
 	// Servers are sorted, each once.
 	Servers []Server
+	// section is the section in haproxy.cfg: most backends outlive many configurations.
+	section []byte
 }
 
 // ServerSettings are the settings of a server.
@@ -112,20 +114,29 @@ func CompareServers(a, b Server) int {
 	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
 }
 
-// SortServers returns the servers sorted, each once.
+// SortServers returns the servers sorted, each once: the slice itself if it is that already.
 func SortServers(servers []Server) []Server {
-	sorted := slices.SortedFunc(slices.Values(servers), CompareServers)
-	return slices.Compact(sorted)
+	for i := 1; i < len(servers); i++ {
+		if CompareServers(servers[i-1], servers[i]) >= 0 {
+			return slices.Compact(slices.SortedFunc(slices.Values(servers), CompareServers))
+		}
+	}
+	return servers
 }
 
-// WithServers returns the configuration with other servers, in any order, in some of its backends.
-func (c Config) WithServers(servers map[string][]Server) Config {
+// WithServers returns the backend of a name with other servers, in any order.
+func (b Backend) WithServers(name string, servers []Server) *Backend {
+	b.Servers = SortServers(servers)
+	b.section = b.text(name)
+	return &b
+}
+
+// WithServers returns the configuration with other servers, in any order, of some Service ports.
+func (c Config) WithServers(servers map[routing.Backend][]Server) Config {
 	backends := maps.Clone(c.Backends)
-	for name, servers := range servers {
-		if backend := backends[name]; backend != nil {
-			changed := *backend
-			changed.Servers = SortServers(servers)
-			backends[name] = &changed
+	for name, backend := range c.Backends {
+		if changed, ok := servers[backend.Of]; ok {
+			backends[name] = backend.WithServers(name, changed)
 		}
 	}
 	c.Backends = backends

@@ -20,36 +20,27 @@ func BackendName(b routing.Backend) string {
 	return name
 }
 
-// backend returns the name of the backend that gets what a rule has for a Service port, and adds it; noBackend if there
-// can be none.
-func (r *renderer) backend(key hitKey, ref routing.Backend) string {
-	if !Usable(r.in, ref, key.connections) {
-		return noBackend
-	}
-	state, policy := r.in.Backends[ref], r.in.Table.Policies[ref]
+// makeBackend makes the backend of a usable Service port for a rule. Settings are part of its name, so that other
+// settings are another backend, and the one that runs need not change.
+func (r *renderer) makeBackend(u *use, key hitKey) {
+	policy := r.in.Table.Policies[u.ref]
 	if key.passthrough {
 		policy.TLS = nil // TLS is spoken already.
 	}
-	backend := ir.Backend{Mode: "http", Settings: ir.ServerSettings{
-		Options: serverOptions(r.in, state.AppProtocol, policy, key.connections), Check: policy.Check != nil,
+	backend := &ir.Backend{Of: u.ref, Mode: "http", Settings: ir.ServerSettings{
+		Options: serverOptions(r.in, u.appProtocol, policy, key.connections), Check: policy.Check != nil,
 	}}
-	name := BackendName(ref)
+	u.name, u.backend = BackendName(u.ref), backend
 	if key.connections {
 		backend.Mode = "tcp"
-		name += ".tcp"
+		u.name += ".tcp"
 	} else if key.rule.Affinity != nil {
-		backend.Settings.CookieKey = BackendName(ref)
+		backend.Settings.CookieKey = BackendName(u.ref)
 	}
-	backend.Defaults = r.backendDefaults(settingLines(key, policy, state.AppProtocol, ref), key.connections)
-	// Settings are part of the name, so that other settings are another backend, and the one that runs need not change.
+	backend.Defaults, u.defaults = r.backendDefaults(settingLines(key, policy, u.appProtocol, u.ref), key.connections)
 	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
-		name += "." + hash(settings)
+		u.name += "." + hash(settings)
 	}
-	if r.config.Backends[name] == nil {
-		r.config.Backends[name] = r.keepBackend(name, backend, state.Servers)
-		r.config.BackendsOf[ref] = append(r.config.BackendsOf[ref], name)
-	}
-	return name
 }
 
 // Usable says whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
@@ -159,17 +150,15 @@ func settingLines(key hitKey, policy routing.BackendPolicy, appProtocol string, 
 	return s
 }
 
-// backendDefaults returns the name of the defaults section with these settings, and adds it if it is not always there.
-func (r *renderer) backendDefaults(s setting, connections bool) string {
-	name := presetName(s.algorithm, connections)
+// backendDefaults returns the name of the defaults section with these settings, and the section if it is not always there.
+func (r *renderer) backendDefaults(s setting, connections bool) (name string, section *ir.Section) {
+	name = presetName(s.algorithm, connections)
 	if len(s.lines)+len(s.rules) == 0 {
-		return name
+		return name, nil
 	}
 	name += "." + hash(strings.Join(slices.Concat(s.lines, s.rules), "\n"))
-	if _, ok := r.defaults[name]; !ok {
-		r.defaults[name] = r.defaultsSection(name, s, connections)
-	}
-	return name
+	made := r.defaultsSection(name, s, connections)
+	return name, &made
 }
 
 // defaultsSection returns the section that backends take their settings from. HAProxy lets no section inherit rules

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"reflect"
+
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
@@ -8,14 +10,27 @@ import (
 // Cache keeps what hosts were rendered to, for the next configuration that has some of them: an edit of one route costs
 // little for the hosts of others. The zero value is empty.
 type Cache struct {
-	hosts    map[hostKind]*fragment
-	backends map[string]keptBackend
+	basis basis
+	hosts map[hostKind]*fragment
+	// last is the configuration that they are in.
+	last ir.Config
 }
 
-// keptBackend is a backend and the servers that it was made of, in their order.
-type keptBackend struct {
-	*ir.Backend
-	from []ir.Server
+// basis is what everything depends on that is kept.
+type basis struct {
+	policies              map[routing.Backend]routing.BackendPolicy
+	authorities           map[string][]byte
+	backendCertificate    string
+	hasBackendCertificate bool
+	paths                 ir.Paths
+}
+
+// prepare forgets what depends on another basis.
+func (c *Cache) prepare(in *Input) {
+	now := basis{in.Table.Policies, in.Authorities, in.Table.BackendCertificate, in.HasBackendCertificate, in.Paths}
+	if !reflect.DeepEqual(c.basis, now) {
+		*c = Cache{basis: now}
+	}
 }
 
 // hostKind is a host, and what of its listener decides what it is rendered to.
@@ -45,13 +60,17 @@ type namedList struct {
 	expressions []string
 }
 
-// use is a Service port that requests are sent to, and the name of its backend.
+// use is a Service port that requests are sent to, and its backend.
 type use struct {
-	key hitKey
 	ref routing.Backend
-	// optional says that there is no name if it is not usable.
-	optional bool
-	name     string
+	// exists and appProtocol are what was observed of it.
+	exists      bool
+	appProtocol string
+	// name is that of the backend. It is noBackend, and backend is nil, if there can be none.
+	name    string
+	backend *ir.Backend
+	// defaults is the section that the backend takes its settings from; nil: one that is always there.
+	defaults *ir.Section
 }
 
 // record notes in a fragment what is rendered until the function that it returns is called.
@@ -61,25 +80,23 @@ func (r *renderer) record(f *fragment) (end func()) {
 	return func() { r.recording = outer }
 }
 
-// use returns the name of the backend of a Service port, and records it.
-func (r *renderer) use(u use) string {
-	u.name = r.backendOf(u)
-	r.recording.uses = append(r.recording.uses, u)
-	return u.name
-}
-
-// backendOf returns the name of the backend of a Service port as it is now, and adds the backend.
-func (r *renderer) backendOf(u use) string {
-	if u.optional && !Usable(r.in, u.ref, false) {
-		return ""
+// use returns the name of the backend that gets what a rule has for a Service port, adds it, and records that.
+func (r *renderer) use(key hitKey, ref routing.Backend) string {
+	state := r.in.Backends[ref]
+	u := use{ref: ref, exists: state.Exists, appProtocol: state.AppProtocol, name: noBackend}
+	if Usable(r.in, ref, key.connections) {
+		r.makeBackend(&u, key)
 	}
-	return r.backend(u.key, u.ref)
+	r.recording.uses = append(r.recording.uses, u)
+	r.addBackend(&u)
+	return u.name
 }
 
 // isCurrent says whether a fragment would be rendered in the same way: its Service ports are what they were.
 func (r *renderer) isCurrent(f *fragment) bool {
-	for _, u := range f.uses {
-		if r.backendOf(u) != u.name {
+	for i := range f.uses {
+		u := &f.uses[i]
+		if state := r.in.Backends[u.ref]; state.Exists != u.exists || state.AppProtocol != u.appProtocol {
 			return false
 		}
 	}
@@ -91,8 +108,11 @@ func (r *renderer) isCurrent(f *fragment) bool {
 	return true
 }
 
-// add adds a fragment to the configuration. Its backends are there already.
+// add adds a fragment to the configuration.
 func (r *renderer) add(f *fragment) {
+	for i := range f.uses {
+		r.addBackend(&f.uses[i])
+	}
 	for _, content := range f.contents {
 		r.config.Contents[content.id] = content.Content
 	}
@@ -104,16 +124,21 @@ func (r *renderer) add(f *fragment) {
 	}
 }
 
-// keepBackend returns a backend with these servers. If it is as it was before, it is the same pointer.
-func (r *renderer) keepBackend(name string, backend ir.Backend, servers []ir.Server) *ir.Backend {
-	kept := r.in.Cache.backends[name]
-	if kept.Backend == nil || kept.Defaults != backend.Defaults || kept.Mode != backend.Mode || kept.Settings != backend.Settings ||
-		!isSame(kept.from, servers) {
-		backend.Servers = ir.SortServers(servers)
-		kept = keptBackend{&backend, servers}
+// addBackend adds the backend of a Service port with the servers that it has now. If it is as it was before, it is the
+// same pointer.
+func (r *renderer) addBackend(u *use) {
+	if u.backend == nil || r.config.Backends[u.name] != nil {
+		return
 	}
-	r.keptBackends[name] = kept
-	return kept.Backend
+	servers := r.in.Backends[u.ref].Servers
+	backend := r.in.Cache.last.Backends[u.name]
+	if backend == nil || !isSame(backend.Servers, servers) {
+		backend = u.backend.WithServers(u.name, servers)
+	}
+	r.config.Backends[u.name] = backend
+	if u.defaults != nil {
+		r.defaults[u.backend.Defaults] = *u.defaults
+	}
 }
 
 // isSame says whether two slices are one.

@@ -197,8 +197,8 @@ func (r *renderer) addAuthorities() {
 			add(listener.TLS.ClientCAs)
 		}
 	}
-	for ref := range r.config.BackendsOf {
-		if tls := r.in.Table.Policies[ref].TLS; tls != nil {
+	for _, backend := range r.config.Backends {
+		if tls := r.in.Table.Policies[backend.Of].TLS; tls != nil {
 			add(tls.CAs)
 		}
 	}

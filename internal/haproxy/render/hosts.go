@@ -25,24 +25,27 @@ const exactEnd = "/>"
 // addHosts adds what leads from the hosts of a port to rules.
 func (r *renderer) addHosts(port int32) {
 	// names are those of the contents of each listener's hosts.
-	names, patterns := map[*routing.Listener]map[string]string{}, map[string]bool{}
+	names := map[*routing.Listener]map[string]string{}
+	var patterns []string
 	for i := range r.in.Table.Listeners {
 		listener := &r.in.Table.Listeners[i]
 		if listener.Port != port {
 			continue
 		}
-		patterns[listener.Hostname] = true
+		patterns = append(patterns, listener.Hostname)
 		names[listener] = make(map[string]string, len(listener.Hosts))
 		for _, host := range listener.Hosts {
 			names[listener][host.Name] = r.addHost(listener, host)
-			patterns[narrower(listener.Hostname, host.Name)] = true
+			if pattern := narrower(listener.Hostname, host.Name); pattern != listener.Hostname {
+				patterns = append(patterns, pattern)
+			}
 		}
 		if tls := listener.TLS; tls != nil && tls.HSTS != "" {
 			r.config.Maps[ir.HSTSFile][listenerName(listener)] = ir.Quote(tls.HSTS, "%;"+ir.InConfig)
 		}
 	}
 	mixed := isMixed(r.in.Table, port)
-	for pattern := range patterns {
+	for _, pattern := range patterns {
 		if listener := r.in.Table.ListenerFor(port, pattern); listener != nil {
 			chain := chain(names[listener], pattern)
 			r.chain = max(r.chain, len(chain))
@@ -275,11 +278,11 @@ func (r *renderer) makeHit(key hitKey) string {
 	case len(rule.Targets) == 0:
 		return r.targetHit(key, nil, noBackend)
 	case len(rule.Targets) == 1:
-		return r.targetHit(key, &rule.Targets[0], r.use(use{key: key, ref: rule.Targets[0].Backend}))
+		return r.targetHit(key, &rule.Targets[0], r.use(key, rule.Targets[0].Backend))
 	}
 	hits := make([]string, len(rule.Targets))
 	for i := range rule.Targets {
-		hits[i] = r.targetHit(key, &rule.Targets[i], r.use(use{key: key, ref: rule.Targets[i].Backend}))
+		hits[i] = r.targetHit(key, &rule.Targets[i], r.use(key, rule.Targets[i].Backend))
 	}
 	targets := hash(strings.Join(hits, "\n"))
 	r.addContent(ir.SplitsFile, targets, func() []ir.MapEntry { return numbered(targets, hits) })
@@ -301,7 +304,10 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 	if !key.connections {
 		list := func(expressions []string) string { return r.addList(expressions, "") }
 		backendFor := func(backend routing.Backend) string {
-			return r.use(use{key: hitKey{rule: &routing.Rule{}}, ref: backend, optional: true})
+			if name := r.use(hitKey{rule: &routing.Rule{}}, backend); name != noBackend {
+				return name
+			}
+			return ""
 		}
 		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
 		if value != "" {

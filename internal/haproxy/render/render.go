@@ -18,20 +18,23 @@ func Render(in Input) ir.Config {
 	if in.Cache == nil {
 		in.Cache = &Cache{}
 	}
+	in.Cache.prepare(&in)
+	last := &in.Cache.last
 	r := renderer{in: in, hits: map[hitKey]*fragment{}, defaults: map[string]ir.Section{}, config: ir.Config{
-		Backends: map[string]*ir.Backend{}, BackendsOf: map[routing.Backend][]string{},
-		Contents: map[string]ir.Content{}, Lists: map[string][]string{}, Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
-		Maps: map[string]map[string]string{ir.HostsFile: {}, ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")}},
+		Backends: make(map[string]*ir.Backend, len(last.Backends)), Contents: make(map[string]ir.Content, len(last.Contents)),
+		Lists: make(map[string][]string, len(last.Lists)), Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
+		Maps: map[string]map[string]string{
+			ir.HostsFile: make(map[string]string, len(last.Maps[ir.HostsFile])), ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")},
+		},
 	}}
 	r.kept = make(map[hostKind]*fragment, len(in.Cache.hosts))
-	r.keptBackends = make(map[string]keptBackend, len(in.Cache.backends))
 	for _, port := range r.ports() {
 		r.addHosts(port)
 		r.addCertificates(port)
 	}
-	in.Cache.hosts, in.Cache.backends = r.kept, r.keptBackends
 	r.addAuthorities()
 	r.addSections()
+	in.Cache.hosts, in.Cache.last = r.kept, r.config
 	return r.config
 }
 
@@ -46,8 +49,6 @@ type renderer struct {
 	// recording notes what is added, and kept are the hosts for the Cache.
 	recording *fragment
 	kept      map[hostKind]*fragment
-	// keptBackends are for it, too.
-	keptBackends map[string]keptBackend
 	// chain is the length of the longest chain of hosts.
 	chain int
 }
