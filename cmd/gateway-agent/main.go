@@ -79,9 +79,9 @@ func mainCode() int {
 // parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
 func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.StringVar(&o.gateway, "gateway", "", "`name` of the Gateway to run by, in $POD_NAMESPACE")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster. "+
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
-	flags.StringVar(&o.master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	flags.StringVar(&o.master, "master", "", "`URL` of the API server; overrides the kubeconfig")
 	flags.StringVar(&o.configDir, "config-dir", "/etc/haproxy", "`directory` for HAProxy's configurations: it starts on current/load.cfg and current/haproxy.cfg in it")
 	flags.StringVar(&o.runDir, "run-dir", "/run/haproxy", "`directory` of HAProxy's sockets, master.sock and worker.sock")
 	flags.StringVar(&o.mounts.CertificatesDir, "certificates-dir", proxypod.CertificatesDir,

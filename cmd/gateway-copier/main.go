@@ -22,8 +22,8 @@ import (
 	"gateway/signals"
 )
 
-const usage = "gateway-copier copies the certificates that Gateways and ListenerSets may use in other namespaces, by\n" +
-	"ReferenceGrants, to the namespaces of the Gateways, where proxy pods mount them.\n\n"
+const usage = "gateway-copier copies certificates to the namespaces of the Gateways that use them. It copies those that a\n" +
+	"ReferenceGrant allows a Gateway or ListenerSet of another namespace to use.\n\n"
 
 func main() {
 	os.Exit(mainCode())
@@ -32,9 +32,9 @@ func main() {
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
 	flags := flag.CommandLine
-	file := flags.String("kubeconfig", "", "`file` that says how to reach the cluster. "+
+	file := flags.String("kubeconfig", "", "kubeconfig `file`. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
-	master := flags.String("master", "", "`URL` of the API server, instead of the kubeconfig's")
+	master := flags.String("master", "", "`URL` of the API server; overrides the kubeconfig")
 	wantVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Init(flags.Name(), flag.ContinueOnError)
 	flags.SetOutput(os.Stdout)

@@ -34,18 +34,18 @@ type Options struct {
 // flags returns the flags for o, with their defaults.
 func (o *Options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "`file` that says how to reach the cluster. "+
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig `file`. "+
 		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
-	flags.StringVar(&o.Master, "master", "", "`URL` of the API server, instead of the kubeconfig's")
+	flags.StringVar(&o.Master, "master", "", "`URL` of the API server; overrides the kubeconfig")
 	flags.Float64Var(&o.KubeAPIQPS, "kube-api-qps", -1, "most `requests` per second to the API server. "+
-		"0 or less: no limit here, the API server's own priority and fairness decides")
+		"0 or less: no limit but the API server's priority and fairness")
 	flags.StringVar(&o.Images.AgentImage, "agent-image", "gateway:dev", "`image` with /gateway-agent and /gateway-keys, for the proxy pods")
 	flags.StringVar(&o.Images.HAProxyImage, "haproxy-image", "haproxy:3.4", "`image` with HAProxy 3.4, for the proxy pods")
 	o.Images.Policy.AddFlags(flags)
-	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all of them")
-	flags.IntVar(&o.Workers, "workers", 4, "`number` of Gateways to work on at the same time")
-	flags.DurationVar(&o.Resync, "resync", 10*time.Minute, "how often to look at every Gateway though nothing changed. 0: never")
-	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding a lease, so that several operators can run")
+	flags.StringVar(&o.Namespace, "namespace", "", "the only `namespace` to work in. If empty: all")
+	flags.IntVar(&o.Workers, "workers", 4, "`number` of Gateways to sync at the same time")
+	flags.DurationVar(&o.Resync, "resync", 10*time.Minute, "how often to sync every Gateway without a change. 0: never")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding a lease, so that several replicas can run")
 	flags.StringVar(&o.LeaderElectName, "leader-elect-name", "gateway-operator", "`name` of the lease")
 	flags.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", "", "`namespace` of the lease. "+
 		"If empty: $POD_NAMESPACE, else the pod's own, else default")
@@ -116,17 +116,17 @@ func Usage(logs *flag.FlagSet) string {
 		copied.SetOutput(&text)
 		copied.PrintDefaults()
 	}
-	text.WriteString(`gateway is the operator of Gateways (app.example.com/v1): for every Gateway object it keeps a data plane
-deployed (proxy pods behind a Service) and writes in the status what became of it.
+	text.WriteString(`gateway is the operator of Gateways (app.example.com/v1). For each Gateway it runs proxy pods behind a Service, and
+writes the status.
 
 From a shell:  gateway -kubeconfig=$HOME/.kube/config -alsologtostderr
 In a pod:      gateway -logtostderr
-It needs the CRD ("make install") and the permissions in artifacts/rbac. It stops in order at the first SIGTERM or
-SIGINT, and at once at the second.
+It needs the CRDs ("make install") and the permissions in artifacts/rbac. It shuts down in order at the first SIGTERM
+or SIGINT, and at once at the second.
 
 `)
 	describe(new(Options).flags())
-	text.WriteString("\nLogs (glog; written to files in the temporary directory unless a flag says otherwise):\n")
+	text.WriteString("\nLogs (glog), to files in the temporary directory by default:\n")
 	describe(logs)
 	return text.String()
 }

@@ -30,14 +30,14 @@ const (
 
 // AddFlags adds the flags for p.
 func (p *Policy) AddFlags(flags *flag.FlagSet) {
-	flags.Var(&p.ServiceTypes, serviceTypes, "`types` that Gateways may choose in spec.service.type, as ClusterIP,NodePort. "+
-		"What is refused is in the condition Accepted, and the Service stays as it is")
-	flags.Var(&p.ServiceAnnotations, serviceAnnotations, "`keys` that Gateways may set in spec.service.annotations; those that end in * "+
-		"stand for all that begin so, as external-dns.alpha.kubernetes.io/*")
-	flags.Var(&p.LoadBalancerClasses, loadBalancerClasses, "`classes` that Gateways may choose in spec.service.loadBalancerClass, as internal. "+
-		"An empty one, as in internal, with the comma, stands for no class, which is the cluster's default")
-	flags.Var(&p.PodPlacement, podPlacement, "`fields` that Gateways may set in spec.pods, of nodeSelector, tolerations, affinity, "+
-		"topologySpreadConstraints and priorityClassName. Where another is set, the pods stay as they are")
+	flags.Var(&p.ServiceTypes, serviceTypes, "`types` that spec.service.type may have, such as ClusterIP,NodePort. Default: all. "+
+		"Another type makes the condition Accepted False, and the Service stays as it is")
+	flags.Var(&p.ServiceAnnotations, serviceAnnotations, "`keys` that spec.service.annotations may have. Default: all. "+
+		"A * at the end stands for any characters: external-dns.alpha.kubernetes.io/*")
+	flags.Var(&p.LoadBalancerClasses, loadBalancerClasses, "`classes` that spec.service.loadBalancerClass may have. Default: all. "+
+		"An empty entry allows a Gateway to set none, as in internal, with the comma")
+	flags.Var(&p.PodPlacement, podPlacement, "`fields` of spec.pods that Gateways may set: nodeSelector, tolerations, affinity, "+
+		"topologySpreadConstraints, priorityClassName. Default: all. If another is set, the pods stay as they are")
 }
 
 // List is what is allowed, each as it is, or with a * in place of its end. Nil allows everything.
