@@ -103,13 +103,7 @@ func (w *world) createGateway(b *testing.B) {
 		ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName},
 	}, metav1.CreateOptions{})
 	must(b, err)
-	_, err = w.api.GatewayV1().Gateways(w.namespace).Create(b.Context(), &gatewayv1.Gateway{
-		ObjectMeta: metav1.ObjectMeta{Name: gatewayName},
-		Spec: gatewayv1.GatewaySpec{
-			GatewayClassName: gatewayv1.ObjectName(w.namespace), Listeners: []gatewayv1.Listener{{Name: "http", Port: w.port, Protocol: gatewayv1.HTTPProtocolType}},
-		},
-	}, metav1.CreateOptions{})
-	must(b, err)
+	w.createSharedGateway(b, w.namespace)
 	testenv.Eventually(b, soon, "the agents' permissions", func(ctx context.Context) error {
 		_, err := server.Kube.RbacV1().RoleBindings(w.namespace).Get(ctx, proxypod.ChildName(gatewayName), metav1.GetOptions{})
 		return err
@@ -222,10 +216,16 @@ func backendRef(name string, weight int32) gatewayv1.HTTPBackendRef {
 
 func (w *world) createRoute(b *testing.B, name, host, path string, backends ...gatewayv1.HTTPBackendRef) {
 	b.Helper()
+	w.createRouteOf(b, w.namespace, name, host, path, backends...)
+}
+
+// createRouteOf creates a route of a Gateway in another namespace.
+func (w *world) createRouteOf(b *testing.B, namespace, name, host, path string, backends ...gatewayv1.HTTPBackendRef) {
+	b.Helper()
 	_, err := w.api.GatewayV1().HTTPRoutes(w.namespace).Create(b.Context(), &gatewayv1.HTTPRoute{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: gatewayv1.HTTPRouteSpec{
-			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: gatewayName}}},
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Name: gatewayName, Namespace: ptr.To(gatewayv1.Namespace(namespace))}}},
 			Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(host)},
 			Rules: []gatewayv1.HTTPRouteRule{{
 				Matches:     []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Type: ptr.To(gatewayv1.PathMatchPathPrefix), Value: &path}}},
