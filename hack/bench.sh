@@ -35,12 +35,12 @@ step_propagation() {
     done
 }
 
-# The same among many HTTPRoutes, with the operator, and how long many take from nothing.
+# The same among many HTTPRoutes, with the operator; how long many take from nothing; and a peer's control plane beside.
 step_routes() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets)
     export KUBEBUILDER_ASSETS
     local run
-    for run in '^BenchmarkRoutes$:10' '^BenchmarkManyRoutes$:1'; do
+    for run in '^BenchmarkRoutes$:10' '^BenchmarkManyRoutes$:1' '^BenchmarkControlPlanes$:1'; do
         (cd test && go test ./bench/propagation -run='^$' -bench="${run%:*}" -benchtime="${run#*:}x" -timeout=40m) | rows
     done
 }

@@ -43,7 +43,7 @@ func BenchmarkManyNamespaces(b *testing.B) {
 			at.createRouteOf(b, fmt.Sprintf("gateway-%d", team%gateways), fmt.Sprintf("r%d", i), fmt.Sprintf("host-%d.example.com", i), "/", backendRef("zero", 1))
 		})
 		created := time.Since(begin)
-		w.settleAccepted(b, routes)
+		w.settleAccepted(b, metav1.NamespaceAll, routes)
 		b.ReportMetric(created.Seconds(), "s-to-create")
 		b.ReportMetric(time.Since(begin).Seconds(), "s-until-Accepted")
 		b.ReportMetric(memory(b, w.operator.PID()), "operator-MiB")
@@ -82,11 +82,11 @@ func (w *world) createSharedGateway(b *testing.B, class string) {
 	must(b, err)
 }
 
-// settleAccepted waits until as many HTTPRoutes, and the probe's, are accepted.
-func (w *world) settleAccepted(b *testing.B, routes int) {
+// settleAccepted waits until as many HTTPRoutes of a namespace, and the probe's, are accepted.
+func (w *world) settleAccepted(b *testing.B, namespace string, routes int) {
 	b.Helper()
 	testenv.Eventually(b, 20*time.Minute, "all routes to be accepted", func(ctx context.Context) error {
-		all, err := w.api.GatewayV1().HTTPRoutes("").List(ctx, metav1.ListOptions{})
+		all, err := w.api.GatewayV1().HTTPRoutes(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
