@@ -180,6 +180,28 @@ func TestAccessLogIsDocumented(t *testing.T) {
 	compare(t, "docs/reference/access-log.md", "key", known)
 }
 
+// TestMetricsAreDocumented: docs/reference/metrics.md has a row for each metric of the programs, those of HAProxy that it
+// picks aside, and one for each alert, and no other.
+func TestMetricsAreDocumented(t *testing.T) {
+	const document = "docs/reference/metrics.md"
+	known := regexp.MustCompile(`haproxy_\w+`).FindAllString(read(t, document), -1)
+	for _, file := range []string{"internal/operator/metrics/metrics.go", "internal/agent/metrics.go", "internal/health/version.go"} {
+		found := regexp.MustCompile(`"(gateway_\w+)"`).FindAllStringSubmatch(read(t, file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no metrics", file)
+		}
+		for _, match := range found {
+			known = append(known, match[1])
+		}
+	}
+	compare(t, document, "metric", known)
+	var alerts []string
+	for _, match := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(read(t, "artifacts/monitoring/rules.yaml"), -1) {
+		alerts = append(alerts, match[1])
+	}
+	compare(t, document, "alert", alerts)
+}
+
 // compare compares the first column of a document's tables that are headed so with what there is.
 func compare(t *testing.T, document, head string, known []string) {
 	t.Helper()
