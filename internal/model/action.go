@@ -212,6 +212,9 @@ type ExternalAuth struct {
 	// RequestHeaders are the headers of a request that the Service gets, ResponseHeaders those of its answer that the
 	// backend gets, in lower case.
 	RequestHeaders, ResponseHeaders []string
+	// Repeat asks with the method, path and query of the request, the path after Path, and lets it through only with an
+	// answer of 200. If ResponseHeaders is empty, the backend gets all headers of the answer.
+	Repeat bool
 }
 
 // Mirror is a backend that gets copies of requests, whose answers nobody sees.

@@ -16,11 +16,13 @@ import (
 //go:embed auth.lua
 var AuthProgram []byte
 
-// The headers by which AuthProgram says which backend is asked, what its parameters are, and for which host.
+// The headers by which AuthProgram says which backend is asked, what its parameters are, for which host, and by which
+// method if not GET.
 const (
 	AuthBackendHeader = "gateway-auth-backend"
 	AuthFiltersHeader = "gateway-auth-filters"
 	AuthHostHeader    = "gateway-auth-host"
+	AuthMethodHeader  = "gateway-auth-method"
 )
 
 // question is one that the program asks about requests. The parameter of its name is the backend that is asked, "-" if
@@ -68,12 +70,16 @@ var auth = feature{
 			return
 		}
 		question{in.BackendFor(auth.Backend), auth.Path, auth.RequestHeaders, auth.ResponseHeaders, auth.Timeout}.encode("auth", p)
+		if auth.Repeat {
+			p.set("auth.repeat", "1")
+		}
 	},
 	rules: func(env Env) Rules {
 		if !HasAuth(env.Table) {
 			return Rules{}
 		}
-		return Rules{Request: questionRules("auth")}
+		repeat := "http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat")
+		return Rules{Request: append([]string{repeat}, questionRules("auth")...)}
 	},
 }
 

@@ -6,10 +6,11 @@
 
 local address = ...
 
--- Headers that frame a message or belong to a connection are not those of the answer to the client.
+-- Headers that frame a message, belong to a connection or name a host are not passed on.
 local framing = {
-  ["connection"] = true, ["content-length"] = true, ["keep-alive"] = true, ["proxy-connection"] = true, ["te"] = true,
-  ["trailer"] = true, ["transfer-encoding"] = true, ["upgrade"] = true,
+  ["authority"] = true, ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,
+  ["http2-settings"] = true, ["keep-alive"] = true, ["proxy-connection"] = true, ["te"] = true, ["trailer"] = true,
+  ["transfer-encoding"] = true, ["upgrade"] = true,
 }
 
 local function list(values)
@@ -20,25 +21,48 @@ local function list(values)
   return all
 end
 
+-- HAProxy has values of its own for two headers. "none" takes them away.
 local function question(txn)
-  local given, headers = txn.http:req_get_headers(), {}
-  local forwarded = "x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto,"
-  for name in string.gmatch(forwarded .. (txn:get_var("txn.auth_send") or ""), "[^,]+") do
-    headers[name] = given[name] and list(given[name])
+  local given, headers = txn.http:req_get_headers(), {["accept"] = {"none"}, ["user-agent"] = {"none"}}
+  local repeats, names = txn:get_var("txn.auth_repeat"), txn:get_var("txn.auth_send") or ""
+  if not repeats then
+    names = names .. ",x-forwarded-for,x-forwarded-host,x-forwarded-port,x-forwarded-proto"
   end
-  headers["x-forwarded-method"] = {txn.f:method()}
-  headers["x-forwarded-uri"] = {txn.f:pathq()}
+  for name in string.gmatch(names, "[^,]+") do
+    headers[name] = given[name] and list(given[name]) or headers[name]
+  end
+  headers["gateway-auth-method"], headers["x-forwarded-method"] = nil, nil
+  headers[repeats and "gateway-auth-method" or "x-forwarded-method"] = {txn.f:method()}
+  headers["x-forwarded-uri"] = not repeats and {txn.f:pathq()} or nil
   headers["gateway-auth-backend"] = {txn:get_var("txn.auth")}
   headers["gateway-auth-filters"] = {txn:get_var("txn.auth_filters")}
   headers["gateway-auth-host"] = given["host"] and {given["host"][0]}
   return headers
 end
 
+-- The headers of the answer that the backend gets, with their values.
+local function kept(txn, answer)
+  local all, names = {}, txn:get_var("txn.auth_keep") or ""
+  if names == "" and txn:get_var("txn.auth_repeat") then
+    for name, values in pairs(answer.headers) do
+      all[name] = not framing[name] and list(values) or nil
+    end
+  end
+  for name in string.gmatch(names, "[^,]+") do
+    all[name] = answer.headers[name] and list(answer.headers[name]) or {}
+  end
+  return all
+end
+
+local function passes(txn, status)
+  return status == 200 or status > 200 and status < 300 and not txn:get_var("txn.auth_repeat")
+end
+
 local function decide(txn, answer)
-  if answer.status >= 200 and answer.status < 300 then
-    for name in string.gmatch(txn:get_var("txn.auth_keep") or "", "[^,]+") do
+  if passes(txn, answer.status) then
+    for name, values in pairs(kept(txn, answer)) do
       txn.http:req_del_header(name)
-      for _, value in ipairs(answer.headers[name] and list(answer.headers[name]) or {}) do
+      for _, value in ipairs(values) do
         txn.http:req_add_header(name, value)
       end
     end
@@ -55,9 +79,14 @@ local function decide(txn, answer)
 end
 
 local function ask(txn)
-  return core.httpclient():get{
-    url = "http://auth" .. txn:get_var("txn.auth_path"), headers = question(txn), dst = "unix@" .. address,
-  }
+  local client, path = core.httpclient(), txn:get_var("txn.auth_path")
+  local send = client.get
+  if txn:get_var("txn.auth_repeat") then
+    path = path .. (txn.f:pathq() or "/")
+    -- An answer to HEAD has no body, whatever its headers say.
+    send = txn.f:method() == "HEAD" and client.head or client.get
+  end
+  return send(client, {url = "http://auth" .. path, headers = question(txn), dst = "unix@" .. address})
 end
 
 local function auth(txn)

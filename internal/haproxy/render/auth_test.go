@@ -180,7 +180,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("the question lacks %q:\n%s", want, asked)
 		}
 	}
-	for _, no := range []string{"Secret", "mallory", "Gateway-Auth", "root", "evil", "/open", "Content-Length"} {
+	for _, no := range []string{"Secret", "mallory", "Gateway-Auth", "root", "evil", "/open", "Content-Length", "Accept", "User-Agent"} {
 		if strings.Contains(asked, no) {
 			t.Errorf("the question has %q:\n%s", no, asked)
 		}

@@ -27,6 +27,8 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 				t.addMirror(r, i, j, &rule.Action, filter.RequestMirror)
 			case filter.ExtensionRef != nil:
 				resolved = t.addExtension(r, i, j, &rule.Action, filter.ExtensionRef) && resolved
+			case filter.ExternalAuth != nil:
+				resolved = t.addAuth(r, i, j, &rule.Action, filter.ExternalAuth) && resolved
 			default:
 				r.addFilter(i, &rule.Action, filter, from.Matches)
 			}

@@ -37,6 +37,9 @@ spec:
   rules:
     - filters: [{type: ExternalAuth}]
       backendRefs: [{name: api, port: 80}]
+    - matches: [{path: {value: /asked}}]
+      filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {name: api, port: 80}, http: {path: /check}}}]
+      backendRefs: [{name: api, port: 80}]
     - matches: [{path: {value: /copied}}]
       filters: [{type: RequestMirror, requestMirror: {backendRef: {name: api, port: 80}, fraction: {numerator: 1, denominator: 8}}}]
       backendRefs: [{name: api, port: 80}]
@@ -67,6 +70,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 		}},
 		{[]string{"shop", "http://other.example.com/api"}, 3, []string{"404: listener http has no route for the host other.example.com"}},
 		{[]string{"own", "http://x.test/own/a"}, 0, []string{"route     own rules[0]: path prefix /own\n"}},
+		{[]string{"own", "http://x.test/asked"}, 0, []string{"external authorization: Service team/api:80 at /check/... has to answer 200, else"}},
 		{[]string{"own", "http://x.test/copied"}, 0, []string{"filter    copies: 12.5% of the requests, to Service team/api:80\n"}},
 		{[]string{"own", "http://x.test/"}, 3, []string{
 			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: filters of type ExternalAuth are not supported",

@@ -77,7 +77,11 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
 	}
 	if auth := rule.ExternalAuth; auth != nil {
-		add("external authorization: Service %s at %s has to answer 2xx, else the client gets its answer or 503", auth.Backend, auth.Path)
+		at, status := auth.Path, "2xx"
+		if auth.Repeat {
+			at, status = auth.Path+"/...", "200"
+		}
+		add("external authorization: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)
 	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
