@@ -79,7 +79,10 @@ var auth = feature{
 			return Rules{}
 		}
 		repeat := "http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat")
-		return Rules{Request: append([]string{repeat}, questionRules("auth")...)}
+		return Rules{
+			Request:       append([]string{repeat}, questionRules("auth")...),
+			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
+		}
 	},
 }
 

@@ -66,6 +66,9 @@ local function decide(txn, answer)
         txn.http:req_add_header(name, value)
       end
     end
+    if answer.headers["set-cookie"] then
+      txn:set_var("txn.auth_cookies", table.concat(list(answer.headers["set-cookie"]), "\n"))
+    end
     txn:set_var("txn.authorized", true)
   elseif answer.status >= 300 and answer.status < 500 then
     local reply = txn:reply{status = answer.status, body = answer.body}
@@ -98,5 +101,12 @@ core.register_action("auth", {"http-req"}, function(txn)
   local isDone, reply = pcall(auth, txn)
   if isDone and reply then
     txn:done(reply)
+  end
+end)
+
+-- Gives the client the cookies of an answer that let its request through.
+core.register_action("auth_cookies", {"http-after-res"}, function(txn)
+  for cookie in string.gmatch(txn:get_var("txn.auth_cookies"), "[^\n]+") do
+    txn.http:res_add_header("set-cookie", cookie)
   end
 end)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,7 +45,7 @@ spec:
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /moved}}]
           filters:
-            - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}}}
+            - {type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, requestHeaders: [Authorization]}}
             - {type: RequestRedirect, requestRedirect: {hostname: new.io}}
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
@@ -104,6 +105,9 @@ func byAuthorization(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = fmt.Fprint(w, strings.Repeat("a", 8000))
+	case "cookies":
+		w.Header().Add("Set-Cookie", "_oauth2_proxy_0=a; Path=/; HttpOnly")
+		w.Header().Add("Set-Cookie", "_oauth2_proxy_1=b")
 	case "broken":
 		w.WriteHeader(http.StatusInternalServerError)
 	case "late":
@@ -192,6 +196,27 @@ func TestQuestions(t *testing.T) {
 	c.send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: two\r\nX-User: mallory\r\n\r\n")
 	if got := next(t, a.web); !strings.Contains(got, "X-Group: one\r\nX-Group: two\r\n") || strings.Contains(got, "X-User") {
 		t.Errorf("the backend got\n%s", got)
+	}
+}
+
+// TestCookiesOfAnswers: cookies of an answer that lets a request through are the client's, beside those of the backend,
+// also where HAProxy answers. The backend does not get them.
+func TestCookiesOfAnswers(t *testing.T) {
+	t.Parallel()
+	a := startAuth(t, byAuthorization)
+	c := newClient(t, a.ports[80])
+	cookies := []string{"_oauth2_proxy_0=a; Path=/; HttpOnly", "_oauth2_proxy_1=b"}
+	for path, status := range map[string]int{"/a": 200, "/moved": 302} {
+		got := c.send("GET " + path + " HTTP/1.1\r\nHost: x\r\nAuthorization: cookies\r\n\r\n")
+		if got.Status != status || !slices.Equal(got.Header.Values("Set-Cookie"), cookies) {
+			t.Errorf("%s: got %d with %q", path, got.Status, got.Header.Values("Set-Cookie"))
+		}
+	}
+	if got := next(t, a.web); strings.Contains(got, "oauth2") {
+		t.Errorf("the backend got\n%s", got)
+	}
+	if got := c.send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\n\r\n"); got.Header.Get("Set-Cookie") != "" {
+		t.Errorf("the next request got the cookie %s", got.Header.Get("Set-Cookie"))
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 	authSignIn   = "clients are not led there: they get the Service's answer. Have it answer with a redirect to where they sign in"
 	authCache    = "answers are not kept: the Service is asked about each request"
 	authReuse    = "connections to the Service are kept and shared"
-	authCookies  = "cookies of the Service reach clients only with its answers of 3xx and 4xx"
+	authCookies  = "cookies of the Service reach clients with answers of any status"
 	passwordNote = "users whose hashes are neither of bcrypt nor of SHA-512 ($6$) cannot log in, such as those of htpasswd without -B: " +
 		"see ResolvedRefs; the backend does not get the header Authorization"
 	passwordSecret = "passwords are checked against a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
