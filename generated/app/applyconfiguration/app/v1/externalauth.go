@@ -14,9 +14,9 @@ import (
 // ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers
 // X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.
 //
-// An answer of 2xx lets the request through. An answer of 3xx or 4xx goes to the client, with its headers and a body
-// of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024
-// requests at a time. While there are more, clients get 503.
+// An answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of
+// 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time,
+// the client gets 503. Each proxy asks about up to 1024 requests at a time. While there are more, clients get 503.
 type ExternalAuthApplyConfiguration struct {
 	// The port of the Service that decides.
 	BackendRef *ExternalAuthBackendRefApplyConfiguration `json:"backendRef,omitempty"`
