@@ -20,6 +20,7 @@ var elsewhere = map[string]string{
 	"kubectl apply --server-side -f artifacts/examples/":      "TestExamples applies them all",
 	"kubectl -n shop port-forward ":                           "hack/demo.sh does so on kind",
 	"curl -H 'Host: shop.example.com' http://localhost:8080/": "hack/demo.sh asks so on kind",
+	"kubectl -n shop create secret generic oauth2-proxy ":     "TestLogin in test/apiserver/oidc does so",
 	"kubectl -n shop get certificate ":                        "needs cert-manager",
 	"kubectl gateway dashboard ":                              "runs until it is stopped; TestDashboard starts it",
 	"kubectl gateway apply -f gateways.yaml ":                 "there are no Ingresses on the node; TestConvertedIsAdmitted",
