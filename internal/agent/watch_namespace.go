@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
@@ -56,16 +57,16 @@ func (w *watched) isSettled() bool { return w.HasSynced() || w.denied.Load() }
 
 // watchNamespace follows the Services and EndpointSlices of a namespace, from the time that start is called.
 func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
-	factory := informers.NewSharedInformerFactoryWithOptions(w.core, 0, informers.WithNamespace(namespace), informers.WithTransform(endpoints.Strip))
 	n := &namespaceWatch{
 		namespace: namespace, resources: map[string]*watched{},
-		services: &watched{SharedIndexInformer: factory.Core().V1().Services().Informer()},
-		slices:   &watched{SharedIndexInformer: factory.Discovery().V1().EndpointSlices().Informer()},
-	}
-	if err := n.slices.AddIndexers(cache.Indexers{byService: sliceService}); err != nil {
-		return nil, fmt.Errorf("failed to index EndpointSlices: %w", err)
+		services: &watched{SharedIndexInformer: coreinformers.NewServiceInformer(w.core, namespace, 0, nil)},
+		slices: &watched{SharedIndexInformer: discoveryinformers.NewEndpointSliceInformer(
+			w.core, namespace, 0, cache.Indexers{byService: sliceService})},
 	}
 	for _, informer := range []*watched{n.services, n.slices} {
+		if err := informer.SetTransform(endpoints.Strip); err != nil {
+			return nil, fmt.Errorf("failed to watch: %w", err)
+		}
 		if err := w.handle(informer, onChange(w.touch)); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"gateway/internal/proxypod"
@@ -40,11 +40,9 @@ func (f *follower) run(ctx context.Context, show func(line) error) error {
 	defer working.Wait()
 	defer cancel()
 	f.lines, f.failed = make(chan line), make(chan error, 1)
-	factory := informers.NewSharedInformerFactoryWithOptions(f.core, 0, informers.WithNamespace(f.namespace),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.LabelSelector = proxypod.PodSelector(f.gateway).String()
-		}))
-	informer := factory.Core().V1().Pods().Informer()
+	informer := coreinformers.NewFilteredPodInformer(f.core, f.namespace, 0, nil, func(options *metav1.ListOptions) {
+		options.LabelSelector = proxypod.PodSelector(f.gateway).String()
+	})
 	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
 			f.fail(fmt.Errorf("failed to watch Pods in %s: %w", f.namespace, err))
@@ -75,9 +73,7 @@ func (f *follower) run(ctx context.Context, show func(line) error) error {
 	if err != nil {
 		return err
 	}
-	factory.StartWithContext(ctx)
-	defer factory.Shutdown()
-	defer cancel()
+	working.Go(func() { informer.RunWithContext(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
