@@ -51,7 +51,7 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	stop := w.load(b)
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
-	used, agentUsed := server.CPU(b), testenv.CPU(w.agent.PID())
+	used, agentUsed, started := server.CPU(b), testenv.CPU(w.agent.PID()), time.Now()
 	for b.Loop() {
 		for range edit.times {
 			if !churn {
@@ -73,6 +73,9 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	}
 	b.ReportMetric(float64((server.CPU(b)-used).Milliseconds())/float64(len(total)), "apiserver-ms")
 	b.ReportMetric(float64((testenv.CPU(w.agent.PID())-agentUsed).Milliseconds())/float64(len(total)), "agent-ms")
+	if w.operator != nil {
+		b.ReportMetric(float64(len(server.Writes(b, operatorUser, started)))/float64(len(total)), "operator-writes")
+	}
 	b.ReportMetric(float64(len(total)), "changes")
 	b.ReportMetric(float64(stop()), "failed-requests")
 	b.ReportMetric(milliseconds(total, 50), "p50-ms")
