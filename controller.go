@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,6 +27,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
+	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/metrics"
 	"gateway/internal/operator/queue"
@@ -221,12 +221,12 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	for _, gateway := range c.gatewayIndexer.List() {
 		c.enqueueGateway(gateway, queue.Low)
 	}
-	glog.Infof("Looking after Gateways with %d workers", workers)
+	logging.Infof("Looking after Gateways with %d workers", workers)
 	for range workers {
 		running.Go(func() { wait.UntilWithContext(ctx, c.runWorker, time.Second) })
 	}
 	<-ctx.Done()
-	glog.Info("Stopping: waiting for the workers")
+	logging.Infof("Stopping: waiting for the workers")
 }
 
 // Ready returns an error until the caches have been filled.
@@ -260,14 +260,14 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		c.queue.Forget(name)
-		glog.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
+		logging.V(4).Infof("Synced Gateway %s in %v", name, time.Since(start))
 	case ctx.Err() != nil:
 		// Cut short by the shutdown: whoever looks after the Gateway next does it again.
 	case outdated:
-		glog.V(2).Infof("Trying again with what is newer: %s", oneLine(err))
+		logging.V(2).Infof("Trying again with what is newer: %s", oneLine(err))
 		c.queue.AddRateLimited(name)
 	default:
-		glog.Errorf("Trying again later: failed to sync Gateway %s: %s", name, oneLine(err))
+		logging.Errorf("Trying again later: failed to sync Gateway %s: %s", name, oneLine(err))
 		c.queue.AddRateLimited(name)
 	}
 	return true

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,18 +52,18 @@ func mainCode() int {
 		fmt.Print(options.Usage(flag.CommandLine))
 		return 0
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "gateway: %v: see gateway -help\n", err)
+		logging.Failed("gateway", fmt.Errorf("%w: see gateway -help", err))
 		return 2
 	case parsed.Version:
 		fmt.Print(version.Line("gateway"))
 		return 0
 	}
-	defer glog.Flush()
-	logging.RouteKlog()
+	defer logging.Flush()
+	logging.Start()
+	parsed.Images.JSONLogs = logging.JSON()
 
 	if err := run(signals.SetupSignalHandler(), parsed); err != nil {
-		glog.Flush()
-		fmt.Fprintf(os.Stderr, "gateway: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		logging.Failed("gateway", err)
 		return 1
 	}
 	return 0
@@ -86,7 +85,7 @@ func run(ctx context.Context, options options.Options) error {
 	if err != nil {
 		return err
 	}
-	glog.Infof("Version %s, working on the cluster at %s; health and metrics on %s", version.String(), config.Host, server.Address())
+	logging.Infof("Version %s, working on the cluster at %s; health and metrics on %s", version.String(), config.Host, server.Address())
 	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
 }
 
@@ -233,7 +232,7 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 		return nil, nil, fmt.Errorf("failed to register the API types: %w", err)
 	}
 	broadcaster := record.NewBroadcaster(record.WithCorrelatorOptions(record.CorrelatorOptions{SpamKeyFunc: spamKey}))
-	broadcaster.StartLogging(glog.V(2).Infof)
+	broadcaster.StartLogging(logging.V(2).Infof)
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: proxypod.FieldManager}), broadcaster.Shutdown, nil
 }

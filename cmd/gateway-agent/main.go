@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -59,18 +58,17 @@ func mainCode() int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "gateway-agent: %v: see gateway-agent -help\n", err)
+		logging.Failed("gateway-agent", fmt.Errorf("%w: see gateway-agent -help", err))
 		return 1
 	case o.version:
 		fmt.Print(version.Line("gateway-agent"))
 		return 0
 	}
-	defer glog.Flush()
-	logging.RouteKlog()
+	defer logging.Flush()
+	logging.Start()
 
 	if err := run(signals.SetupSignalHandler(), o); err != nil {
-		glog.Flush()
-		fmt.Fprintf(os.Stderr, "gateway-agent: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		logging.Failed("gateway-agent", err)
 		return 1
 	}
 	return 0

@@ -8,9 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 
-	"github.com/golang/glog"
 	"k8s.io/client-go/kubernetes"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
@@ -51,11 +49,10 @@ func mainCode() int {
 		fmt.Print(version.Line("gateway-copier"))
 		return 0
 	}
-	defer glog.Flush()
-	logging.RouteKlog()
+	defer logging.Flush()
+	logging.Start()
 	if err := run(signals.SetupSignalHandler(), *master, *file); err != nil {
-		glog.Flush()
-		fmt.Fprintf(os.Stderr, "gateway-copier: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		logging.Failed("gateway-copier", err)
 		return 1
 	}
 	return 0

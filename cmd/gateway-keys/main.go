@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/keeper"
+	"gateway/internal/logging"
 	"gateway/internal/passwords"
 	"gateway/internal/version"
 	"gateway/signals"
@@ -35,14 +34,14 @@ func mainCode() int {
 		fmt.Print(version.Line("gateway-keys"))
 		return 0
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "gateway-keys: %v: see gateway-keys -help\n", err)
+		logging.Failed("gateway-keys", fmt.Errorf("%w: see gateway-keys -help", err))
 		return 1
 	}
-	defer glog.Flush()
-	glog.Infof("Passing on what is in %s", k.Secrets)
+	defer logging.Flush()
+	logging.Start()
+	logging.Infof("Passing on what is in %s", k.Secrets)
 	if err := run(signals.SetupSignalHandler(), &k, usersSocket); err != nil {
-		glog.Flush()
-		fmt.Fprintf(os.Stderr, "gateway-keys: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		logging.Failed("gateway-keys", err)
 		return 1
 	}
 	return 0

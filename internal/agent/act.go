@@ -8,11 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/logging"
 )
 
 const (
@@ -51,7 +50,7 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	reloadsDelayed.Inc()
-	glog.V(1).Infof("Version %s waits for a moment: %d old workers still have connections", a.wanted.version, workers)
+	logging.V(1).Infof("Version %s waits for a moment: %d old workers still have connections", a.wanted.version, workers)
 	return true
 }
 
@@ -73,7 +72,7 @@ func (a *Agent) act(ctx context.Context, next action) (changed bool, err error) 
 	}
 	// A worker that was only slow to answer does not have this.
 	a.state.running.unknown = reasonWrittenDown
-	glog.Infof("Version %s is on disk, as %s, for HAProxy to start on", next.target.version, a.state.disk.id)
+	logging.Infof("Version %s is on disk, as %s, for HAProxy to start on", next.target.version, a.state.disk.id)
 	return false, nil
 }
 
@@ -109,17 +108,17 @@ func (a *Agent) change(ctx context.Context, next action) (changed bool, err erro
 	err = a.command(ctx, next.plan)
 	if err == nil {
 		a.state.runs(a.state.running.worker)
-		glog.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, next.plan.Summary())
+		logging.V(2).Infof("Version %s is live, as %s: %s", next.target.version, a.state.disk.id, next.plan.Summary())
 		loads.WithLabelValues("runtime", next.plan.Summary()).Inc()
 		return true, nil
 	}
 	a.state.running.unknown, next.reason = reasonCommandsFailed, reasonCommandsFailed
 	// It may have been told to stop, too.
 	if a.observeHAProxy(ctx, time.Now()); a.state.isKnown() || !a.state.running.up {
-		glog.Warningf("HAProxy went away while it was told changes: %v", err)
+		logging.Warningf("HAProxy went away while it was told changes: %v", err)
 		return false, nil
 	}
-	glog.Warningf("HAProxy did not take commands, a reload follows: %v", err)
+	logging.Warningf("HAProxy did not take commands, a reload follows: %v", err)
 	if err := a.writePostponed(); err != nil {
 		return false, err
 	}
@@ -158,7 +157,7 @@ func (a *Agent) reload(ctx context.Context, next action, before disk) (changed b
 		part, a.state.running.reloaded = " in part", time.Time{}
 		a.wakeUp()
 	}
-	glog.Infof("Version %s is live%s, as %s: reloaded because: %s", disk.version, part, disk.id, next.reason)
+	logging.Infof("Version %s is live%s, as %s: reloaded because: %s", disk.version, part, disk.id, next.reason)
 	loads.WithLabelValues("reload", next.reason).Inc()
 	return true, nil
 }
@@ -175,7 +174,7 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	ctx, cancel := context.WithTimeout(ctx, stoppingTimeout)
 	defer cancel()
 	if err := a.master.AwaitStopping(ctx, a.state.running.worker.PID); err != nil {
-		glog.Warningf("HAProxy runs %s, but may answer some requests by the configuration before: %v", id, err)
+		logging.Warningf("HAProxy runs %s, but may answer some requests by the configuration before: %v", id, err)
 	}
 	return process, nil
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -21,6 +20,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/logging"
 	"gateway/internal/peers"
 	"gateway/internal/proxyconfig"
 	"gateway/internal/proxypod"
@@ -143,7 +143,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		working.Go(func() { a.report.run(ctx) })
 	}
 	working.Go(func() { a.source.Run(ctx, a.changed) })
-	glog.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
+	logging.Infof("Working on Gateway %s/%s", a.options.Namespace, a.options.Gateway)
 	a.loop(ctx)
 	working.Wait()
 	return server.Stop()
@@ -197,7 +197,7 @@ func (a *Agent) pass(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			glog.Errorf("Version %s: %v", a.wanted.version, err)
+			logging.Errorf("Version %s: %v", a.wanted.version, err)
 			a.problem = err.Error()
 		case !next.fallback && (changed || next.kind == actionNone) && a.state.isKnown() && !a.state.disk.partial:
 			a.delay.end(waited || changed)
@@ -225,7 +225,7 @@ func (a *Agent) updateDisk(all bool) {
 	}
 	for _, err := range errs {
 		if err != nil {
-			glog.Error(err)
+			logging.Errorf("%v", err)
 		}
 	}
 }

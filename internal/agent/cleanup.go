@@ -5,10 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/logging"
 )
 
 const (
@@ -45,7 +44,7 @@ func (a *Agent) deleteDrained(ctx context.Context, now time.Time) {
 		delete(r.draining, server)
 		if err != nil {
 			// It takes no requests, does no harm, and is gone with the next reload.
-			glog.V(2).Infof("Left a server of backend %s as it is: %v", server.backend, err)
+			logging.V(2).Infof("Left a server of backend %s as it is: %v", server.backend, err)
 			return
 		}
 	}
@@ -67,7 +66,7 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	r.drain(busy)
 	if err != nil {
 		r.unknown = reasonCommandsFailed
-		glog.Warningf("HAProxy did not delete what is not used any more, a reload follows: %v", err)
+		logging.Warningf("HAProxy did not delete what is not used any more, a reload follows: %v", err)
 	}
 	r.unused = plan.FindUnused(*used, r.config)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -13,6 +12,7 @@ import (
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/logging"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -30,13 +30,13 @@ func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
 		r.downSince, r.failing = time.Time{}, false
 		a.state.observe(&process)
 		if process != before {
-			glog.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
+			logging.Infof("HAProxy's worker %d runs %s", process.PID, process.LoadID)
 		}
 		return
 	}
 	a.state.observe(nil)
 	if was && ctx.Err() == nil {
-		glog.Warningf("HAProxy does not answer: %v", err)
+		logging.Warningf("HAProxy does not answer: %v", err)
 	}
 	switch {
 	case r.downSince.IsZero():
@@ -104,7 +104,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	}
 	table, problems := in.compiler.Compile(changes.Gateway)
 	for _, p := range problems {
-		glog.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
+		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",
 			p.Origin.Kind, p.Origin.Namespace, p.Origin.Name, p.Origin.Generation, p.Route, p.Listener, p.Message)
 	}
 	in.uid, in.origins = changes.UID, changes.Gateway.Origins
@@ -157,7 +157,7 @@ func (in *inputs) observeMounts(mounts *mountReader, newTable bool, namespace st
 	awaiting := mounts.isAwaited()
 	changed := mounts.look() || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
 	if awaiting && !in.awaiting {
-		glog.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
+		logging.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
 	}
 	if in.awaiting = awaiting; !changed {
 		return false

@@ -6,11 +6,10 @@ import (
 	"net"
 	"os"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
+	"gateway/internal/logging"
 )
 
 // serveRelay takes what HAProxy sends to those of other pods.
@@ -40,7 +39,7 @@ func (a *Agent) observePods(ctx context.Context) {
 	// The entry is always there, so Old says only that it changes.
 	edit := plan.Edit{Key: ir.PodsKey, Old: "others", New: ids}
 	if err := a.worker.EditMap(ctx, a.options.Paths.Map(ir.PodsFile), []plan.Edit{edit}); err != nil {
-		glog.Warningf("Rate limits do not count for all pods: %v", err)
+		logging.Warningf("Rate limits do not count for all pods: %v", err)
 		return
 	}
 	r.pods = ids

@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/golang/glog"
-
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/logging"
 	"gateway/internal/proxyconfig"
 )
 
@@ -77,7 +76,7 @@ func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Requ
 	if err == nil {
 		answer.HAProxy = haproxy
 		if haproxy.OldWorkers, err = h.master.ObserveOldWorkers(request.Context(), time.Now()); err != nil {
-			glog.Warning(err)
+			logging.Warningf("%v", err)
 		}
 		slices.SortFunc(haproxy.Servers, proxyconfig.Server.Compare)
 	} else if answer.Problem == "" {

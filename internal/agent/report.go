@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/golang/glog"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +18,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/logging"
 	"gateway/internal/proxypod"
 )
 
@@ -132,7 +132,7 @@ func (r *reporter) run(ctx context.Context) {
 		if err := r.sync(ctx); err == nil {
 			r.queue.Forget(pod)
 		} else if ctx.Err() == nil {
-			glog.Warningf("Trying again: %v", err)
+			logging.Warningf("Trying again: %v", err)
 			r.queue.AddRateLimited(pod)
 		}
 		r.queue.Done(pod)

@@ -12,9 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/logging"
 )
 
 const (
@@ -74,7 +73,7 @@ func (s *store) open() (id string, proven bool, err error) {
 	}
 	proven, err = s.isProven(id)
 	if err != nil {
-		glog.Errorf("The configuration %s on disk is damaged (%v): waiting for the API server to make another one", id, err)
+		logging.Errorf("The configuration %s on disk is damaged (%v): waiting for the API server to make another one", id, err)
 		return "", false, os.Remove(s.current)
 	}
 	return id, proven, nil

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +22,7 @@ import (
 	"gateway/generated/app/clientset/versioned"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
+	"gateway/internal/logging"
 	"gateway/internal/peers"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
@@ -164,7 +164,7 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	}
 	for namespace, resources := range wanted {
 		if err := w.followNamespace(gateway, namespace, resources); err != nil {
-			glog.Errorf("Not all of namespace %s is watched: %v", namespace, err)
+			logging.Errorf("Not all of namespace %s is watched: %v", namespace, err)
 		}
 	}
 }

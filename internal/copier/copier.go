@@ -12,7 +12,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/golang/glog"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +27,7 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
+	"gateway/internal/logging"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -84,7 +84,7 @@ func (c *Copier) Run(ctx context.Context) {
 			return
 		}
 	}
-	glog.Info("Copying certificates")
+	logging.Infof("Copying certificates")
 	for {
 		key, shutdown := c.queue.Get()
 		if shutdown {
@@ -93,7 +93,7 @@ func (c *Copier) Run(ctx context.Context) {
 		if err := c.sync(ctx); err == nil {
 			c.queue.Forget(key)
 		} else if ctx.Err() == nil {
-			glog.Errorf("Trying again: %v", err)
+			logging.Errorf("Trying again: %v", err)
 			c.queue.AddRateLimited(key)
 		}
 		c.queue.Done(key)

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/logging"
 	"gateway/internal/passwords"
 	"gateway/internal/volume"
 )
@@ -128,7 +127,7 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	}
 	pairs, shown, until, err := k.sift(ctx, now, before, known, at)
 	if err != nil {
-		glog.V(1).Infof("Certificates wait until HAProxy can be asked about them: %v", err)
+		logging.V(1).Infof("Certificates wait until HAProxy can be asked about them: %v", err)
 		k.waiting = true
 		return nil
 	}
@@ -158,7 +157,7 @@ func (k *Keeper) passUsers(now contents) contents {
 		}
 		list, problem := passwords.Parse(now[path])
 		if problem != "" {
-			glog.Warningf(problem, "Secret "+filepath.Clean(secret))
+			logging.Warningf(problem, "Secret "+filepath.Clean(secret))
 			shown[secret+certificates.UsersProblemFile] = []byte(problem)
 		}
 		if !list.IsEmpty() {
@@ -207,7 +206,7 @@ func (k *Keeper) sift(ctx context.Context, now, before, known contents, at time.
 			}
 		}
 		if problem != "" {
-			glog.Warningf(problem, "Secret "+filepath.Clean(secret))
+			logging.Warningf(problem, "Secret "+filepath.Clean(secret))
 			shown[secret+certificates.ProblemFile] = []byte(problem)
 			joined = earlier
 		}
@@ -268,7 +267,7 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 			continue
 		}
 		if err := k.HAProxy.ReplaceCertificate(ctx, filepath.Join(k.Pairs, path), pairs[path]); err != nil {
-			glog.Warningf("HAProxy does not use %s yet: %v", filepath.Dir(path), err)
+			logging.Warningf("HAProxy does not use %s yet: %v", filepath.Dir(path), err)
 			k.waiting = true
 			return nil
 		}

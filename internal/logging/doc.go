@@ -1,3 +1,4 @@
-// Package logging makes one log of two: what client-go writes through klog comes out through glog, so that glog's flags
-// govern all of it. In: records of klog. Out: lines of glog, with klog's file and line.
+// Package logging is the log of a program and of what it uses: client-go, which logs through klog, and with JSON
+// net/http, which logs through log. It is glog's text, as glog's flags say, or, with -log-format=json, JSON of log/slog
+// on standard error. In: messages. Out: lines and records with the file and line that logged.
 package logging

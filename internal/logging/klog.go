@@ -2,21 +2,29 @@ package logging
 
 import (
 	"flag"
+	"log/slog"
+	"strconv"
 
 	"github.com/golang/glog"
 	"k8s.io/klog/v2"
 )
 
-// RouteKlog sends everything that is logged through klog to glog from now on. It is called once, after flag.Parse and
-// before anything logs: glog's -v decides what klog writes, too.
-func RouteKlog() {
+// Start sends everything that is logged through klog and log to this log from now on. It is called once, after
+// flag.Parse and before anything logs: glog's -v decides what klog writes, too.
+func Start() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
+	v := flag.Lookup("v").Value.String()
+	_ = flags.Set("v", v) // a number that glog has parsed already
+	if JSON() {
+		level, _ := strconv.Atoi(v)
+		verbosity.Set(slog.Level(-level))
+		klog.SetSlogLogger(slog.New(records)) // its warnings become INFO: klog does not pass on more
+		slog.SetDefault(slog.New(records))    // takes what is logged through log, too
+		return
+	}
 	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
 		_ = flags.Set(name, value)
-	}
-	if v := flag.Lookup("v"); v != nil {
-		_ = flags.Set("v", v.Value.String()) // a number that glog has parsed already
 	}
 	for severity, write := range map[string]func(args ...any){"INFO": glog.Info, "WARNING": glog.Warning, "ERROR": glog.Error, "FATAL": glog.Error} {
 		klog.SetOutputBySeverity(severity, output(write))

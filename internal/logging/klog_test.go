@@ -44,7 +44,7 @@ func setFlag(t *testing.T, name, value string) {
 func TestKlogComesOutOfGlog(t *testing.T) {
 	setFlag(t, "logtostderr", "true")
 	setFlag(t, "v", "2")
-	RouteKlog()
+	Start()
 	out := capture(t, func() {
 		klog.Infof("plain %d", 1)
 		klog.Warning("careful")

@@ -15,9 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/golang/glog"
-
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/logging"
 )
 
 const (
@@ -190,13 +189,13 @@ func (r *Relay) Serve(ctx context.Context, listener net.Listener) {
 		conn, err := listener.Accept()
 		if err != nil {
 			if ctx.Err() == nil {
-				glog.Errorf("Rate limits do not count for all pods any more: %v", err)
+				logging.Errorf("Rate limits do not count for all pods any more: %v", err)
 			}
 			return
 		}
 		go func() {
 			if err := r.send(ctx, conn); err != nil {
-				glog.V(2).Infof("Not connected with another pod: %v", err)
+				logging.V(2).Infof("Not connected with another pod: %v", err)
 			}
 		}()
 	}
@@ -254,11 +253,11 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.learn(request.Header.Values(goneHeader))
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		glog.Errorf("Failed to take a connection of pod %s: %v", request.Header.Get(podHeader), err)
+		logging.Errorf("Failed to take a connection of pod %s: %v", request.Header.Get(podHeader), err)
 		return
 	}
 	if err := r.receive(request.Context(), stream{conn, buffered.Reader}, number); err != nil {
-		glog.V(2).Infof("Not connected with pod %s: %v", request.Header.Get(podHeader), err)
+		logging.V(2).Infof("Not connected with pod %s: %v", request.Header.Get(podHeader), err)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/golang/glog"
 	"k8s.io/client-go/rest"
+
+	"gateway/internal/logging"
 )
 
 const (
@@ -59,7 +60,7 @@ func (r reads) RoundTrip(request *http.Request) (*http.Response, error) {
 			_ = response.Body.Close()
 		}
 		if now := time.Now(); now.Sub(logged) > logInterval {
-			glog.Warningf("Trying again until the API server answers: GET %s: %v", request.URL.Path, what)
+			logging.Warningf("Trying again until the API server answers: GET %s: %v", request.URL.Path, what)
 			logged = now
 		}
 		if err := sleep(request.Context(), wait/2+rand.N(wait/2+1)); err != nil {

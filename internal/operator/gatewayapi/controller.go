@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/golang/glog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +25,7 @@ import (
 
 	clientset "gateway/generated/app/clientset/versioned"
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
+	"gateway/internal/logging"
 	"gateway/internal/model"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
@@ -189,7 +189,7 @@ func (c *Controller) discover(ctx context.Context) {
 	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
 	if err != nil {
 		if !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			glog.Warningf("Trying again: failed to look for the Gateway API: %v", err)
+			logging.Warningf("Trying again: failed to look for the Gateway API: %v", err)
 		}
 		return
 	}
@@ -204,7 +204,7 @@ func (c *Controller) discover(ctx context.Context) {
 			err = c.handle(generic.Informer(), isNew)
 		}
 		if err != nil {
-			glog.Errorf("Not looking after %s: %v", name, err)
+			logging.Errorf("Not looking after %s: %v", name, err)
 			continue
 		}
 		c.mu.Lock()
@@ -213,7 +213,7 @@ func (c *Controller) discover(ctx context.Context) {
 		found = append(found, name)
 	}
 	if len(found) > 0 {
-		glog.Infof("Looking after objects of the Gateway API: %s", strings.Join(found, ", "))
+		logging.Infof("Looking after objects of the Gateway API: %s", strings.Join(found, ", "))
 		c.factory.StartWithContext(ctx)
 	}
 }
@@ -280,7 +280,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.queue.Forget(key)
 	case ctx.Err() == nil:
 		if !children.OnlyOutdated(err) {
-			glog.Errorf("Trying again later: failed to look after the Gateway API: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+			logging.Errorf("Trying again later: failed to look after the Gateway API: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 		c.queue.AddRateLimited(key)
 	}

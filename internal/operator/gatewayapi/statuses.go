@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/golang/glog"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"gateway/internal/logging"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -146,7 +146,7 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 		// It changed or went meanwhile. What it is by now has been seen, or will be.
 		c.queue.AddAfter(everything, interval)
 	default:
-		glog.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", key.resource, key.namespace, key.name, err))
+		logging.Errorf("Trying again later: %v", fmt.Errorf("failed to write the status of %s %s/%s: %w", key.resource, key.namespace, key.name, err))
 		c.queue.AddAfter(everything, lastRetry)
 	}
 	return true

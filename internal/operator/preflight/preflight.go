@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/golang/glog"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/logging"
 )
 
 const (
@@ -113,7 +113,7 @@ func Await(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 		checked = Check(ctx, kube, gateways, options)
 		absent := errors.As(checked, new(*AbsentError))
 		if absent && ctx.Err() == nil && time.Since(logged) > serverLog {
-			glog.Errorf("Trying again: %v", checked) // on standard error, too, wherever the log goes
+			logging.Errorf("Trying again: %v", checked) // on standard error, too, wherever the log goes
 			logged = time.Now()
 		}
 		return !absent, nil

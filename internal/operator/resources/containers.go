@@ -29,17 +29,18 @@ const (
 // keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to
 // the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
 // HAProxy alone. A Gateway without Secrets has none.
-func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConfiguration {
+func keeper(gateway *appv1.Gateway, options Options) []*corev1ac.ContainerApplyConfiguration {
 	if !proxypod.HasKeys(gateway) {
 		return nil
 	}
 	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
 		WithName(proxypod.KeysContainer).
-		WithImage(image).
+		WithImage(options.AgentImage).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-keys").
 		WithArgs("-secrets-dir="+secretsDir, "-pairs-dir="+proxypod.HAProxyCertificatesDir, "-certificates-dir="+proxypod.CertificatesDir,
-			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket, "-logtostderr").
+			"-haproxy-socket="+proxypod.KeysSocket, "-users-socket="+proxypod.UsersSocket).
+		WithArgs(logArgs(options)...).
 		WithResources(sidecarResources("1m", "8Mi", "128Mi")).
 		WithSecurityContext(restricted()).
 		WithVolumeMounts(
@@ -53,13 +54,15 @@ func keeper(gateway *appv1.Gateway, image string) []*corev1ac.ContainerApplyConf
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which does only once /startupz
 // says that there is a configuration, and stops after it. It holds the API token, which HAProxy's container does not, and no
 // key, which that does.
-func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
+func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(agentContainer).
-		WithImage(image).
+		WithImage(options.AgentImage).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
 		WithCommand("/gateway-agent").
-		WithArgs(append([]string{"-gateway=" + gateway.Name, "-logtostderr"}, mountArgs(gateway)...)...).
+		WithArgs("-gateway="+gateway.Name).
+		WithArgs(logArgs(options)...).
+		WithArgs(mountArgs(gateway)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid")).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
@@ -74,6 +77,14 @@ func agent(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfigu
 			mount(tokenVolume, tokenDir).WithReadOnly(true),
 		).
 		WithVolumeMounts(agentTLSMounts(gateway)...)
+}
+
+// logArgs have a program log to standard error.
+func logArgs(options Options) []string {
+	if options.JSONLogs {
+		return []string{"-log-format=json"}
+	}
+	return []string{"-logtostderr"}
 }
 
 // haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It

@@ -39,6 +39,8 @@ type Options struct {
 	AgentImage string
 	// HAProxyImage is the image whose PATH holds haproxy.
 	HAProxyImage string
+	// JSONLogs says that what runs beside HAProxy logs JSON.
+	JSONLogs bool
 	// Policy is what Gateways may ask for.
 	Policy policy.Policy
 }
@@ -85,8 +87,8 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault)).
 			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
-		WithInitContainers(keeper(gateway, options.AgentImage)...).
-		WithInitContainers(agent(gateway, options.AgentImage)).
+		WithInitContainers(keeper(gateway, options)...).
+		WithInitContainers(agent(gateway, options)).
 		WithContainers(haproxy(gateway, options.HAProxyImage)).
 		WithVolumes(
 			corev1ac.Volume().WithName(configVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
