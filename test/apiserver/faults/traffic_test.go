@@ -29,13 +29,19 @@ func createService(t *testing.T, namespace, name string) {
 	must(t, err)
 }
 
-// answering starts a server on an interface of this machine, as the API server admits no loopback address, and returns its
-// port.
+// answering starts a server that gives the answer, and returns its port.
 func answering(t *testing.T, answer string) int32 {
+	t.Helper()
+	return serving(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
+}
+
+// serving starts a server on an interface of this machine, as the API server admits no loopback address, and returns its
+// port.
+func serving(t *testing.T, handler http.HandlerFunc) int32 {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
 	must(t, err)
-	backend := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })}
+	backend := &http.Server{Handler: handler}
 	go func() { _ = backend.Serve(listener) }() // until it is closed
 	t.Cleanup(func() { _ = backend.Close() })
 	return int32(listener.Addr().(*net.TCPAddr).Port)
