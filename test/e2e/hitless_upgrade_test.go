@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/test/internal/testenv"
 )
 
 // TestHitlessUpgrades: the same as TestHitless for what changes all Gateways of the cluster, so it runs alone.
@@ -31,6 +34,7 @@ func TestHitlessUpgrades(t *testing.T) {
 	h.during(t, "operator rollouts", noEnd, h.rollOutOperator)
 	h.during(t, "CRD upgrades", noEnd, h.upgradeCRD)
 	h.during(t, "proxy rollouts (images)", h.afterDrain(), h.renameImages)
+	h.during(t, "Helm upgrade and rollback", h.afterDrain(), h.upgradeChart)
 }
 
 // rollOutOperator replaces the operator's pods, twice; then an edit is still seen through.
@@ -135,13 +139,67 @@ func (h *hitless) renameImages(t *testing.T) {
 	t.Cleanup(func() { set(context.Background(), before) })
 	for _, arguments := range [][]string{after, before} {
 		set(t.Context(), arguments)
-		waitRolledOut(t, operatorNamespace, "gateway-operator", *deployment.Spec.Replicas)
-		waitProxies(t, h.namespace, 2, func(pod corev1.Pod) bool {
-			return slices.Contains(arguments, "-haproxy-image="+pod.Spec.Containers[0].Image) &&
-				slices.Contains(arguments, "-agent-image="+pod.Spec.InitContainers[0].Image)
-		})
+		h.waitUpgraded(t)
 	}
 	waitPodCount(t, h.namespace, proxySelector, 2)
+}
+
+// waitUpgraded waits until the operator's pods are as its Deployment says, and the proxies as its flags say.
+func (h *hitless) waitUpgraded(t *testing.T) {
+	t.Helper()
+	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
+	must(t, err)
+	arguments := deployment.Spec.Template.Spec.Containers[0].Args
+	waitRolledOut(t, operatorNamespace, "gateway-operator", *deployment.Spec.Replicas)
+	waitProxies(t, h.namespace, 2, func(pod corev1.Pod) bool {
+		return slices.Contains(arguments, "-haproxy-image="+pod.Spec.Containers[0].Image) &&
+			slices.Contains(arguments, "-agent-image="+pod.Spec.InitContainers[0].Image)
+	})
+}
+
+// upgradeChart has Helm take over what make deploy applied, by the chart of a release before and other values, upgrade
+// it, roll it back and remove it; then make deploy applies it again. The images are the same ones, by two names.
+func (h *hitless) upgradeChart(t *testing.T) {
+	t.Helper()
+	deployment, err := kube.AppsV1().Deployments(operatorNamespace).Get(t.Context(), "gateway-operator", metav1.GetOptions{})
+	must(t, err)
+	operator := deployment.Spec.Template.Spec.Containers[0]
+	haproxy := ""
+	for _, argument := range operator.Args {
+		if image, found := strings.CutPrefix(argument, "-haproxy-image="); found {
+			haproxy = image
+		}
+	}
+	deploy := func(ctx context.Context) error {
+		command := exec.CommandContext(ctx, "make", "-s", "deploy", "IMG="+operator.Image, "HAPROXY_IMG="+haproxy)
+		command.Dir = testenv.MustRoot(t)
+		out, err := command.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("make deploy: %w\n%s", err, out)
+		}
+		return nil
+	}
+	t.Cleanup(func() { must(t, deploy(context.Background())) })
+	helm := func(args ...string) {
+		t.Helper()
+		testenv.Helm(t, os.Getenv("KUBECONFIG"), append(args, "-n", operatorNamespace)...)
+		h.waitUpgraded(t)
+	}
+	values := func(image, haproxy string) string {
+		at := strings.LastIndex(image, ":")
+		return fmt.Sprintf("image.repository=%s,image.tag=%s,haproxyImage=%s", image[:at], image[at+1:], haproxy)
+	}
+	chart := func(version string) string { return filepath.Join(testenv.MakeRelease(t, version), "chart/gateway") }
+	helm("install", "gateway", chart("v1.2.2"), "--take-ownership", "--force-conflicts",
+		"--set", values(otherName(operator.Image), otherName(haproxy)), "--set", "replicas=1,flags={-v=1}")
+	helm("upgrade", "gateway", chart("v1.2.3"), "--reset-values", "--set", values(operator.Image, haproxy))
+	h.editOnce(t)
+	helm("rollback", "gateway", "1")
+	h.editOnce(t)
+	testenv.Helm(t, os.Getenv("KUBECONFIG"), "uninstall", "gateway", "-n", operatorNamespace)
+	must(t, deploy(t.Context()))
+	h.waitUpgraded(t)
+	h.editOnce(t)
 }
 
 // otherName is another name of an image on the node: the one it is short for, or the short one.

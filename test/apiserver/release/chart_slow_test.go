@@ -37,7 +37,7 @@ func render(t *testing.T, chart string, args ...string) map[string]map[string]an
 
 // TestChart compares what Helm makes of the chart with install.yaml, object by object.
 func TestChart(t *testing.T) {
-	dir := makeRelease(t, version)
+	dir := testenv.MakeRelease(t, version)
 	chart := filepath.Join(dir, "chart/gateway")
 	if out := helm(t, "lint", "--strict", chart); !strings.Contains(out, "0 chart(s) failed") {
 		t.Errorf("helm lint: %s", out)
@@ -82,7 +82,7 @@ crds: false
 // TestChartOptions: what is optional in artifacts is a value of the chart.
 func TestChartOptions(t *testing.T) {
 	root := testenv.MustRoot(t)
-	chart := filepath.Join(makeRelease(t, version), "chart/gateway")
+	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	without := render(t, chart)
 	for value, files := range map[string][]string{
 		"networkPolicy": {"network-policies/operator.yaml"}, "monitoring": {"monitoring/monitors.yaml", "monitoring/rules.yaml"},
@@ -99,7 +99,7 @@ func TestChartOptions(t *testing.T) {
 // TestValuesAreDocumented, each in docs/how-to/install.md.
 func TestValuesAreDocumented(t *testing.T) {
 	var values map[string]any
-	must(t, yaml.Unmarshal([]byte(read(t, makeRelease(t, version), "chart/gateway/values.yaml")), &values))
+	must(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "chart/gateway/values.yaml")), &values))
 	docs := read(t, testenv.MustRoot(t), "docs/how-to/install.md")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !strings.Contains(docs, "`"+name) {
@@ -110,8 +110,8 @@ func TestValuesAreDocumented(t *testing.T) {
 
 // TestChartOnServer installs a chart, upgrades it to the next, rolls it back and removes it; Gateways stay.
 func TestChartOnServer(t *testing.T) {
-	before := filepath.Join(makeRelease(t, "v1.2.2"), "chart/gateway")
-	chart := filepath.Join(makeRelease(t, version), "chart/gateway")
+	before := filepath.Join(testenv.MakeRelease(t, "v1.2.2"), "chart/gateway")
+	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	image := func(want string) {
 		t.Helper()
 		deployment, err := server.Kube.AppsV1().Deployments("helm").Get(t.Context(), "gateway-operator", metav1.GetOptions{})
@@ -136,7 +136,7 @@ func TestChartOnServer(t *testing.T) {
 
 // TestUnknownValue: a value that the chart does not have is refused.
 func TestUnknownValue(t *testing.T) {
-	chart := filepath.Join(makeRelease(t, version), "chart/gateway")
+	chart := filepath.Join(testenv.MakeRelease(t, version), "chart/gateway")
 	out, err := helmCommand(t, "template", "gateway", chart, "--set", "replica=3").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "additional properties 'replica' not allowed") {
 		t.Errorf("got %v, Helm says %s", err, out)

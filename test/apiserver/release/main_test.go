@@ -28,39 +28,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// makeRelease makes the files of a release that hack/release writes, with one archive of the plugin, and returns their
-// directory.
-func makeRelease(t *testing.T, version string) string {
-	t.Helper()
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "kubectl-gateway-"+version+"-linux-amd64.tar.gz"), []byte("archive"), 0o600))
-	testenv.Run(t, testenv.MustRoot(t), nil, "go", "run", "-trimpath", "./hack/release", "-version", version,
-		"-image", "registry.example.com/gateway", "-url", "https://example.com/releases", "-o", dir)
-	return dir
-}
-
-// helmCommand is Helm on the server. Go builds it once, and keeps it in its cache.
+// helmCommand is Helm on the server.
 func helmCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	home := t.TempDir()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"tool", "-modfile=hack/helm/go.mod", "helm"}, args...)...)
-	command.Dir = testenv.MustRoot(t)
-	command.Env = append(os.Environ(), "GOWORK=off",
-		"KUBECONFIG="+server.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
-	return command
+	return testenv.HelmCommand(t, server.Kubeconfig, args...)
 }
 
 // helm returns what Helm prints.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
-	command := helmCommand(t, args...)
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("helm %v: %v\n%s", args, err, stderr.String())
-	}
-	return string(out)
+	return testenv.Helm(t, server.Kubeconfig, args...)
 }
 
 // objects are those of a YAML stream, by kind, namespace and name.

@@ -56,7 +56,7 @@ func TestEverythingIsInstalled(t *testing.T) {
 
 // TestInstall applies install.yaml, and compares it with what kubectl makes of the kustomize base.
 func TestInstall(t *testing.T) {
-	dir := makeRelease(t, version)
+	dir := testenv.MakeRelease(t, version)
 	install := read(t, dir, "install.yaml")
 	if strings.Contains(install, "gateway:dev") || !strings.Contains(install, "image: registry.example.com/gateway:"+version) ||
 		!strings.Contains(install, "- -agent-image=registry.example.com/gateway:"+version) {
@@ -73,7 +73,7 @@ func TestInstall(t *testing.T) {
 // TestKustomization is about the base in the repository: kubectl apply -k artifacts.
 func TestKustomization(t *testing.T) {
 	root := testenv.MustRoot(t)
-	dir := makeRelease(t, version)
+	dir := testenv.MakeRelease(t, version)
 	install := strings.ReplaceAll(read(t, dir, "install.yaml"), "registry.example.com/gateway:"+version, "gateway:dev")
 	expectSame(t, objects(t, server.Kubectl(t, "kustomize", filepath.Join(root, "artifacts"))), objects(t, install))
 }
@@ -89,7 +89,7 @@ func TestKrew(t *testing.T) {
 			}
 		}
 	}
-	must(t, yaml.Unmarshal([]byte(read(t, makeRelease(t, version), "krew/gateway.yaml")), &manifest))
+	must(t, yaml.Unmarshal([]byte(read(t, testenv.MakeRelease(t, version), "krew/gateway.yaml")), &manifest))
 	if manifest.Spec.Version != version || len(manifest.Spec.Platforms) != 1 {
 		t.Fatalf("got %+v", manifest)
 	}
