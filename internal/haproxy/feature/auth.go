@@ -64,6 +64,7 @@ func questionRules(name string) []string {
 
 // auth has a Service decide about requests, by a question.
 var auth = feature{
+	guard: "ExternalAuth", param: "auth",
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
 		if auth == nil {

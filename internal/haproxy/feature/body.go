@@ -11,6 +11,7 @@ import (
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then.
 var body = feature{
+	guard: "maxRequestBytes", param: "max-body",
 	encode: func(in Input, p *params) {
 		if in.Rule.MaxBody >= 0 {
 			p.set("max-body", strconv.FormatInt(in.Rule.MaxBody, 10))

@@ -18,6 +18,7 @@ import (
 // are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6 is
 // written as IPv4.
 var clients = feature{
+	guard: "ClientAddress", param: "clients",
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
 			p.set("clients", in.Content(ir.AddressesFile, addressEntries(in.Rule.Clients)))

@@ -10,6 +10,7 @@
 package feature
 
 import (
+	"cmp"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
@@ -42,7 +43,10 @@ type Input struct {
 
 // feature is one of the features.
 type feature struct {
-	// encode adds the parameters of a rule.
+	// guard is how users call what may refuse requests; "": the feature does not. param is a parameter of all rules with
+	// it. See guard.go.
+	guard, param string
+	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
 	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
 	// rule that uses the feature takes no reload.
@@ -58,13 +62,26 @@ type Env struct {
 
 // features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
 // answer, and before the wait for a body. What is copied is the request that the backend gets.
-var features = []feature{cors, client, clients, limit, basic, jwt, body, path, auth, redirect, response, timeout, rewrite, headers, mirror}
+var features = []feature{
+	cors, arrive, client, clients, limit, basic, jwt, body, path, auth, pass,
+	redirect, response, timeout, rewrite, headers, mirror,
+}
 
 // Encode returns the value of a rule in filters.map; "" if it does nothing but choose a backend.
 func Encode(in Input) string {
 	var p params
+	first := ""
 	for _, f := range features {
-		f.encode(in, &p)
+		before := len(p)
+		if f.encode != nil {
+			f.encode(in, &p)
+		}
+		if len(p) > before {
+			first = cmp.Or(first, f.guard)
+		}
+	}
+	if first != "" {
+		p.set("guard", first)
 	}
 	return strings.Join(p, "&")
 }
@@ -77,11 +94,15 @@ func All(env Env) Rules {
 			continue
 		}
 		rules := f.rules(env)
+		if f.guard != "" && len(rules.Request) > 0 {
+			all.Request = append(all.Request, "http-request set-var(txn.guard) str("+f.guard+") if "+has(f.param))
+		}
 		all.Request = append(all.Request, rules.Request...)
 		all.Response = append(all.Response, rules.Response...)
 		all.AfterResponse = append(all.AfterResponse, rules.AfterResponse...)
 		all.Backend = append(all.Backend, rules.Backend...)
 	}
+	all.AfterResponse = append(all.AfterResponse, refusedLines()...)
 	return all
 }
 

@@ -24,6 +24,7 @@ import (
 // HAProxy takes no name of a table, period or name of a header from data. So there are a table and rules for each unit,
 // and rules for each header and cookie.
 var limit = feature{
+	guard: "RateLimit", param: "limit",
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
 			p.set("limit", in.Rule.Kind+"/"+in.Rule.Route+"/"+strconv.Itoa(in.Rule.Index))

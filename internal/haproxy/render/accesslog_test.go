@@ -129,7 +129,7 @@ func parseLogged(t *testing.T, line string) (l logged) {
 		t.Errorf("a line of the access log is not JSON: %v: %q", err, line)
 	}
 	const keys = "time requestId client clientPort port method host path userAgent status bytesIn bytesOut msRequest msQueue msConnect msResponse msTotal " +
-		"route rule listener backend server retries termination"
+		"route rule listener backend filter server retries termination"
 	var got []string
 	decoder := json.NewDecoder(strings.NewReader(line))
 	for isKey := false; decoder.More() || len(got) == 0; isKey = !isKey {

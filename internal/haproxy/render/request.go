@@ -213,8 +213,8 @@ const (
 	logSent = "%[res.bytes_out]"
 	logEnd  = `"server":"%s","retries":"%rc","termination":"%ts"`
 
-	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + logSent + logTimes + logRoute + `,` + logEnd + `}`
-	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + "%B" + logTimes + `"route":"-","rule":"-","listener":"-","backend":"-",` + logEnd +
+	requestLog = `{` + logTime + `,"requestId":"%[var(txn.id)]","client":"%[var(sess.client)]",` + logRequest + logSent + logTimes + logRoute + `,"filter":"%[var(txn.guard)]",` + logEnd + `}`
+	errorLog   = `{` + logTime + `,"requestId":"-","client":"%ci",` + logRequest + "%B" + logTimes + `"route":"-","rule":"-","listener":"-","backend":"-","filter":"-",` + logEnd +
 		`,"error":"%[fc_err_str,regsub(^Success$,-)]","tlsError":"%[ssl_fc_err_str]"}`
 	connectionLog = `{` + logTime + `,"client":"%ci","clientPort":%cp,"port":"%f","host":"%[var(txn.host),bytes(0,253),json(utf8s)]",` +
 		`"bytesIn":%U,"bytesOut":` + logSent + `,"msQueue":%Tw,"msConnect":%Tc,"msTotal":%Tt,` + logRoute + `,` + logEnd + `}`

@@ -47,6 +47,9 @@ func (r *renderer) addSections() {
 	for _, name := range []string{"connections-of", "requests-of"} {
 		r.section("backend "+name+" from common", fmt.Sprintf("stick-table type ipv6 size %d expire 10s store conn_cur", maxConnections(in)+ownFiles))
 	}
+	if isRouting {
+		r.section("backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
+	}
 	if feature.HasLimits(in.Table) {
 		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
 	}
@@ -103,7 +106,7 @@ func (r *renderer) addPresets(connections bool) {
 //
 // tune.max-rules-at-once: a request is looked up in one go.
 //
-// localpeer, tune.stick-counters: rate limits have three counters beside those of admission.go.
+// localpeer, tune.stick-counters: rate limits have three counters beside those of admission.go, and decisions one.
 func globalLines(in Input) []string {
 	lines := []string{
 		"log stdout len 16384 format raw local0 info",
@@ -118,7 +121,7 @@ func globalLines(in Input) []string {
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
 		"localpeer " + ir.OwnPeer,
-		"tune.stick-counters 6",
+		"tune.stick-counters 7",
 		"tune.max-rules-at-once 1000",
 		"httpclient.ssl.verify none",
 		"ssl-load-extra-files none",

@@ -1,0 +1,63 @@
+package feature
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// A guard is a feature that may refuse a request. The parameter "guard" is the first one of a rule. While a guard decides,
+// txn.guard is how users call it: the type of a filter, or a field of a rule. So the access log names it, however the
+// request ends there.
+//
+// What becomes of the requests of rules with guards is counted by rule, in a table of DecisionsTable.
+
+// DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE. Its first counter is of requests that
+// passed all guards. Two follow for each of Guards: of those that it refused, and of those that it could not decide
+// about.
+const DecisionsTable = "decisions"
+
+// decisionsCounter is the number of the stick counter of the table, beside those of requests and limits.
+const decisionsCounter = 6
+
+// Guards returns all guards, in the order in which they decide.
+func Guards() []string {
+	var all []string
+	for _, f := range features {
+		if f.guard != "" {
+			all = append(all, f.guard)
+		}
+	}
+	return all
+}
+
+// DecisionsLines are the lines of the section. The table has room for as many rules. One that gets no requests for a day
+// leaves it.
+func DecisionsLines() []string {
+	return []string{fmt.Sprintf("stick-table type string len 330 size 10k expire 1d store gpc(%d)", 1+2*len(Guards()))}
+}
+
+// arrive comes before all guards.
+var arrive = feature{rules: func(Env) Rules {
+	return Rules{Request: []string{
+		"http-request set-var(txn.guard) " + param("guard"),
+		"http-request track-sc" + strconv.Itoa(decisionsCounter) + " var(txn.hit),field(2,|,2) table " + DecisionsTable + " if { var(txn.guard) -m found }",
+	}}
+}}
+
+// pass comes after all guards.
+var pass = feature{rules: func(Env) Rules {
+	return Rules{Request: []string{fmt.Sprintf("http-request sc-inc-gpc(0,%d)", decisionsCounter), "http-request unset-var(txn.guard)"}}
+}}
+
+// refusedLines count the requests that did not pass.
+func refusedLines() []string {
+	lines := []string{"http-after-response allow unless { var(txn.guard) -m found }"}
+	for i, guard := range Guards() {
+		const line = "http-after-response sc-inc-gpc(%d,%d) if { var(txn.guard) -m str %s } %s{ status ge 500 }"
+		lines = append(lines,
+			fmt.Sprintf(line, 2*i+1, decisionsCounter, guard, "!"),
+			fmt.Sprintf(line, 2*i+2, decisionsCounter, guard, ""),
+		)
+	}
+	return lines
+}
