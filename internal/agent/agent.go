@@ -129,6 +129,7 @@ func (a *Agent) useAPIServer() (err error) {
 // Run works until ctx ends. An error says why it cannot work at all.
 func (a *Agent) Run(ctx context.Context) error {
 	registerMetrics()
+	decisions.worker.Store(a.worker)
 	server, err := health.Start(health.Options{
 		Address: a.options.HealthAddress, Checks: a.probes.checks(), Handlers: map[string]http.Handler{proxyconfig.Path: a.proxyConfig, peers.Path: a.relay},
 	})

@@ -336,14 +336,19 @@ func (r *rig) expectNoReload(since runtime.Process) {
 	}
 }
 
+// exposed returns the metrics as Prometheus gets them.
+func exposed() string {
+	recorder := httptest.NewRecorder()
+	legacyregistry.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return recorder.Body.String()
+}
+
 // metric returns the sum of a metric's values in lines that contain all the parts.
 func metric(t testing.TB, parts ...string) float64 {
 	t.Helper()
-	recorder := httptest.NewRecorder()
-	legacyregistry.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	sum := 0.0
 lines:
-	for line := range strings.Lines(recorder.Body.String()) {
+	for line := range strings.Lines(exposed()) {
 		for _, part := range parts {
 			if !strings.Contains(line, part) || strings.HasPrefix(line, "#") {
 				continue lines

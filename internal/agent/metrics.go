@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,9 @@ import (
 
 	// This registers rest_client_*.
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
+
+	"gateway/internal/haproxy/runtime"
+	"gateway/internal/logging"
 )
 
 var (
@@ -43,7 +47,55 @@ var (
 
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(loads, loadFailures, reloadsDelayed, liveGeneration, propagation)
+	legacyregistry.CustomMustRegister(&decisions)
 })
+
+// decisions are what filters decided about requests, which HAProxy is asked for whenever Prometheus asks the agent.
+var decisions decisionsCollector
+
+type decisionsCollector struct {
+	metrics.BaseStableCollector
+	worker atomic.Pointer[runtime.Worker]
+}
+
+var filterRequests = metrics.NewDesc(
+	"gateway_filter_requests_total",
+	"Requests of rules with filters that may refuse them, by result: allowed, or denied or failed by a filter. HAProxy counts from 0 after a reload.",
+	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
+)
+
+// DescribeWithStability tells what CollectWithStability may send.
+func (c *decisionsCollector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- filterRequests }
+
+// CollectWithStability sends nothing while HAProxy does not answer.
+func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), decisionsTimeout)
+	defer cancel()
+	worker := c.worker.Load()
+	if worker == nil {
+		return
+	}
+	rules, err := worker.Decisions(ctx)
+	if err != nil {
+		logging.Warningf("Not all metrics are there: %v", err)
+		return
+	}
+	for _, rule := range rules {
+		send := func(count int64, filter, result string) {
+			ch <- metrics.NewLazyConstMetric(filterRequests, metrics.CounterValue, float64(count), rule.Route, rule.Rule, filter, result)
+		}
+		send(rule.Allowed, "", "allowed")
+		for filter, count := range rule.Denied {
+			send(count, filter, "denied")
+		}
+		for filter, count := range rule.Failed {
+			send(count, filter, "failed")
+		}
+	}
+}
+
+// decisionsTimeout is less than Prometheus waits.
+const decisionsTimeout = 2 * time.Second
 
 // delay measures how long changes take until HAProxy answers by them.
 type delay struct {

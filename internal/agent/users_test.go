@@ -47,18 +47,23 @@ func (r *tlsRig) expectAs(status int, path, user, password string) {
 	})
 }
 
+// serveUsers answers questions about users, as gateway-keys does.
+func (r *tlsRig) serveUsers() {
+	r.t.Helper()
+	listener, err := passwords.Listen(r.options.Paths.UsersSocket)
+	r.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- r.users.Serve(r.t.Context(), listener) }()
+	r.t.Cleanup(func() { r.must(<-ended) })
+}
+
 // TestUsers: an edit of a Secret is live without a reload. What is wrong with it is reported, and lets nobody in.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t)
 	r.options.Mounts.Users = []string{"users", "none"}
 	r.options.Paths.UsersSocket = filepath.Join(r.options.Paths.RunDir, "users.sock")
-	listener, err := passwords.Listen(r.options.Paths.UsersSocket)
-	r.must(err)
-	ended := make(chan error, 1)
-	go func() { ended <- r.users.Serve(t.Context(), listener) }()
-	t.Cleanup(func() { r.must(<-ended) })
-
+	r.serveUsers()
 	put := func(content []byte) { r.secrets.Put(map[string][]byte{"users/auth": content}) }
 	put([]byte("alice:" + hashOf(t, "secret")))
 	spec := r.spec("api")
