@@ -95,7 +95,7 @@ var requests = []struct {
 
 	{"settings", "http://settings.example.com/x", []string{
 		"filter    CORS: pages of https://*.example.org, https://app.example.com may use it", "host for the backend: inner.example.com",
-		"body: up to 8388608 bytes", "timeout: 1h0m0s", "retries: up to 1, also after an answer of 502, 503", "cookie route",
+		"bodies of up to 8388608 bytes", "timeout: 1h0m0s", "retries: up to 1, also after an answer of 502, 503", "cookie route",
 	}},
 	{"settings", "http://settings.example.com/secure", []string{"retries: up to 0"}},
 

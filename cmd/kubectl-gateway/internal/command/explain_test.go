@@ -4,10 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/haproxy/feature"
 )
 
 const everything = `apiVersion: app.example.com/v1
@@ -63,8 +65,8 @@ func TestExplain(t *testing.T) {
 		{[]string{"http://a.test/api/v1?q=b", "-H", "x: b"}, 0, []string{"because the method is GET; the header x is \"b\"; the query \"q=b\" does not have q=a\n", "rules[4]"}},
 		{[]string{"http://a.test/api/v1/x?q=%61", "-X", "POST", "-H", "x: aa"}, 0, []string{
 			"rules[3]: path prefix /api/v1, method POST, header x matching a+, query q=a\n",
-			"filter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\n" +
-				"filter    host for the backend: inner.test\nfilter    path for the backend: / in place of the first 2 segments\nfilter    body: up to 10 bytes, else 413\n" +
+			"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\nfilter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\n" +
+				"filter    host for the backend: inner.test\nfilter    path for the backend: / in place of the first 2 segments\n" +
 				"filter    timeout: 3s until the answer begins\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the Service's cookie gateway-session-... names",
 			"endpoints not known\n            request header x-d: set [\"3\"]\n",
 		}},
@@ -143,7 +145,8 @@ spec:
 	}
 }
 
-// TestExplainClients asks on behalf of clients that have access, and others.
+// TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
+// order in which HAProxy asks it.
 func TestExplainClients(t *testing.T) {
 	file := clitest.WriteFile(t, "clients.yaml", `apiVersion: app.example.com/v1
 kind: Gateway
@@ -160,15 +163,26 @@ spec:
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
             - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write]}}
             - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check}}
+            - {type: BasicAuth, basicAuth: {secretRef: {name: users}}}
+          maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
 `)
 	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
 	const unknown = "; explain does not know who the client is: see --client-address\n"
-	const rates = "filter    rate limit: 7 requests per second for each client address, else 429\n" +
-		"filter    rate limit: 100 requests per hour for each value of the cookie id, else 429\n" +
+	const others = "filter    RateLimit: 7 requests per second for each client address, else 429\n" +
+		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
+		"filter    BasicAuth: a user of Secret users, else 401\n" +
 		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
-		"filter    external authorization: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n"
+		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
+		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n"
+	var order []string
+	for line := range strings.Lines(clients + "\n" + others) {
+		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))
+	}
+	if want := feature.Guards(); !slices.Equal(slices.Compact(order), want) {
+		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
+	}
 	for _, test := range []struct {
 		client, path string
 		more         []string
@@ -176,7 +190,7 @@ spec:
 		wants        []string
 	}{
 		{"", "/private", nil, 0, []string{clients + unknown, "100% to Service web"}},
-		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n" + rates, "100% to Service web"}},
+		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n" + others, "100% to Service web"}},
 		{"::ffff:10.2.0.1", "/private", nil, 0, []string{"100% to Service web"}},
 		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},

@@ -70,7 +70,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 		}},
 		{[]string{"shop", "http://other.example.com/api"}, 3, []string{"404: listener http has no route for the host other.example.com"}},
 		{[]string{"own", "http://x.test/own/a"}, 0, []string{"route     own rules[0]: path prefix /own\n"}},
-		{[]string{"own", "http://x.test/asked"}, 0, []string{"external authorization: Service team/api:80 at /check/... has to answer 200, else"}},
+		{[]string{"own", "http://x.test/asked"}, 0, []string{"ExternalAuth: Service team/api:80 at /check/... has to answer 200, else"}},
 		{[]string{"own", "http://x.test/copied"}, 0, []string{"filter    copies: 12.5% of the requests, to Service team/api:80\n"}},
 		{[]string{"own", "http://x.test/"}, 3, []string{
 			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: filters of type ExternalAuth are not supported",

@@ -57,7 +57,8 @@ func condition(c routing.Condition) string {
 	return fmt.Sprintf("%s=%s", c.Name, c.Value)
 }
 
-// filters says what a rule does with a request on the way to a backend, and with the answer.
+// filters says what a rule does with a request on the way to a backend, and with the answer. What may refuse requests
+// comes first, in the order in which HAProxy asks it.
 func filters(rule *routing.Rule, client netip.Addr) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -68,20 +69,23 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 		all = append(all, clientsText(clients, client))
 	}
 	for _, limit := range rule.RateLimits {
-		add("rate limit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
+		add("RateLimit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
 	}
 	if basic := rule.BasicAuth; basic != nil {
-		add("password: a user of Secret %s, else 401", basic.Secret)
+		add("BasicAuth: a user of Secret %s, else 401", basic.Secret)
 	}
 	if jwt := rule.JWT; jwt != nil {
 		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
+	}
+	if rule.MaxBody >= 0 {
+		add("maxRequestBytes: bodies of up to %d bytes, else 413", rule.MaxBody)
 	}
 	if auth := rule.ExternalAuth; auth != nil {
 		at, status := auth.Path, "2xx"
 		if auth.Repeat {
 			at, status = auth.Path+"/...", "200"
 		}
-		add("external authorization: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)
+		add("ExternalAuth: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)
 	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
@@ -94,9 +98,6 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	}
 	for _, mirror := range rule.Mirrors {
 		add("copies: %s of the requests, to Service %s", percent(mirror), mirror.Backend)
-	}
-	if rule.MaxBody >= 0 {
-		add("body: up to %d bytes, else 413", rule.MaxBody)
 	}
 	switch {
 	case rule.Timeout > 0:

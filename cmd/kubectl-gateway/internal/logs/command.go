@@ -37,6 +37,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		Use: "logs NAME", Short: "Show the access logs of all proxy pods", Long: long,
 		Example: `  kubectl gateway logs shop -f
   kubectl gateway logs shop --since 1h --status 5xx,429
+  kubectl gateway logs shop --filter JWT,BasicAuth
   kubectl gateway logs shop -f --tail 0 --route checkout --host shop.example.com
   kubectl gateway logs shop -o json | jq -r 'select(.msTotal > 1000) | .path'`,
 		Args: cli.ExactlyOneGateway, ValidArgsFunction: options.CompleteGateway,
@@ -46,6 +47,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags.BoolVarP(&c.follow, "follow", "f", false, "go on with what is logged from now on, also by pods that come")
 	flags.StringSliceVar(&c.routes, "route", nil, "only requests that this route took; repeated: one of these")
 	flags.StringSliceVar(&c.hosts, "host", nil, "only requests for this host, or hosts like *.example.com")
+	flags.StringSliceVar(&c.filters, "filter", nil, "only requests that were stopped by this type of filter, like RateLimit")
 	flags.StringSliceVar(&c.statusSpecs, "status", nil, "only requests with this status, like 404, 4xx or 500-599")
 	flags.DurationVar(&c.since, "since", 0, "only what was logged in this time, like 10m")
 	flags.Int64Var(&c.tail, "tail", -1, "of what was logged up to now, only this many lines, of all pods together; -1: all")

@@ -10,13 +10,15 @@ import (
 
 // filter says which lines are shown. The zero value shows all; any other shows lines of the access log alone.
 type filter struct {
-	routes, hosts []string
-	statuses      []statusRange
+	routes, hosts, filters []string
+	statuses               []statusRange
 }
 
 type statusRange struct{ first, last int }
 
-func (f *filter) isEmpty() bool { return len(f.routes)+len(f.hosts)+len(f.statuses) == 0 }
+func (f *filter) isEmpty() bool {
+	return len(f.routes)+len(f.hosts)+len(f.filters)+len(f.statuses) == 0
+}
 
 func (f *filter) shows(l line) bool {
 	if f.isEmpty() || l.access == nil {
@@ -24,6 +26,7 @@ func (f *filter) shows(l line) bool {
 	}
 	return anyOf(f.routes, func(route string) bool { return route == l.access.Route }) &&
 		anyOf(f.hosts, func(host string) bool { return matchesHost(host, l.access.Host) }) &&
+		anyOf(f.filters, func(filter string) bool { return filter == l.access.Filter }) &&
 		anyOf(f.statuses, func(s statusRange) bool { return s.first <= l.access.Status && l.access.Status <= s.last })
 }
 

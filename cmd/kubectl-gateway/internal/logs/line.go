@@ -20,19 +20,21 @@ type line struct {
 // Access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS
 // listener there is no method, path, status and rule.
 type Access struct {
-	Client      string `json:"client"`
-	Port        string `json:"port"`
-	Method      string `json:"method"`
-	Host        string `json:"host"`
-	Path        string `json:"path"`
-	UserAgent   string `json:"userAgent"`
-	Status      int    `json:"status"`
-	BytesOut    int64  `json:"bytesOut"`
-	MSTotal     int64  `json:"msTotal"`
-	Route       string `json:"route"`
-	Rule        string `json:"rule"`
-	Backend     string `json:"backend"`
-	Server      string `json:"server"`
+	Client    string `json:"client"`
+	Port      string `json:"port"`
+	Method    string `json:"method"`
+	Host      string `json:"host"`
+	Path      string `json:"path"`
+	UserAgent string `json:"userAgent"`
+	Status    int    `json:"status"`
+	BytesOut  int64  `json:"bytesOut"`
+	MSTotal   int64  `json:"msTotal"`
+	Route     string `json:"route"`
+	Rule      string `json:"rule"`
+	Backend   string `json:"backend"`
+	Server    string `json:"server"`
+	// Filter is the type of the filter that stopped the request.
+	Filter      string `json:"filter"`
 	Termination string `json:"termination"`
 	// Error and TLSError say why there is no request, as of a client that fails to shake hands.
 	Error    string `json:"error"`

@@ -10,7 +10,7 @@ import (
 
 const (
 	prefix     = "shop-gateway-"
-	accessLine = `2026-11-21T12:00:00.123456789Z {"client":"192.0.2.1","port":"80","method":"GET","host":"shop.example.com","path":"/a\u001b[31m\u202e","status":404,"bytesOut":9,"msTotal":3,"route":"shop","rule":"1","backend":"-","server":"<NOSRV>","termination":"PR"}`
+	accessLine = `2026-11-21T12:00:00.123456789Z {"client":"192.0.2.1","port":"80","method":"GET","host":"shop.example.com","path":"/a\u001b[31m\u202e","status":404,"bytesOut":9,"msTotal":3,"route":"shop","rule":"1","backend":"-","filter":"JWT","server":"<NOSRV>","termination":"PR"}`
 	failed     = `2026-11-21T12:00:00Z {"client":"192.0.2.1","port":"443","method":"<BADREQ>","host":"-","path":"-","status":0,"route":"-","rule":"-","backend":"-","server":"<NOSRV>","termination":"PR","error":"SSL handshake failure","tlsError":"error:0A00009C:SSL routines::http request"}`
 	alert      = "2026-11-21T12:00:01Z [ALERT] (1) : \x1b[31mno\u009b"
 )
@@ -31,7 +31,7 @@ func printed(t *testing.T, asJSON bool, lines ...string) string {
 // TestNothingButTextGetsToTheTerminal: a client's path and HAProxy's own words have no control characters.
 func TestNothingButTextGetsToTheTerminal(t *testing.T) {
 	out := printed(t, false, accessLine, failed, alert)
-	for _, want := range []string{"2026-11-21T12:00:00.123Z  x-1", "404", "3ms", `GET shop.example.com/a\x1b[31m\u202e (PR)`, "shop[1]", "SSL handshake failure on port 443: error:0A00009C:SSL routines::http request (PR)", `[ALERT] (1) : \x1b[31mno\u009b`} {
+	for _, want := range []string{"2026-11-21T12:00:00.123Z  x-1", "404", "3ms", `GET shop.example.com/a\x1b[31m\u202e (PR JWT)`, "shop[1]", "SSL handshake failure on port 443: error:0A00009C:SSL routines::http request (PR)", `[ALERT] (1) : \x1b[31mno\u009b`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%q", want, out)
 		}
@@ -49,22 +49,23 @@ func TestNothingButTextGetsToTheTerminal(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	for _, test := range []struct {
-		routes, hosts, statuses []string
-		request, alert          bool
+		routes, hosts, statuses, filters []string
+		request, alert                   bool
 	}{
-		{nil, nil, nil, true, true},
-		{[]string{"other", "shop"}, nil, nil, true, false},
-		{[]string{"other"}, nil, nil, false, false},
-		{nil, []string{"Shop.example.com"}, nil, true, false},
-		{nil, []string{"*.example.com"}, []string{"200", "4xx"}, true, false},
-		{nil, []string{"*.shop.example.com"}, nil, false, false},
-		{nil, nil, []string{"405-599"}, false, false},
+		{nil, nil, nil, nil, true, true},
+		{[]string{"other", "shop"}, nil, nil, nil, true, false},
+		{[]string{"other"}, nil, nil, nil, false, false},
+		{nil, []string{"Shop.example.com"}, nil, nil, true, false},
+		{nil, []string{"*.example.com"}, []string{"200", "4xx"}, []string{"RateLimit", "JWT"}, true, false},
+		{nil, []string{"*.shop.example.com"}, nil, nil, false, false},
+		{nil, nil, []string{"405-599"}, nil, false, false},
+		{nil, nil, nil, []string{"RateLimit"}, false, false},
 	} {
 		statuses, err := parseStatuses(test.statuses)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := filter{routes: test.routes, hosts: test.hosts, statuses: statuses}
+		f := filter{routes: test.routes, hosts: test.hosts, filters: test.filters, statuses: statuses}
 		if r, a := f.shows(parse("p", accessLine)), f.shows(parse("p", alert)); r != test.request || a != test.alert {
 			t.Errorf("%+v shows the request: %v, the alert: %v", test, r, a)
 		}

@@ -134,7 +134,7 @@ func backend(a *Access) string {
 }
 
 // request says what was asked for and, if the connection did not end as it should, how (HAProxy's documentation,
-// "Session state at disconnection").
+// "Session state at disconnection"), and which filter stopped the request.
 func request(a *Access) string {
 	host := a.Host
 	if a.Port != "80" && a.Port != "443" {
@@ -151,7 +151,11 @@ func request(a *Access) string {
 		}
 	}
 	if a.Termination != "--" {
-		text += " (" + a.Termination + ")"
+		ended := a.Termination
+		if strings.Trim(a.Filter, "-") != "" {
+			ended += " " + a.Filter
+		}
+		text += " (" + ended + ")"
 	}
 	return text
 }
