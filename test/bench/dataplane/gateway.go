@@ -43,6 +43,14 @@ rules:
         urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /v2}}
     backendRefs: [{name: service-N, port: 80}]
 `
+	addressRoute = `
+name: route-N
+hostnames: [host-N.example.com]
+rules:
+  - matches: [{path: {value: /app}}]
+    filters: [{type: ClientAddress, clientAddress: {allow: [127.0.0.0/8]}}]
+    backendRefs: [{name: service-N, port: 80}]
+`
 	limitRoute = `
 name: route-N
 hostnames: [host-N.example.com]

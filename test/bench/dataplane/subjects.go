@@ -32,6 +32,7 @@ const (
 	staticMap     = "static haproxy.cfg, 10 routes in a map"
 
 	conditions     = "Gateway, rules with a header or a regular expression"
+	addressed      = "Gateway, rules for addresses"
 	manyConditions = "Gateway, such rules of 1,000 hosts"
 )
 
@@ -64,6 +65,15 @@ func subjects(edits []string) []*subject {
 		&subject{
 			name: limited + " for 16 pods: Gateway", baseline: static, protocol: plain,
 			proxy: gateway("limit", routes(limitRoute, 10), nil, ""), requests: few,
+		},
+		// What it costs to name and count what filters decide.
+		&subject{
+			name: addressed + ", not counted", baseline: addressed + ", not counted", protocol: plain,
+			proxy: gateway("addresses", routes(addressRoute, 10), nil, `/^ +http-.*(txn\.guard|,6\)|track-sc6)/d`), requests: few,
+		},
+		&subject{
+			name: addressed, baseline: addressed + ", not counted", protocol: plain,
+			proxy: gateway("addresses", routes(addressRoute, 10), nil, ""), requests: few,
 		},
 		&subject{name: "Caddy", baseline: static, proxy: caddy, protocol: plain, requests: few},
 	)
