@@ -75,8 +75,8 @@ type RouteRule struct {
 	// +optional
 	SessionPersistence *SessionPersistence `json:"sessionPersistence,omitempty"`
 
-	// The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a
-	// Content-Length: one that does not say its length is answered with 411. Empty: any size.
+	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
+	// say its length, the backend may get as much as this, but not its end. Empty: any size.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776

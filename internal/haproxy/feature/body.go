@@ -1,15 +1,37 @@
 package feature
 
 import (
+	_ "embed" // for BodyProgram
 	"strconv"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
 )
+
+// BodyProgram is what counts bodies of unknown length. Nothing of users is in it.
+//
+//go:embed body.lua
+var BodyProgram []byte
+
+// The headers by which a request whose body is counted says where it goes on, and what its parameters are there.
+const (
+	BodyBackendHeader = "gateway-body-backend"
+	BodyFiltersHeader = "gateway-body-filters"
+)
+
+// IsStream is the condition that the messages of a request may come after the answer has begun. Such calls need HTTP/2.
+const IsStream = "{ req.ver 2.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect }"
+
+// BodyBackend is the backend for requests whose bodies are counted. It is added to what is found for a request.
+const BodyBackend = "bodies"
 
 // body bounds the size of request bodies. The parameter "max-body" is in bytes.
 //
+// A body of unknown length is counted on its way, by a program. HAProxy would run it for each request of a section, so
+// only the section that such requests are sent to has it: see package render.
+//
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
-// req.body_size is 0 then.
+// req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
 var body = feature{
 	guard: "maxRequestBytes", param: "max-body",
 	encode: func(in Input, p *params) {
@@ -17,15 +39,36 @@ var body = feature{
 			p.set("max-body", strconv.FormatInt(in.Rule.MaxBody, 10))
 		}
 	},
-	rules: func(Env) Rules {
+	rules: func(env Env) Rules {
+		if !HasBodies(env.Table) {
+			return Rules{}
+		}
+		const counted = "{ var(txn.count) -m found }"
 		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 }"
-		lengthRequired := "http-request return " + ir.TextAnswer("411", "the request must say how long its body is")
+		left := func(parameter string) string {
+			return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + counted + " "
+		}
+		count := "http-request set-var(txn.count) bool(true) if " + unknown
 		return Rules{Request: []string{
-			lengthRequired + " if " + unknown + " { req.fhdr_cnt(transfer-encoding) gt 0 }",
-			"http-request wait-for-body time 10s at-least 1 if " + unknown,
-			lengthRequired + " if " + unknown + " { req.body_len gt 0 }",
 			"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body"),
 			"http-request return " + ir.TextAnswer("413", "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
+			count + " { req.fhdr_cnt(transfer-encoding) gt 0 }",
+			count + " " + IsStream,
+			"http-request wait-for-body time 10s at-least 1 if " + unknown + " !" + counted,
+			count + " { req.body_len gt 0 }",
+			"http-request return " + ir.TextAnswer("411", "a request for an upgrade must say how long its body is") + " if " + counted + " { req.fhdr_cnt(upgrade) gt 0 }",
+			`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + counted,
+			left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
+			left("once=1") + has("once"),
+			left("stream=1") + IsStream,
+			`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + BodyBackend + `" if ` + counted,
 		}}
 	},
+}
+
+// HasBodies says whether any rule bounds the size of bodies.
+func HasBodies(table routing.Table) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.MaxBody >= 0 })
+	return found
 }

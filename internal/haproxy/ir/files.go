@@ -36,6 +36,8 @@ const (
 	MirrorFile = "mirror.lua"
 	// AuthFile is the program that asks Services about requests.
 	AuthFile = "auth.lua"
+	// BodyFile is the program that counts bodies of unknown length.
+	BodyFile = "body.lua"
 )
 
 // CPULimit is the environment variable that tells HAProxy how many CPUs its container may use.
@@ -94,6 +96,9 @@ func (p Paths) MirrorSocket() string { return p.RunDir + "/mirror.sock" }
 
 // AuthSocket returns the path of the socket that takes questions about requests.
 func (p Paths) AuthSocket() string { return p.RunDir + "/auth.sock" }
+
+// BodySocket returns the path of the socket that takes requests whose bodies are counted.
+func (p Paths) BodySocket() string { return p.RunDir + "/body.sock" }
 
 // TLSSocket returns the path of the socket that takes connections of a port whose TLS is opened, where TLS is also passed
 // through.

@@ -29,6 +29,7 @@
 //	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security
 //
 // HIT is FILTERS|ROUTE|RULE|BACKEND, or %WEIGHTS|TARGETS for a split. FILTERS is empty for a rule without filters.
+// A request goes to the last backend: another one is added to count its body.
 // BACKEND is the backend of a Service port, or one of those that answer: no-backend (there is none, or one that cannot
 // be used), too-long, answer (the filters answer).
 //

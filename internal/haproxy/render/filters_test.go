@@ -269,15 +269,16 @@ func TestRequestSize(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, filtersWorld))
 	for request, want := range map[string]int{
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 10\r\n\r\n0123456789":                            200,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 11\r\n\r\n0123456789a":                           413,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n":           411,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 0\r\n\r\n":                                       200,
-		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                             200,
-		"POST /none HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 1\r\n\r\na":                                  413,
-		"GET /none HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                         200,
-		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n": 411,
-		"POST /request HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n":      200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 10\r\n\r\n0123456789":                                            200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 11\r\n\r\n0123456789a":                                           413,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n":                           200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 0\r\n\r\n":                                                       200,
+		"GET / HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                                             200,
+		"POST /none HTTP/1.1\r\nHost: b.example.com\r\nContent-Length: 1\r\n\r\na":                                                  413,
+		"GET /none HTTP/1.1\r\nHost: b.example.com\r\n\r\n":                                                                         200,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n":                 413,
+		"POST / HTTP/1.1\r\nHost: b.example.com\r\nConnection: upgrade\r\nUpgrade: websocket\r\nTransfer-Encoding: chunked\r\n\r\n": 400,
+		"POST /request HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n0123456789a\r\n0\r\n\r\n":                      200,
 	} {
 		if got := newClient(t, g.ports[80]).send(request); got.Status != want {
 			t.Errorf("%q: got %d, want %d", request, got.Status, want)
@@ -289,7 +290,7 @@ func TestRequestSize(t *testing.T) {
 func TestRequestSizeOverHTTP2(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, filtersWorld))
-	for length, want := range map[int64]int{-1: 411, 10: 200, 11: 413} {
+	for length, want := range map[int64]int{-1: 413, 10: 200, 11: 413} {
 		body := strings.Repeat("a", int(max(length, 1000)))
 		if length > 0 {
 			body = body[:length]
@@ -384,7 +385,7 @@ func TestCORS(t *testing.T) {
 		"no origin, with cookies":               {"GET", "/whoever", "", 200, none},
 		"all methods and headers, with cookies": {"OPTIONS", "/all", "Origin: https://a.com\r\n" + preflight, 204, "allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose="},
 		"a body that is too long":               {"PUT", "/limited", "Origin: https://a.com\r\nContent-Length: 11\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
-		"a body of unknown length":              {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n", 411, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
+		"a body of unknown length":              {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

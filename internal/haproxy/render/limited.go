@@ -1,5 +1,7 @@
 package render
 
+import "gateway/internal/haproxy/feature"
+
 // Values of appProtocol.
 const (
 	h2c = "kubernetes.io/h2c"
@@ -21,7 +23,7 @@ func limitedRules(isHTTP2 bool) []string {
 	wait := []string{"http-request wait-for-body time 10s"}
 	if isHTTP2 {
 		wait = []string{
-			"http-request set-var(txn.stream) bool(true) if { req.ver 2.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect } !{ req.fhdr_cnt(content-length) gt 0 }",
+			"http-request set-var(txn.stream) bool(true) if " + feature.IsStream + " !{ req.fhdr_cnt(content-length) gt 0 }",
 			"http-request wait-for-body time 10s unless { var(txn.stream) -m found }",
 		}
 	}

@@ -17,7 +17,8 @@ import (
 // state of them.
 func (r *renderer) addPrograms() {
 	hasMirrors, hasBasic, hasAuth := feature.HasMirrors(r.in.Table), feature.HasBasic(r.in.Table), feature.HasAuth(r.in.Table)
-	if hasMirrors || hasBasic || hasAuth {
+	hasBodies := feature.HasBodies(r.in.Table)
+	if hasMirrors || hasBasic || hasAuth || hasBodies {
 		r.section("global # programs",
 			"tune.lua.bool-sample-conversion normal",
 			"tune.lua.openlibs string,table",
@@ -33,6 +34,9 @@ func (r *renderer) addPrograms() {
 	}
 	if hasBasic {
 		r.addUsers()
+	}
+	if hasBodies {
+		r.addBodies()
 	}
 }
 
@@ -96,6 +100,39 @@ func (r *renderer) addAuth() {
 		"http-request del-header user-agent if { req.fhdr(user-agent) -m str none }",
 		"http-response wait-for-body time 10s at-least 8193",
 		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
+		"use_backend %[var(txn.backend)]",
+	)
+}
+
+// addBodies adds what requests of unknown length take on their way: a backend that counts their bodies and sends them to
+// a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
+// bounds the time for the client, and those of backends the time for an answer.
+//
+// Each such request takes some 10 KB of the memory of programs.
+func (r *renderer) addBodies() {
+	paths := r.in.Paths
+	const set = "http-request set-header "
+	r.config.Files[ir.BodyFile] = feature.BodyProgram
+	r.section("global # bodies of requests", "lua-load-per-thread "+paths.Map(ir.BodyFile))
+	r.section("backend "+feature.BodyBackend+" from common",
+		"timeout server 24d",
+		"filter lua.body",
+		httpError("400", "the body of the request is too long"),
+		"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
+		set+feature.BodyBackendHeader+" %[var(txn.hit),field(4,|)]",
+		set+feature.BodyFiltersHeader+" %[var(txn.left)]",
+		"http-after-response set-status 413 if { var(txn.long) -m found }",
+		"server counted unix@"+paths.BodySocket()+" send-proxy-v2 pool-max-conn 0",
+	)
+	r.section("listen counted from common",
+		"bind "+paths.BodySocket()+" mode 600 accept-proxy",
+		"timeout client 24d",
+		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
+		"http-request set-var(txn.backend) req.fhdr("+feature.BodyBackendHeader+",1)",
+		"http-request set-var(txn.filters) req.fhdr("+feature.BodyFiltersHeader+",1)",
+		"http-request set-var(txn.max) var(txn.filters),param(max),add(0)",
+		"http-request set-var(txn.stream) bool(true) if { var(txn.filters),param(stream) -m found }",
+		"http-request del-header gateway-body- -m beg",
 		"use_backend %[var(txn.backend)]",
 	)
 }

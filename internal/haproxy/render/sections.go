@@ -228,7 +228,7 @@ func (r *renderer) addFrontend(port int32) {
 		lines = append(lines, r.connectionLines(listener)...)
 	} else {
 		lines = append(lines, sessionLines(in, listener.TLS != nil)...)
-		lines = append(lines, "use_backend %[var(txn.hit),field(4,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
+		lines = append(lines, "use_backend %[var(txn.hit),field(-1,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
 	}
 	r.section("frontend "+itoa(port)+" from "+defaults, lines...)
 }

@@ -170,7 +170,7 @@ func setBodySize(s *settings, value string) string {
 		return ""
 	}
 	s.rule.MaxRequestBytes = new(min(maxBody, n*unit))
-	return "requests with a body that do not say its length are answered with 411"
+	return ""
 }
 
 // setReadTimeout bounds each attempt: nginx counts anew for each, too.
