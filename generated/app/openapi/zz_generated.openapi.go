@@ -886,7 +886,7 @@ func schema_gateway_api_app_v1_ConnectionLimits(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"maxPerEndpoint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait. A request takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With a maxRequestBytes of at most 8192 in the rule, no body does; headers and a body of more than 15 KiB then get 413.",
+							Description: "How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait. A request takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With a maxRequestBytes of at most 8192 in the rule, no body with a Content-Length does; headers and a body of more than 15 KiB then get 413.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -3652,7 +3652,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 					},
 					"maxRequestBytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a Content-Length: one that does not say its length is answered with 411. Empty: any size.",
+							Description: "The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not say its length, the backend may get as much as this, but not its end. Empty: any size.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3792,7 +3792,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 					},
 					"cors": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.",
+							Description: "Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its other errors, such as 413 and 503, have them.",
 							Ref:         ref("gateway/api/app/v1.CORS"),
 						},
 					},

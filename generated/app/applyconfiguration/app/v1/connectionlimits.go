@@ -17,7 +17,7 @@ type ConnectionLimitsApplyConfiguration struct {
 	// takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes
 	// longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so
 	// may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With
-	// a maxRequestBytes of at most 8192 in the rule, no body does; headers and a body of more than 15 KiB then get
+	// a maxRequestBytes of at most 8192 in the rule, no body with a Content-Length does; headers and a body of more than 15 KiB then get
 	// 413.
 	MaxPerEndpoint *int32 `json:"maxPerEndpoint,omitempty"`
 	// How many requests may wait for an endpoint; more of them are sent to another. Zero: any number.

@@ -25,8 +25,8 @@ type RouteRuleApplyConfiguration struct {
 	Retry *RouteRetryApplyConfiguration `json:"retry,omitempty"`
 	// Keep a client's requests on the same endpoint of the same Service, by a cookie.
 	SessionPersistence *SessionPersistenceApplyConfiguration `json:"sessionPersistence,omitempty"`
-	// The largest request body to let through, in bytes; a larger one is answered with 413. A body must then have a
-	// Content-Length: one that does not say its length is answered with 411. Empty: any size.
+	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
+	// say its length, the backend may get as much as this, but not its end. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 }
 

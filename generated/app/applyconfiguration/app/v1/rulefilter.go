@@ -29,7 +29,7 @@ type RuleFilterApplyConfiguration struct {
 	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
 	// requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or
 	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
-	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 411, 413 and 503, have them.
+	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 413 and 503, have them.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 	// Answer 403 to clients by their addresses.
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
