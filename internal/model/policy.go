@@ -13,6 +13,9 @@ type BackendPolicy struct {
 	// Algorithm is Random, RoundRobin, LeastConnections, SourceIP, URI or Header; "": Random. Header is the name of the
 	// header for the last of them.
 	Algorithm, Header string
+	// HashBalanceFactor is how many requests an endpoint has at a time with the last three of them, in percent of the
+	// average; 0: any number.
+	HashBalanceFactor int32
 	// Check says how to ask endpoints whether they are well; nil: not at all.
 	Check *HealthCheck
 	// MaxErrors is how many requests in a row have to fail until an endpoint is taken out; 0: that is not counted.

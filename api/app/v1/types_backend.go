@@ -76,6 +76,7 @@ const (
 // LoadBalancing is how requests are spread over endpoints.
 //
 // +kubebuilder:validation:XValidation:rule="(self.algorithm == 'Header') == has(self.header)",fieldPath=".header",message="header is required for algorithm Header, and not allowed for any other"
+// +kubebuilder:validation:XValidation:rule="!has(self.hashBalanceFactor) || self.algorithm in ['SourceIP', 'URI', 'Header']",fieldPath=".hashBalanceFactor",message="hashBalanceFactor is for the algorithms SourceIP, URI and Header"
 type LoadBalancing struct {
 	// Random: the less busy of two drawn by chance. RoundRobin: one after the other. LeastConnections: the least busy.
 	// SourceIP, URI, Header: always the same endpoint for the address that a connection comes from (not what trusted
@@ -88,6 +89,14 @@ type LoadBalancing struct {
 	// The name of the request header.
 	// +optional
 	Header HeaderName `json:"header,omitempty"`
+
+	// With SourceIP, URI or Header: how many requests an endpoint has at a time, at most, in percent of the average of
+	// all endpoints. More of them go to another endpoint, which is the same one each time. 125 to 200 is usual. Empty:
+	// any number.
+	// +optional
+	// +kubebuilder:validation:Minimum=101
+	// +kubebuilder:validation:Maximum=10000
+	HashBalanceFactor *int32 `json:"hashBalanceFactor,omitempty"`
 }
 
 // LoadBalancingAlgorithm is a way to spread requests over endpoints.

@@ -118,6 +118,9 @@ func settingLines(key hitKey, policy routing.BackendPolicy, appProtocol string, 
 			add("hash-type consistent")
 		}
 	}
+	if policy.HashBalanceFactor > 0 && (policy.Algorithm == "SourceIP" || !key.connections) {
+		add("hash-balance-factor %d", policy.HashBalanceFactor)
+	}
 	if retry := key.rule.Retry; retry != nil && !key.connections {
 		add("retries %d", retry.Attempts)
 		on := "retry-on conn-failure empty-response"

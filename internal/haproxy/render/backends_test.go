@@ -335,31 +335,6 @@ func TestConnectionLimits(t *testing.T) {
 	}
 }
 
-func TestLoadBalancing(t *testing.T) {
-	t.Parallel()
-	for algorithm, sticky := range map[string]bool{
-		"algorithm: Random": false, "algorithm: RoundRobin": false, "algorithm: LeastConnections": false, "algorithm: SourceIP": true,
-		"algorithm: URI": true, "algorithm: Header, header: X-User": true,
-	} {
-		var servers []ir.Server
-		for i := range 4 {
-			servers = append(servers, serve(t, named(fmt.Sprint(i)), nil))
-		}
-		g := startBackends(t, "", ", loadBalancing: {"+algorithm+"}", "", servers...)
-		c, seen, users := newClient(t, g.ports[80]), map[string]bool{}, map[string]bool{}
-		for i := range 100 {
-			seen[c.send("GET /same HTTP/1.1\r\nHost: x\r\nX-User: same\r\n\r\n").Header.Get("Backend")] = true
-			users[c.send(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\nX-User: %d\r\n\r\n", i, i)).Header.Get("Backend")] = true
-		}
-		if (len(seen) == 1) != sticky {
-			t.Errorf("%s: equal requests went to %d of 4 endpoints", algorithm, len(seen))
-		}
-		if (len(users) == 1) != (algorithm == "algorithm: SourceIP") {
-			t.Errorf("%s: different requests went to %d of 4 endpoints", algorithm, len(users))
-		}
-	}
-}
-
 // TestAddedServersGetRequests: those that are added at run time get their share, too.
 func TestAddedServersGetRequests(t *testing.T) {
 	t.Parallel()

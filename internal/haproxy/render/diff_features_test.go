@@ -70,6 +70,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},
 		"session persistence":                         {"timeouts: {request: 1s}", "sessionPersistence: {}", plan.ReloadDefaults},
 		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", ""},
+		"a bound of the load":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: URI, hashBalanceFactor: 150}}]", plan.ReloadDefaults},
 		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", ""},
 		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", plan.ReloadPorts},
 		"a proxy that is not trusted any more":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: []", plan.ReloadPorts},

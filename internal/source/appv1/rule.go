@@ -285,6 +285,7 @@ func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
 	}
 	if balancing := spec.LoadBalancing; balancing != nil {
 		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
+		policy.HashBalanceFactor = or(balancing.HashBalanceFactor, 0)
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{

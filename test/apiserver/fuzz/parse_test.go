@@ -31,7 +31,7 @@ var (
 		"peers":  {"bind", "server", "table"},
 		"listen": {"bind", "timeout", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
-			"http-after-response", "tcp-request", "balance", "hash-type", "cookie", "http-check", "compression"},
+			"http-after-response", "tcp-request", "balance", "hash-type", "hash-balance-factor", "cookie", "http-check", "compression"},
 		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend":  {"stick-table", "filter", "http-error", "http-request", "http-after-response", "dynamic-cookie-key", "default-server", "server", "timeout"},
 	}

@@ -1,0 +1,76 @@
+package render_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"gateway/internal/haproxy/ir"
+)
+
+func TestLoadBalancing(t *testing.T) {
+	t.Parallel()
+	for algorithm, sticky := range map[string]bool{
+		"algorithm: Random": false, "algorithm: RoundRobin": false, "algorithm: LeastConnections": false, "algorithm: SourceIP": true,
+		"algorithm: URI": true, "algorithm: Header, header: X-User": true,
+	} {
+		var servers []ir.Server
+		for i := range 4 {
+			servers = append(servers, serve(t, named(fmt.Sprint(i)), nil))
+		}
+		g := startBackends(t, "", ", loadBalancing: {"+algorithm+"}", "", servers...)
+		c, seen, users := newClient(t, g.ports[80]), map[string]bool{}, map[string]bool{}
+		for i := range 100 {
+			seen[c.send("GET /same HTTP/1.1\r\nHost: x\r\nX-User: same\r\n\r\n").Header.Get("Backend")] = true
+			users[c.send(fmt.Sprintf("GET /%d HTTP/1.1\r\nHost: x\r\nX-User: %d\r\n\r\n", i, i)).Header.Get("Backend")] = true
+		}
+		if (len(seen) == 1) != sticky {
+			t.Errorf("%s: equal requests went to %d of 4 endpoints", algorithm, len(seen))
+		}
+		if (len(users) == 1) != (algorithm == "algorithm: SourceIP") {
+			t.Errorf("%s: different requests went to %d of 4 endpoints", algorithm, len(users))
+		}
+	}
+}
+
+// TestBoundedLoad: requests that are all for one endpoint go to others, as far as it has too many. Those for endpoints
+// that have room stay where they are.
+func TestBoundedLoad(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{"URI", "Header, header: X-User"} {
+		const endpoints, hot, most = 4, 16, 6 // 150 % of the average
+		end, begun := make(chan struct{}), make(chan string)
+		var servers []ir.Server
+		for i := range endpoints {
+			servers = append(servers, serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Backend", fmt.Sprint(i))
+				if r.URL.Path == "/hot" {
+					begun <- fmt.Sprint(i)
+					<-end
+				}
+			}, nil))
+		}
+		g := startBackends(t, "", ", loadBalancing: {algorithm: "+algorithm+", hashBalanceFactor: 150}", "", servers...)
+		get := func(key string) string { return "GET /" + key + " HTTP/1.1\r\nHost: x\r\nX-User: " + key + "\r\n\r\n" }
+		c, before, load := newClient(t, g.ports[80]), map[string]string{}, map[string]int{}
+		for i := range 50 {
+			before[fmt.Sprint(i)] = c.send(get(fmt.Sprint(i))).Header.Get("Backend")
+		}
+		for range hot {
+			_, _ = io.WriteString(dial(t, g.ports[80]), get("hot"))
+			load[<-begun]++
+		}
+		if len(load) < 3 || slices.Max(slices.Collect(maps.Values(load))) > most {
+			t.Errorf("%s: of %d requests with one key, endpoints have %v", algorithm, hot, load)
+		}
+		for key, endpoint := range before {
+			if now := c.send(get(key)).Header.Get("Backend"); now != endpoint && load[endpoint] < most {
+				t.Errorf("%s: %s goes to endpoint %s, not to %s as before, which has room: %v", algorithm, key, now, endpoint, load)
+			}
+		}
+		close(end)
+	}
+}
