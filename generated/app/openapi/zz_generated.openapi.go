@@ -2471,6 +2471,13 @@ func schema_gateway_api_app_v1_LoadBalancing(ref common.ReferenceCallback) commo
 							Format:      "",
 						},
 					},
+					"hashBalanceFactor": {
+						SchemaProps: spec.SchemaProps{
+							Description: "With SourceIP, URI or Header: how many requests an endpoint has at a time, at most, in percent of the average of all endpoints. More of them go to another endpoint, which is the same one each time. 125 to 200 is usual. Empty: any number.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
 			},
 		},

@@ -797,6 +797,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: algorithm
       type:
         scalar: string
+    - name: hashBalanceFactor
+      type:
+        scalar: numeric
     - name: header
       type:
         scalar: string

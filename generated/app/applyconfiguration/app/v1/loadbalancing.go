@@ -20,6 +20,10 @@ type LoadBalancingApplyConfiguration struct {
 	Algorithm *appv1.LoadBalancingAlgorithm `json:"algorithm,omitempty"`
 	// The name of the request header.
 	Header *appv1.HeaderName `json:"header,omitempty"`
+	// With SourceIP, URI or Header: how many requests an endpoint has at a time, at most, in percent of the average of
+	// all endpoints. More of them go to another endpoint, which is the same one each time. 125 to 200 is usual. Empty:
+	// any number.
+	HashBalanceFactor *int32 `json:"hashBalanceFactor,omitempty"`
 }
 
 // LoadBalancingApplyConfiguration constructs a declarative configuration of the LoadBalancing type for use with
@@ -41,5 +45,13 @@ func (b *LoadBalancingApplyConfiguration) WithAlgorithm(value appv1.LoadBalancin
 // If called multiple times, the Header field is set to the value of the last call.
 func (b *LoadBalancingApplyConfiguration) WithHeader(value appv1.HeaderName) *LoadBalancingApplyConfiguration {
 	b.Header = &value
+	return b
+}
+
+// WithHashBalanceFactor sets the HashBalanceFactor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HashBalanceFactor field is set to the value of the last call.
+func (b *LoadBalancingApplyConfiguration) WithHashBalanceFactor(value int32) *LoadBalancingApplyConfiguration {
+	b.HashBalanceFactor = &value
 	return b
 }
