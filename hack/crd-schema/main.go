@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -57,21 +56,30 @@ func run(arguments []string) error {
 	for _, version := range crd["spec"].(schema)["versions"].([]any) {
 		spec := at(version.(schema)["schema"].(schema)["openAPIV3Schema"].(schema), "spec")
 		if spec["properties"].(schema)["routes"] == nil { // a RouteFilter
-			addAuthHeaders(at(spec, "filters"))
+			addFilters(at(spec, "filters"))
 			continue
 		}
 		rule := at(spec, "routes", "rules")
 		addPaths(at(rule, "matches", "path"))
 		addHeaders(at(rule, "filters"))
 		addUnion(at(rule, "backendRefs", "filters"))
+		addUnion(at(rule, "filters", "requestRedirect", "path"))
+		addUnion(at(rule, "filters", "urlRewrite", "path"))
 		addHeaders(at(rule, "backendRefs", "filters"))
 		addCredentials(at(rule, "filters", "cors"))
-		addAuthHeaders(at(rule, "filters"))
+		addFilters(at(rule, "filters"))
 	}
 	if content, err = yaml.Marshal(crd); err != nil {
 		return fmt.Errorf("failed to write the schema: %w", err)
 	}
 	return os.WriteFile(arguments[0], append([]byte("---\n"), content...), 0o644)
+}
+
+// addFilters adds what filters of rules and those of a RouteFilter have in common.
+func addFilters(filter schema) {
+	addUnion(filter)
+	addKey(at(filter, "rateLimit"))
+	addAuthHeaders(filter)
 }
 
 // at returns the schema of a field below another, through lists.
@@ -98,22 +106,29 @@ func addPaths(path schema) {
 	maps.Copy(path, unless(literal, "type", "RegularExpression"))
 }
 
-// addUnion makes the type of a filter decide which of the other fields it has; the struct allows no second one.
-func addUnion(filter schema) {
-	properties := filter["properties"].(schema)
-	kinds := properties["type"].(schema)["enum"].([]any)
+// addUnion makes the type of an object decide which of the other fields it has; the struct allows no second one. What is
+// not the type comes last: the API server tells what is wrong with the first of several that fit as well.
+func addUnion(object schema) {
+	properties := object["properties"].(schema)
 	var all []any
-	for _, kind := range kinds {
-		others := slices.DeleteFunc(slices.Clone(kinds), func(other any) bool { return other == kind })
-		for _, name := range slices.Sorted(maps.Keys(properties)) {
+	for _, kind := range properties["type"].(schema)["enum"].([]any) {
+		for name := range properties {
 			if strings.EqualFold(name, kind.(string)) {
-				// With the type, the error names the field that is missing.
-				condition := schema{"required": []any{name}, "properties": schema{"type": schema{"enum": kinds}}}
-				all = append(all, unless(condition, "type", others...))
+				isKind := schema{"properties": schema{"type": schema{"enum": []any{kind}}}}
+				all = append(all, schema{"anyOf": []any{schema{"required": []any{name}}, schema{"not": isKind}}})
 			}
 		}
 	}
-	filter["allOf"] = all
+	object["allOf"] = all
+}
+
+// addKey makes the type of what requests are counted by decide whether it has a name.
+func addKey(limit schema) {
+	key := at(limit, "limits", "key")
+	key["anyOf"] = []any{
+		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie"}}}},
+		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule"}}}},
+	}
 }
 
 // addHeaders keeps framing headers from being changed.

@@ -3,18 +3,7 @@ package v1
 // RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
 // other.
 //
-// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestHeaderModifier') == has(self.requestHeaderModifier)",message="requestHeaderModifier is required for type RequestHeaderModifier, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'ResponseHeaderModifier') == has(self.responseHeaderModifier)",message="responseHeaderModifier is required for type ResponseHeaderModifier, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestRedirect') == has(self.requestRedirect)",message="requestRedirect is required for type RequestRedirect, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'URLRewrite') == has(self.urlRewrite)",message="urlRewrite is required for type URLRewrite, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'DirectResponse') == has(self.directResponse)",message="directResponse is required for type DirectResponse, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'CORS') == has(self.cors)",message="cors is required for type CORS, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'ClientAddress') == has(self.clientAddress)",message="clientAddress is required for type ClientAddress, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'RateLimit') == has(self.rateLimit)",message="rateLimit is required for type RateLimit, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'BasicAuth') == has(self.basicAuth)",message="basicAuth is required for type BasicAuth, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'JWT') == has(self.jwt)",message="jwt is required for type JWT, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'ExternalAuth') == has(self.externalAuth)",message="externalAuth is required for type ExternalAuth, and not allowed for any other"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'RequestMirror') == has(self.requestMirror)",message="requestMirror is required for type RequestMirror, and not allowed for any other"
+// +kubebuilder:validation:MaxProperties=2
 type RuleFilter struct {
 	// Which filter this is.
 	// +required
@@ -225,9 +214,9 @@ type URLRewrite struct {
 	Path *PathModifier `json:"path,omitempty"`
 }
 
-// PathModifier is another path.
+// PathModifier is another path. The field named like the type is set, and no other.
 //
-// +kubebuilder:validation:XValidation:rule="(self.type == 'ReplaceFullPath') == has(self.replaceFullPath) && (self.type == 'ReplacePrefixMatch') == has(self.replacePrefixMatch)",message="set replaceFullPath or replacePrefixMatch, the one that type names"
+// +kubebuilder:validation:MaxProperties=2
 type PathModifier struct {
 	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.
 	// +required
@@ -257,7 +246,7 @@ const (
 
 // DirectResponse is an answer that needs no backend.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.body) || size(self.body) == 0 || self.statusCode != 204 && self.statusCode != 304",fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
+// +kubebuilder:validation:XValidation:rule=`!has(self.body) || self.body == "" || self.statusCode != 204 && self.statusCode != 304`,fieldPath=".body",message="an answer with the status 204 or 304 has no body: remove it"
 type DirectResponse struct {
 	// The status of the answer.
 	// +optional
@@ -455,9 +444,7 @@ const (
 )
 
 // RateLimitKey says what requests are counted by: those with the same value count together.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.name) == (size(self.type) == 6)",message="name is required for the types Header and Cookie, and not allowed for any other"
-type RateLimitKey struct { // to compare with both Header and Cookie, the only types of six letters, would be too expensive for the API server
+type RateLimitKey struct {
 	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
 	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
 	// requests of the rule together.

@@ -34,8 +34,8 @@ type Route struct {
 
 // RouteRule says which requests go to which backends, and what happens to them on the way.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists(f, has(f.requestRedirect) && has(f.requestRedirect.path) && has(f.requestRedirect.path.replacePrefixMatch) || has(f.urlRewrite) && has(f.urlRewrite.path) && has(f.urlRewrite.path.replacePrefixMatch)) || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists_one(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists_one(f, f.?requestRedirect.path.replacePrefixMatch.hasValue() || f.?urlRewrite.path.replacePrefixMatch.hasValue()) || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
 // +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.retry) || has(self.timeouts.backendRequest)",fieldPath=".timeouts",message="with retry, timeouts.request needs timeouts.backendRequest, which bounds each attempt"
 type RouteRule struct {
 	// A request has to meet one of these. Empty: every request.
@@ -51,8 +51,10 @@ type RouteRule struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
-	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists(f, has(f.requestRedirect) || has(f.directResponse)) || size(self) == 2 && self.exists(f, has(f.cors))",message="RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense: remove the other filters"
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.requestRedirect)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="RequestRedirect answers the request, so beside it only CORS makes sense: remove the other filters"
+	// +kubebuilder:validation:XValidation:rule="size(self) < 2 || !self.exists_one(f, has(f.directResponse)) || size(self) == 2 && self.exists_one(f, has(f.cors))",message="DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// Where matching requests go, each Service getting its share by weight. Empty, or all weights zero: 500.

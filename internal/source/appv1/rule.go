@@ -162,6 +162,8 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, basic != nil && action.BasicAuth != nil,
 			token != nil && action.JWT != nil, auth != nil && action.ExternalAuth != nil:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
+		case basic != nil && action.JWT != nil, token != nil && action.BasicAuth != nil:
+			return "BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them from the rule"
 		}
 		addFilter(action, filter, nil)
 		if auth != nil {

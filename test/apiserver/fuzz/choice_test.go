@@ -30,13 +30,13 @@ func (g *generator) decided(schema object) object {
 			}
 		}
 	}
-	// An implication has two alternatives: what must be, or the other values of the field on which it turns.
+	// An implication has two alternatives: what must be, or that a field is not what it turns on.
 	implications, _ := schema["allOf"].([]any)
 	for _, implication := range implications {
 		alternatives := at(implication, "anyOf").([]any)
-		others := at(alternatives[1], "properties").(object)
-		field := sortedKeys(others)[0]
-		if !slices.Contains(at(others, field, "enum").([]any), c.value(field)) {
+		fields := at(alternatives[1], "not", "properties").(object)
+		field := sortedKeys(fields)[0]
+		if slices.Contains(at(fields, field, "enum").([]any), c.value(field)) {
 			c.add(alternatives[0].(object))
 		}
 	}
@@ -93,7 +93,13 @@ func merged(schema, with object) object {
 		case isObject:
 			result[key] = merged(had, value.(object))
 		case isList && key == "required":
-			result[key] = append(slices.Clone(list), value.([]any)...)
+			all := slices.Clone(list)
+			for _, field := range value.([]any) {
+				if !slices.Contains(all, field) {
+					all = append(all, field)
+				}
+			}
+			result[key] = all
 		case isList && key == "enum":
 			result[key] = slices.DeleteFunc(slices.Clone(list), func(one any) bool { return !slices.Contains(value.([]any), one) })
 		case key == "pattern" && result[key] != nil:

@@ -146,8 +146,14 @@ func (g *generator) repairRule(rule object) {
 		}
 		answered = answered || filter["requestRedirect"] != nil || filter["directResponse"] != nil
 	}
-	answers := 0
+	answers, secured := 0, false
 	for _, filter := range filters {
+		if filter["basicAuth"] != nil || filter["jwt"] != nil {
+			if secured {
+				continue
+			}
+			secured = true
+		}
 		answer := filter["requestRedirect"] != nil || filter["directResponse"] != nil
 		if answer {
 			answers++

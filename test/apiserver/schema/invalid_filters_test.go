@@ -37,24 +37,13 @@ var filters = []struct{ kind, field, value string }{
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 }
 
-// only is what the API server says of a field that does not go with the type of its filter.
-func only(kind, field string) string {
-	return field + " is required for type " + kind + ", and not allowed for any other"
-}
-
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
 func invalidFilters() []refusal {
 	all := fixedFilters
 	for i, f := range filters {
 		other := filters[(i+1)%len(filters)]
-		missing, wrong := filter0+": Invalid value: "+only(f.kind, f.field), filter0+": Invalid value: "+only(other.kind, other.field)
+		all = append(all, union(filter0, filter, f.kind, f.field, f.value, other.kind, other.field, other.value)...)
 		all = append(all,
-			refusal{f.kind + " without its field", "", filter + f.kind + "}]}]}]}", []string{"is invalid: " + missing}},
-			refusal{f.kind + " with another's field", "", filter + f.kind + ", " + other.field + ": " + other.value + "}]}]}]}",
-				[]string{missing, wrong}},
-			refusal{f.kind + " with another's field beside its own", "",
-				filter + f.kind + ", " + f.field + ": " + f.value + ", " + other.field + ": " + other.value + "}]}]}]}",
-				[]string{"is invalid: " + wrong}},
 			refusal{f.kind + " twice", "", filter + f.kind + ", " + f.field + ": " + f.value + "}, {type: " + f.kind + ", " +
 				f.field + ": " + f.value + "}]}]}]}", []string{`filters[1]: Duplicate value: {"type":"` + f.kind + `"}`}},
 		)
@@ -67,20 +56,25 @@ func invalidFilters() []refusal {
 	for i, f := range filters[:2] {
 		all = append(all, framing(filter, f.kind, f.field)...)
 		all = append(all, framing(refFilter, f.kind, f.field)...)
-		all = append(all, backendFilter(f.kind, f.field, filters[1-i].field)...)
+		other := filters[1-i]
+		at := "spec.routes[0].rules[0].backendRefs[0].filters[0]"
+		all = append(all, union(at, refFilter, f.kind, f.field, f.value, other.kind, other.field, other.value)...)
 	}
 	return all
 }
 
-// backendFilter are the ways to have other fields than the type wants, in a filter for one backend.
-func backendFilter(kind, field, other string) []refusal {
-	at := "spec.routes[0].rules[0].backendRefs[0].filters[0]"
-	wrong := []string{`"` + at + `" ` + none, `"` + at + `" ` + notAll}
+// union are the ways to have other fields than the type wants, in a filter that begins like place.
+func union(at, place, kind, field, value, otherKind, otherField, otherValue string) []refusal {
+	closing := "}]}]}]}"
+	if strings.Contains(place, "backendRefs") {
+		closing = "}]" + closing
+	}
+	at, missing := at+": ", at+"."+field+": Required value"
 	return []refusal{
-		{kind + " for one backend without its field", "", refFilter + kind + "}]}]}]}]}", wrong},
-		{kind + " for one backend with the other's field", "", refFilter + kind + ", " + other + ": {remove: [a]}}]}]}]}]}", wrong},
-		{kind + " for one backend with both fields", "", refFilter + kind + ", " + field + ": {remove: [a]}, " + other + ": {remove: [a]}}]}]}]}]}",
-			[]string{at + ": Too many: 3: must have at most 2 items"}},
+		{at + kind + " without its field", "", place + kind + closing, []string{missing}},
+		{at + kind + " with another's field", "", place + kind + ", " + otherField + ": " + otherValue + closing, []string{missing}},
+		{at + kind + " with another's field beside its own", "",
+			place + kind + ", " + field + ": " + value + ", " + otherField + ": " + otherValue + closing, []string{at + "Too many: 3: must have at most 2 items"}},
 	}
 }
 
@@ -150,8 +144,9 @@ var fixedFilters = []refusal{
 	{"a rate limit of another unit", "", limit + "requests: 1, unit: Day}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].unit: Unsupported value: \"Day\""}},
 	{"a rate limit of no requests", "", limit + "requests: 0, unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Invalid value: 0: "}},
 	{"a rate limit of too many requests", "", limit + "requests: 1000001, unit: Hour}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].requests: Invalid value: 1000001: "}},
-	{"a rate limit by a header without a name", "", limit + "requests: 1, unit: Hour, key: {type: Header}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key: Invalid value: name is required for the types Header and Cookie"}},
-	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key: Invalid value: name is required for the types Header and Cookie"}},
+	{"a rate limit by a header without a name", "", limit + "requests: 1, unit: Hour, key: {type: Header}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Required value"}},
+	{"a rate limit by a cookie without a name", "", limit + "requests: 1, unit: Hour, key: {type: Cookie}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Required value"}},
+	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}]}}]}]}]}", []string{filter0 + `.rateLimit.limits[0].key.type: Unsupported value: "Path": supported values: "Header", "Cookie"`}},
 	{"a rate limit by a name that is none", "", limit + "requests: 1, unit: Hour, key: {type: Cookie, name: 'a b'}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Invalid value: \"a b\""}},
 	{"no addresses", "", filter + "ClientAddress, clientAddress: {}}]}]}]}", []string{filter0 + ".clientAddress: Invalid value: 0: "}},
 	{"an empty list of addresses that are allowed", "", addresses + "allow: []}}]}]}]}", []string{filter0 + ".clientAddress.allow: Invalid value: 0: "}},
@@ -194,17 +189,20 @@ var fixedFilters = []refusal{
 	{"a mirror in another namespace", "", mirror + "{name: a/b, port: 80}]}}]}]}]}", []string{filter0 + ".requestMirror.backendRefs[0].name: Invalid value"}},
 	{"a filter without a type", "", rule + "[{filters: [{cors: {allowOrigins: ['*']}}]}]}]}", []string{filter0 + ".type: Required value"}},
 	{"a filter without anything", "", rule + "[{filters: [{}]}]}]}", []string{filter0 + ".type: Required value"}},
+	{"two filters that want the header Authorization", "", basic + "secretRef: {name: a}}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}",
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"}},
+	{"17 filters", "", rule + "[{filters: [" + repeat(17, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 17: must have at most 16 items"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",
-		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect answers the request, so beside it only CORS makes sense: remove the other filters"}},
 	{"a redirect and a direct response", "", filter + "RequestRedirect, requestRedirect: {}}, {type: DirectResponse, directResponse: {}}]}]}]}",
-		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request, so beside one of them only CORS makes sense"}},
+		[]string{"filters: Invalid value: RequestRedirect answers the request", "filters: Invalid value: DirectResponse answers the request"}},
 	{"a direct response and headers of the answer", "",
 		filter + "DirectResponse, directResponse: {}}, {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [a]}}]}]}]}",
-		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+		[]string{"filters: Invalid value: DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"}},
 	{"a direct response, CORS and headers of the answer", "",
 		filter + "DirectResponse, directResponse: {}}, {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [a]}}, " +
 			"{type: CORS, cors: {allowOrigins: ['*']}}]}]}]}",
-		[]string{"filters: Invalid value: RequestRedirect and DirectResponse answer the request"}},
+		[]string{"filters: Invalid value: DirectResponse answers the request, so beside it only CORS makes sense: remove the other filters"}},
 
 	{"another prefix for an exact path", "", rule + "[{matches: [{path: {type: Exact, value: /a}}], " + prefixFilter + "}]}]}",
 		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"}},
@@ -218,12 +216,14 @@ var fixedFilters = []refusal{
 		"filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /b}}}]}]}]}",
 		[]string{"filters: Invalid value: ReplacePrefixMatch needs exactly one match"}},
 	{"another path without a path", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath}}}]}]}]}",
-		[]string{"urlRewrite.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+		[]string{"urlRewrite.path.replaceFullPath: Required value"}},
 	{"another path of the other kind", "", filter + "RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replacePrefixMatch: /a}}}]}]}]}",
-		[]string{"requestRedirect.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+		[]string{"requestRedirect.path.replaceFullPath: Required value"}},
 	{"another path of both kinds", "",
 		filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /a, replacePrefixMatch: /a}}}]}]}]}",
-		[]string{"urlRewrite.path: Invalid value: set replaceFullPath or replacePrefixMatch, the one that type names"}},
+		[]string{"urlRewrite.path: Too many: 3: must have at most 2 items"}},
+	{"another prefix without one", "", match + "{value: /a}}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch}}}]}]}]}",
+		[]string{"urlRewrite.path.replacePrefixMatch: Required value"}},
 	{"another path with a query", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: '/a?b'}}}]}]}]}",
 		[]string{`urlRewrite.path.replaceFullPath: Invalid value: "/a?b"`}},
 	{"another path with a line break", "", filter + "URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: \"/a\\r\\nb\"}}}]}]}]}",

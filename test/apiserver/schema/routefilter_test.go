@@ -27,15 +27,15 @@ func TestRouteFilter(t *testing.T) {
 		filters []appv1.RuleFilter
 		want    string
 	}{
-		"all":                        {[]appv1.RuleFilter{limit, clients, basic("X-User"), jwt, auth}, ""},
+		"all":                        {[]appv1.RuleFilter{limit, clients, jwt, auth}, ""},
 		"none":                       {nil, "spec.filters: Required value"},
 		"empty":                      {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
 		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
 		"too few":                    {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
-		"no field":                   {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "rateLimit is required for type RateLimit, and not allowed for any other"},
+		"no field":                   {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "spec.filters[0].rateLimit: Required value"},
 		"a user in a framing header": {[]appv1.RuleFilter{basic("Content-Length")}, `spec.filters[0].basicAuth.userHeader: Invalid value: "Content-Length"`},
 		"a framing header":           {[]appv1.RuleFilter{framing}, `spec.filters[0].externalAuth.responseHeaders[0]: Invalid value: "Content-Length"`},
-		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, only("ClientAddress", "clientAddress")},
+		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, "spec.filters[0]: Too many: 3: must have at most 2 items"},
 		"another type": {
 			[]appv1.RuleFilter{{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"*"}}}},
 			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves",
