@@ -2594,7 +2594,7 @@ func schema_gateway_api_app_v1_PathModifier(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PathModifier is another path.",
+				Description: "PathModifier is another path. The field named like the type is set, and no other.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {

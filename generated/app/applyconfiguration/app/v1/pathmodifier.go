@@ -11,7 +11,7 @@ import (
 // PathModifierApplyConfiguration represents a declarative configuration of the PathModifier type for use
 // with apply.
 //
-// PathModifier is another path.
+// PathModifier is another path. The field named like the type is set, and no other.
 type PathModifierApplyConfiguration struct {
 	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.
 	Type *appv1.PathModifierType `json:"type,omitempty"`
