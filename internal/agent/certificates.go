@@ -9,15 +9,17 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
+	"gateway/internal/proxypod"
+	source "gateway/internal/source/appv1"
 )
 
 // Mounts say what of Secrets and ConfigMaps there is in the agent's container.
 type Mounts struct {
 	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, AuthoritiesDir
-	// CONFIGMAP/ca.crt.
+	// CONFIGMAP/ca.crt and CONFIGMAP/jwks.
 	CertificatesDir, AuthoritiesDir string
-	// Secrets and ConfigMaps are the names of those with certificates that are mounted, Users those of Secrets with
-	// users, whether they exist or not.
+	// Secrets are the names of those with certificates that are mounted, ConfigMaps those with certificates or keys of
+	// tokens, Users those of Secrets with users, whether they exist or not.
 	Secrets, ConfigMaps, Users []string
 }
 
@@ -80,7 +82,7 @@ func (r *mountReader) links() string {
 }
 
 func (r *mountReader) read() {
-	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}}
+	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
 	}
@@ -94,6 +96,7 @@ func (r *mountReader) read() {
 		} else {
 			r.files.authorities[name] = parseAuthority(content)
 		}
+		r.files.keySets[name] = r.keySet(name)
 	}
 }
 
@@ -121,6 +124,19 @@ func (r *mountReader) users(secret string) string {
 		return string(wrong)
 	}
 	return missing
+}
+
+// keySet reads the keys of tokens of a ConfigMap.
+func (r *mountReader) keySet(configMap string) keySetFile {
+	content, problem := readMounted(r.mounts.AuthoritiesDir, configMap, proxypod.KeySetFile)
+	if problem != "" {
+		return keySetFile{problem: problem}
+	}
+	keys, err := source.ParseKeySet(string(content))
+	if err != nil {
+		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%")}
+	}
+	return keySetFile{keys: keys}
 }
 
 // isAwaited says whether it is not known yet which certificates there are.

@@ -45,6 +45,13 @@ type authorityFile struct {
 	pem []byte
 }
 
+// keySetFile is what a ConfigMap's jwks holds.
+type keySetFile struct {
+	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
+	problem string
+	keys    []routing.JWTKey
+}
+
 // parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
 func parseCertificate(content []byte) certificateFile {
 	chain, problem := certificates.Parse(content)
@@ -106,6 +113,7 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
+	keySets      map[string]keySetFile
 	// users say what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
 	users map[string]string
 }
@@ -115,6 +123,8 @@ type material struct {
 	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
 	certificates map[string][]render.Certificate
 	authorities  map[string][]byte
+	// keySets are the keys of tokens that rules name the source of.
+	keySets map[routing.KeySource][]routing.JWTKey
 	// backendCertificate says whether that for backends can be used.
 	backendCertificate bool
 	// problems are what cannot be used, and why, sorted.
@@ -134,7 +144,7 @@ func (m *material) isOutdated(now time.Time) bool {
 // collect says what of a table's certificates can be used at some time.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
 	c := collector{
-		material:  material{certificates: map[string][]render.Certificate{}, authorities: map[string][]byte{}, from: now.Round(0)},
+		material:  material{certificates: map[string][]render.Certificate{}, authorities: map[string][]byte{}, keySets: map[routing.KeySource][]routing.JWTKey{}, from: now.Round(0)},
 		files:     files,
 		namespace: namespace,
 		now:       now,
@@ -168,6 +178,9 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 		if rule.BasicAuth != nil {
 			c.users(rule.BasicAuth.Secret)
+		}
+		if rule.JWT != nil && rule.JWT.KeysFrom != (routing.KeySource{}) {
+			c.keySet(rule)
 		}
 	})
 	slices.SortFunc(c.problems, compareProblems)
@@ -288,6 +301,23 @@ func (c *collector) users(secret string) {
 	case problem != "":
 		c.problem("", kindSecret, secret, problem)
 		c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidUsersRef
+	}
+}
+
+// keySet looks for the keys that tokens for a rule are signed with.
+func (c *collector) keySet(rule *routing.Rule) {
+	from := rule.JWT.KeysFrom
+	file, ok := c.files.keySets[from.ConfigMap]
+	switch {
+	case !ok:
+		c.notMounted(kindConfigMap, from.ConfigMap)
+	case file.problem != "":
+		c.problem("", kindConfigMap, from.ConfigMap, file.problem)
+		problem := &c.problems[len(c.problems)-1]
+		problem.Reason = appv1.ProblemInvalidKeysRef
+		problem.Message = fmt.Sprintf("requests for rules[%d] of route %q are answered with 503: %s", rule.Index, rule.Route, problem.Message)
+	default:
+		c.keySets[from] = file.keys
 	}
 }
 

@@ -31,6 +31,7 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 		Backends:     in.states,
 		Certificates: in.material.certificates,
 		Authorities:  in.material.authorities,
+		KeySets:      in.material.keySets,
 		Paths:        paths,
 		Bind:         bind,
 		Cache:        &in.cache,

@@ -172,8 +172,9 @@ type JWT struct {
 	Issuer string
 	// Audiences are whom a token may be for.
 	Audiences []string
-	// Keys are sorted by their IDs.
-	Keys []JWTKey
+	// Keys are sorted by their IDs. KeysFrom is where they are if they are not here; zero: they are.
+	Keys     []JWTKey
+	KeysFrom KeySource
 	// Unusable is what is wrong with the keys; "": nothing.
 	Unusable string
 	// Headers tell the backend what a token says, sorted by name.
@@ -182,6 +183,12 @@ type JWT struct {
 	Scopes []string
 	// Skew is by how much clocks may differ.
 	Skew time.Duration
+}
+
+// KeySource is where keys are that tokens are signed with.
+type KeySource struct {
+	// ConfigMap is the name of that which has them.
+	ConfigMap string
 }
 
 // JWTKey is a key that tokens are signed with.

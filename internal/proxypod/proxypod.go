@@ -42,8 +42,10 @@ const (
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
 	// it has to know of users.
 	CertificatesDir = "/etc/gateway/certificates"
-	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt for each ConfigMap.
+	// AuthoritiesDir is where the agent's container has CONFIGMAP/ca.crt and CONFIGMAP/jwks for each ConfigMap.
 	AuthoritiesDir = "/etc/gateway/authorities"
+	// KeySetFile is the key of a ConfigMap that has keys of tokens.
+	KeySetFile = "jwks"
 	// HAProxyCertificatesDir is where HAProxy's container has SECRET/tls.pem, certificate and key, for each Secret.
 	HAProxyCertificatesDir = "/etc/haproxy-certificates"
 
@@ -123,7 +125,24 @@ func Users(gateway *appv1.Gateway) []string {
 // HasKeys says whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
 func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
 
-// ConfigMaps are the names of the ConfigMaps with authorities that a Gateway names, and the objects that belong to it, sorted and each once.
+// KeySets are the names of the ConfigMaps with keys of tokens that a Gateway names, sorted and each once.
+func KeySets(gateway *appv1.Gateway) []string {
+	var names []string
+	for i := range gateway.Spec.Routes {
+		for j := range gateway.Spec.Routes[i].Rules {
+			for _, filter := range gateway.Spec.Routes[i].Rules[j].Filters {
+				if filter.JWT != nil && filter.JWT.Keys.ConfigMapRef != nil {
+					names = append(names, filter.JWT.Keys.ConfigMapRef.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ConfigMaps are the names of the ConfigMaps with authorities, or with keys of tokens, that a Gateway names, and the objects
+// that belong to it, sorted and each once.
 func ConfigMaps(gateway *appv1.Gateway) []string {
 	var names []string
 	for _, listener := range gateway.Spec.Listeners {
@@ -139,6 +158,7 @@ func ConfigMaps(gateway *appv1.Gateway) []string {
 	if gateway.Status.Attachments != nil {
 		names = appendNames(names, gateway.Status.Attachments.ConfigMaps)
 	}
+	names = append(names, KeySets(gateway)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -22,6 +22,7 @@ type (
 	HeaderChanges = model.HeaderChanges
 	HealthCheck   = model.HealthCheck
 	JWTKey        = model.JWTKey
+	KeySource     = model.KeySource
 	Mirror        = model.Mirror
 	PathChange    = model.PathChange
 	PathType      = model.PathType

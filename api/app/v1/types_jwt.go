@@ -63,15 +63,23 @@ type JWTAudience string
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'()*+./:;<=>?@_~-]+$`
 type JWTScope string
 
-// JWTKeys are where the keys of an issuer are.
+// JWTKeys are where the keys of an issuer are: one of the fields is set.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=1
 type JWTKeys struct {
 	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and
 	// P-521. Each has a "kid" of its own. An RSA key is for RS256, unless its "alg" says otherwise. Keys whose "use" is
 	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
-	Inline string `json:"inline"`
+	Inline string `json:"inline,omitempty"`
+
+	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
+	// takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.
+	// +optional
+	ConfigMapRef *ObjectReference `json:"configMapRef,omitempty"`
 }
 
 // JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.

@@ -154,9 +154,10 @@ type ProblemOrigin struct {
 // or hangs. AwaitingReplacement: the pod does not mount all that the generation names, and is about to be replaced by
 // one that does. InvalidCertificateRef: the certificate of a Secret is left out. InvalidCACertificateRef: the
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
-// backends that are checked by them are answered with 500. InvalidUsersRef: some or all users of a Secret cannot log in.
+// backends that are checked by them are answered with 500. InvalidUsersRef: some or all users of a Secret cannot log in. InvalidKeysRef: the keys of tokens that a
+// ConfigMap has cannot be used.
 //
-// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef
+// +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef
 type ProxyProblemReason string
 
 const (
@@ -174,4 +175,6 @@ const (
 	ProblemInvalidCACertificateRef ProxyProblemReason = "InvalidCACertificateRef"
 	// ProblemInvalidUsersRef says that users of a Secret cannot log in.
 	ProblemInvalidUsersRef ProxyProblemReason = "InvalidUsersRef"
+	// ProblemInvalidKeysRef says that keys of tokens cannot be used.
+	ProblemInvalidKeysRef ProxyProblemReason = "InvalidKeysRef"
 )

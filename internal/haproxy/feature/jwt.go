@@ -13,8 +13,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map, "jwt.iss" is
-// the issuer, "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience
+// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With "jwt.from",
+// keysets.map does, so that other keys do not change the rules that need them. "jwt.iss" is the issuer, "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience
 // and the scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim that a header tells.
 //
 // The header of a token is written by whoever sends it. All that it does is to choose one of the keys of the rule. The
@@ -30,7 +30,12 @@ var jwt = feature{
 		if jwt == nil {
 			return
 		}
-		p.set("jwt", in.Content(ir.KeysFile, keyEntries(jwt.Keys)))
+		if from := KeySource(jwt.KeysFrom); from != "" {
+			p.set("jwt.from", from)
+			p.set("jwt", noKeys)
+		} else {
+			p.set("jwt", in.Content(ir.KeysFile, KeyEntries(jwt.Keys)))
+		}
 		p.set("jwt.iss", jwt.Issuer)
 		p.set("jwt.aud", in.List(anyOf(jwt.Audiences)))
 		p.set("jwt.skew", strconv.Itoa(int(jwt.Skew/time.Second)))
@@ -59,10 +64,13 @@ func tokenRules(paths ir.Paths) []string {
 		return "http-request return " + ir.TextAnswer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
 	}
 	rules := []string{
+		"http-request set-var(txn.jwt_keys) " + param("jwt") + limited,
+		"http-request set-var(txn.jwt_keys) " + text("jwt.from") + ",map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if " + has("jwt.from"),
+		"http-request return " + ir.TextAnswer("503", "the keys of tokens are not known") + limited + " { var(txn.jwt_keys) -m str " + noKeys + " }",
 		"http-request set-var(txn.jwt) req.fhdr(authorization),word(2,' ')" + limited +
 			" { req.fhdr_cnt(authorization) eq 1 } { req.fhdr(authorization) -m reg '^(?i:bearer) +[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
 		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
-		"http-request set-var(txn.jwt_key) " + param("jwt") + ",concat(/,txn.jwt_kid),map_str(" + paths.Map(ir.KeysFile) + ") if { var(txn.jwt_kid) -m found }",
+		"http-request set-var(txn.jwt_key) var(txn.jwt_keys),concat(/,txn.jwt_kid),map_str(" + paths.Map(ir.KeysFile) + ") if { var(txn.jwt_kid) -m found }",
 		"http-request set-var(txn.jwt_alg) var(txn.jwt_key),field(1,/)",
 		`http-request set-var-fmt(txn.jwt_file) "` + paths.Map("") + `%[var(txn.jwt_key),field(2,/)]" if { var(txn.jwt_key) -m found }`,
 		"http-request set-var(txn.jwt_verified) var(txn.jwt),jwt_verify(txn.jwt_alg,txn.jwt_file) if { var(txn.jwt_key) -m found }" +
@@ -87,6 +95,9 @@ func tokenRules(paths ir.Paths) []string {
 			" !{ var(txn.jwt_scopes)"+conditions,
 	)
 }
+
+// noKeys is in place of the name of keys that are not known.
+const noKeys = "none"
 
 // signed ends a rule that is for tokens of the issuer.
 const signed = " if { var(txn.jwt_verified) -m int 1 }"
@@ -140,9 +151,17 @@ func claimRules(table routing.Table) (remove, add []string) {
 	return remove, add
 }
 
-// keyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
+// KeySource returns the key in keysets.map of where keys are; "" if they are in the rule.
+func KeySource(source routing.KeySource) string {
+	if source.ConfigMap != "" {
+		return "configmap/" + source.ConfigMap
+	}
+	return ""
+}
+
+// KeyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
 // what a token says, so that it does not matter what is in an ID.
-func keyEntries(keys []routing.JWTKey) []ir.MapEntry {
+func KeyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(keys))
 	for i, key := range keys {
 		entries[i] = ir.MapEntry{Key: fmt.Sprintf("/%X", sha256.Sum256([]byte(key.ID))), Value: key.Algorithm + "/" + keyFile(key)}
@@ -156,16 +175,22 @@ func keyFile(key routing.JWTKey) string {
 	return fmt.Sprintf("jwt-%x.pem", sum[:8])
 }
 
-// KeyFiles returns the files of all keys of a table, by name.
-func KeyFiles(table routing.Table) map[string][]byte {
+// KeyFiles returns the files of all keys of a table, and of key sets, by name.
+func KeyFiles(table routing.Table, sets map[routing.KeySource][]routing.JWTKey) map[string][]byte {
 	files := map[string][]byte{}
+	add := func(keys []routing.JWTKey) {
+		for _, key := range keys {
+			files[keyFile(key)] = []byte(key.PEM)
+		}
+	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 		if rule.JWT != nil {
-			for _, key := range rule.JWT.Keys {
-				files[keyFile(key)] = []byte(key.PEM)
-			}
+			add(rule.JWT.Keys)
 		}
 	})
+	for _, keys := range sets {
+		add(keys)
+	}
 	return files
 }
 

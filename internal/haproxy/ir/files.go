@@ -27,7 +27,10 @@ const (
 	FiltersFile    = "filters.map"
 	AddressesFile  = "addresses.map"
 	// KeysFile has the keys that tokens are signed with.
-	KeysFile  = "keys.map"
+	KeysFile = "keys.map"
+	// KeySetsFile leads from where keys are to the name of their content in KeysFile.
+	KeySetsFile = "keysets.map"
+
 	NamesFile = "names.map"
 	HSTSFile  = "hsts.map"
 	// PodsFile has the ids of the pods whose requests count together, under PodsKey.

@@ -144,7 +144,7 @@ func Diff(desired, running ir.Config) Plan {
 	if len(plan.After.Lists) > len(running.Lists) {
 		plan.Conditions = ir.ConditionEntries(plan.After.Lists)
 	}
-	for _, file := range []string{ir.NamesFile, ir.HSTSFile, ir.HostsFile} {
+	for _, file := range []string{ir.NamesFile, ir.HSTSFile, ir.KeySetsFile, ir.HostsFile} {
 		if edits := mapEdits(desired.Maps[file], running.Maps[file]); len(edits) > 0 {
 			plan.Edits = append(plan.Edits, Edits{File: file, Edits: edits})
 		}

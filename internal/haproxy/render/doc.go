@@ -25,6 +25,8 @@
 //	splits.map      TARGETS/NUMBER      HIT                    one of its targets
 //	filters.map     FILTERS             NAME=VALUE&...         see package feature
 //	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package feature
+//	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package feature
+//	keysets.map     SOURCE              KEYS                   the keys of a ConfigMap
 //	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
 //	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security
 //
@@ -33,5 +35,5 @@
 // BACKEND is the backend of a Service port, or one of those that answer: no-backend (there is none, or one that cannot
 // be used), too-long, answer (the filters answer).
 //
-// Only hosts.map, names.map and hsts.map have entries that change. All others are named after what is in them.
+// Only hosts.map, keysets.map, names.map and hsts.map have entries that change. All others are named after what is in them.
 package render

@@ -320,18 +320,26 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.
 func (r *renderer) addNamed(file string, entries []ir.MapEntry) string {
+	name := contentName(entries)
+	r.addContent(file, name, func() []ir.MapEntry { return named(name, entries) })
+	return name
+}
+
+// contentName returns the name for entries that belong together.
+func contentName(entries []ir.MapEntry) string {
 	var text strings.Builder
 	for _, e := range entries {
 		text.WriteString(e.Key + " " + e.Value + "\n")
 	}
-	name := hash(text.String())
-	r.addContent(file, name, func() []ir.MapEntry {
-		for i := range entries {
-			entries[i].Key = name + entries[i].Key
-		}
-		return entries
-	})
-	return name
+	return hash(text.String())
+}
+
+// named returns the entries with the name that begins their keys.
+func named(name string, entries []ir.MapEntry) []ir.MapEntry {
+	for i := range entries {
+		entries[i].Key = name + entries[i].Key
+	}
+	return entries
 }
 
 // listenerName returns how a listener is named in maps.

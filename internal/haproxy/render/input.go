@@ -21,6 +21,9 @@ type Input struct {
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
 	// a listener is not there, requests for a backend are answered with 500.
 	Authorities map[string][]byte
+	// KeySets are the keys of tokens that Table names the source of. While those of a source are missing, requests that
+	// need them are answered with 503.
+	KeySets map[routing.KeySource][]routing.JWTKey
 	// Paths are where HAProxy finds its files and sockets.
 	Paths ir.Paths
 	// Bind says where HAProxy accepts connections.

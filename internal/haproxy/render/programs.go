@@ -6,6 +6,7 @@ import (
 
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
 )
 
 // addPrograms adds the programs that rules need, and the sections that lead what they send to its backends. All have
@@ -44,7 +45,13 @@ func (r *renderer) addPrograms() {
 // whether or not a request gets there.
 func (r *renderer) addKeys() {
 	var lines []string
-	files := feature.KeyFiles(r.in.Table)
+	for source, keys := range r.keySets() {
+		entries := feature.KeyEntries(keys)
+		name := contentName(entries)
+		r.config.Contents[ir.KeysFile+" "+name] = ir.Content{File: ir.KeysFile, Entries: named(name, entries)}
+		r.config.Maps[ir.KeySetsFile][feature.KeySource(source)] = name
+	}
+	files := feature.KeyFiles(r.in.Table, r.keySets())
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		r.config.Files[name] = files[name]
 		lines = append(lines, "http-request set-var(txn.jwt_verified) str(),jwt_verify(RS256,"+r.in.Paths.Map(name)+")")
@@ -52,6 +59,17 @@ func (r *renderer) addKeys() {
 	if len(lines) > 0 {
 		r.section("backend "+ir.KeysBackend+" from common", lines...)
 	}
+}
+
+// keySets returns the keys that rules need from elsewhere.
+func (r *renderer) keySets() map[routing.KeySource][]routing.JWTKey {
+	sets := map[routing.KeySource][]routing.JWTKey{}
+	r.in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT != nil && len(r.in.KeySets[rule.JWT.KeysFrom]) > 0 {
+			sets[rule.JWT.KeysFrom] = r.in.KeySets[rule.JWT.KeysFrom]
+		}
+	})
+	return sets
 }
 
 // addMirrors adds what copies of requests need. An answer is read as far as it fits HAProxy's buffer, so that it is not

@@ -24,7 +24,7 @@ func Render(in Input) ir.Config {
 		Backends: make(map[string]*ir.Backend, len(last.Backends)), Contents: make(map[string]ir.Content, len(last.Contents)),
 		Lists: make(map[string][]string, len(last.Lists)), Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
 		Maps: map[string]map[string]string{
-			ir.HostsFile: make(map[string]string, len(last.Maps[ir.HostsFile])), ir.NamesFile: {}, ir.HSTSFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")},
+			ir.HostsFile: make(map[string]string, len(last.Maps[ir.HostsFile])), ir.NamesFile: {}, ir.HSTSFile: {}, ir.KeySetsFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")},
 		},
 	}}
 	r.kept = make(map[hostKind]*fragment, len(in.Cache.hosts))

@@ -58,7 +58,8 @@ func (c *Controller) observe() (*observed, error) {
 		namespace := obj.(metav1.Object)
 		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
 	}
-	o.Service, o.Config, o.Certificate, o.Authority, o.Users = o.service, o.config, o.certificate, o.authority, o.users
+	o.Service, o.Config, o.Certificate, o.Authority = o.service, o.config, o.certificate, o.authority
+	o.Users, o.Keys = o.local(appv1.ProblemInvalidUsersRef), o.local(appv1.ProblemInvalidKeysRef)
 	c.noteVersions(o)
 	return o, o.addOwn()
 }
@@ -242,16 +243,18 @@ func (o *observed) authority(namespace, name string) string {
 	return ""
 }
 
-// users says what proxies have reported of a Secret with users, which is in their own namespace.
-func (o *observed) users(namespace, name string) string {
-	for parent, live := range o.live {
-		for _, problem := range live.Problems {
-			if problem.Reason == appv1.ProblemInvalidUsersRef && parent.Namespace == namespace && problem.Origin.Name == name {
-				return problem.Message
+// local returns what says what proxies have reported for a reason of an object in their own namespace.
+func (o *observed) local(reason appv1.ProxyProblemReason) func(namespace, name string) string {
+	return func(namespace, name string) string {
+		for parent, live := range o.live {
+			for _, problem := range live.Problems {
+				if problem.Reason == reason && parent.Namespace == namespace && problem.Origin.Name == name {
+					return problem.Message
+				}
 			}
 		}
+		return ""
 	}
-	return ""
 }
 
 // Plane says whether the proxies of a data plane run what our Gateway asks for.

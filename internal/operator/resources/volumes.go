@@ -87,7 +87,7 @@ func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 		authorities := corev1ac.ProjectedVolumeSource()
 		for _, name := range configMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
-				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile))))
+				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile), item(name, proxypod.KeySetFile))))
 		}
 		volumes = append(volumes, corev1ac.Volume().WithName(authoritiesVolume).WithProjected(authorities))
 	}

@@ -16,6 +16,8 @@ const (
 	kindConfigMap = "ConfigMap"
 	// kindUsers is in place of kindSecret for the users in a Secret, which may have a certificate, too.
 	kindUsers = "users"
+	// kindKeys is in place of kindConfigMap for the keys of tokens in a ConfigMap.
+	kindKeys = "keys"
 )
 
 // reportedProblems returns what proxies that are not on their way out cannot use, sorted, and each once though several
@@ -40,6 +42,9 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	for _, secret := range proxypod.Users(gateway) {
 		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
 	}
+	for _, configMap := range proxypod.KeySets(gateway) {
+		name("", kindKeys, []appv1.ObjectReference{{Name: configMap}})
+	}
 	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
 		name("", kindSecret, []appv1.ObjectReference{*ref})
 	}
@@ -53,8 +58,11 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	for _, pod := range proxies.alive {
 		for _, problem := range reports[pod].Problems {
 			of := subject{problem.Listener, problem.Origin.Kind, problem.Origin.Name}
-			if problem.Reason == appv1.ProblemInvalidUsersRef {
+			switch problem.Reason {
+			case appv1.ProblemInvalidUsersRef:
 				of.kind = kindUsers
+			case appv1.ProblemInvalidKeysRef:
+				of.kind = kindKeys
 			}
 			if named[of] {
 				delete(named, of)
@@ -74,6 +82,8 @@ func reasonOf(problem appv1.ProxyProblem) string {
 		return ReasonInvalidCACertificateRef
 	case appv1.ProblemInvalidUsersRef:
 		return ReasonInvalidUsersRef
+	case appv1.ProblemInvalidKeysRef:
+		return ReasonInvalidKeysRef
 	}
 	return ReasonInvalidCertificateRef
 }
@@ -81,7 +91,7 @@ func reasonOf(problem appv1.ProxyProblem) string {
 // messageOf says what the problem is with and where; the proxy's own words name the object.
 func messageOf(problem appv1.ProxyProblem) string {
 	switch {
-	case problem.Reason == appv1.ProblemInvalidUsersRef:
+	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef:
 		return "routes: " + problem.Message
 	case problem.Listener == "":
 		return "backends: " + problem.Message

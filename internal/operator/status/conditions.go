@@ -51,6 +51,8 @@ const (
 	ReasonInvalidCACertificateRef = "InvalidCACertificateRef"
 	// ReasonInvalidUsersRef: a Secret with users does not exist, or some or all users in it cannot log in.
 	ReasonInvalidUsersRef = "InvalidUsersRef"
+	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
+	ReasonInvalidKeysRef = "InvalidKeysRef"
 )
 
 // The reasons of the condition Programmed.

@@ -177,6 +177,14 @@ func withUsers(secret string) func(*appv1.Gateway) {
 	}
 }
 
+// withKeys adds a route that needs tokens of keys in a ConfigMap.
+func withKeys(configMap string) func(*appv1.Gateway) {
+	return func(gateway *appv1.Gateway) {
+		filter := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: configMap}}}}
+		gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Name: "closed", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{filter}}}})
+	}
+}
+
 // leavingOut is the report of a pod that runs the generation and leaves something out.
 func leavingOut(pod string, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
 	return report(pod, 7, problems...)
@@ -195,6 +203,8 @@ func TestReportedProblems(t *testing.T) {
 	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff does not exist or has no ca.crt")
 	users := problem("", "Secret", "users", "Secret web/users does not exist or has no auth")
 	users.Reason = appv1.ProblemInvalidUsersRef
+	keys := problem("", "ConfigMap", "keys", "ConfigMap web/keys does not exist or has no jwks")
+	keys.Reason = appv1.ProblemInvalidKeysRef
 	two := slicesOf(ready("a"), ready("b"))
 	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
@@ -235,6 +245,11 @@ func TestReportedProblems(t *testing.T) {
 			"ResolvedRefs=False InvalidUsersRef: routes: Secret web/users does not exist or has no auth",
 		},
 		"users of a Secret that is not named any more": {newGateway(withUsers("others")), reporting(two, leavingOut("a", users)), resolved},
+		"keys": {
+			newGateway(withKeys("keys")), reporting(two, leavingOut("a", keys)),
+			"ResolvedRefs=False InvalidKeysRef: routes: ConfigMap web/keys does not exist or has no jwks",
+		},
+		"keys of a ConfigMap that is not named any more": {newGateway(withKeys("others")), reporting(two, leavingOut("a", keys)), resolved},
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +

@@ -40,9 +40,9 @@ type jsonWebKey struct {
 	Secret  string `json:"k"`
 }
 
-// parseKeySet returns the keys of a JSON Web Key Set that signatures can be verified with, sorted by their IDs. An error
+// ParseKeySet returns the keys of a JSON Web Key Set that signatures can be verified with, sorted by their IDs. An error
 // goes on after the name of the field.
-func parseKeySet(text string) ([]model.JWTKey, error) {
+func ParseKeySet(text string) ([]model.JWTKey, error) {
 	var set struct {
 		Keys []jsonWebKey `json:"keys"`
 	}

@@ -14,11 +14,15 @@ func jwt(spec *appv1.JWT) *model.JWT {
 	to := &model.JWT{
 		Issuer: spec.Issuer, Audiences: texts(spec.Audiences), Scopes: texts(spec.RequiredScopes), Skew: duration(appv1.Duration(cmp.Or(spec.ClockSkew, "30s"))),
 	}
-	keys, err := parseKeySet(spec.Keys.Inline)
-	if err != nil {
-		to.Unusable = "keys.inline " + err.Error()
+	if ref := spec.Keys.ConfigMapRef; ref != nil {
+		to.KeysFrom.ConfigMap = ref.Name
+	} else {
+		keys, err := ParseKeySet(spec.Keys.Inline)
+		if err != nil {
+			to.Unusable = "keys.inline " + err.Error()
+		}
+		to.Keys = keys
 	}
-	to.Keys = keys
 	for _, header := range spec.ClaimsToHeaders {
 		to.Headers = append(to.Headers, model.ClaimHeader{Name: strings.ToLower(header.Header), Claim: header.Claim})
 	}

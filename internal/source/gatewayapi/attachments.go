@@ -30,7 +30,7 @@ type attached struct {
 	known map[[2]string]bool
 	// resources are those of the Gateway API, and RouteFilters, by namespace.
 	resources map[string]map[string]bool
-	// configMaps are the names of those with CA certificates, in the namespace of the data plane.
+	// configMaps are the names of those with CA certificates or keys of tokens, in the namespace of the data plane.
 	configMaps map[string]bool
 	// users are the names of Secrets with users, in the namespace of the data plane.
 	users map[string]bool

@@ -54,26 +54,33 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 	return true
 }
 
-// rules returns the rules of a route for a data plane. Its pods mount the Secrets with users. They can mount those of
-// their own namespace only: requests of a rule that needs another one are answered with 500.
-func (p *plane) rules(r *route, users func(namespace, name string) string) []model.Rule {
+// rules returns the rules of a route for a data plane. Its pods mount the Secrets with users, and the ConfigMaps with keys.
+// They can mount those of their own namespace only: requests of a rule that needs another one are answered with 500.
+func (t *translator) rules(p *plane, r *route) []model.Rule {
 	rules := r.rules
 	for i := range r.rules {
-		basic := r.rules[i].BasicAuth
-		switch {
-		case basic == nil:
-		case r.GetNamespace() != p.parent.Namespace:
+		filter, kind, name, mount, reported, reason := "", "", "", p.mount, t.Keys, appv1.ProblemInvalidKeysRef
+		switch action := &r.rules[i].Action; {
+		case action.BasicAuth != nil:
+			filter, kind, name = "BasicAuth", "Secret", action.BasicAuth.Secret
+			mount, reported, reason = p.mountUsers, t.Users, appv1.ProblemInvalidUsersRef
+		case action.JWT != nil && action.JWT.KeysFrom.ConfigMap != "":
+			filter, kind, name = "JWT", "ConfigMap", action.JWT.KeysFrom.ConfigMap
+		default:
+			continue
+		}
+		if r.GetNamespace() != p.parent.Namespace {
 			r.resolved.no(gatewayv1.RouteReasonRefNotPermitted,
-				"rules[%d]: BasicAuth needs a Gateway in the namespace of its Secret, %s: the pods of Gateway %s/%s cannot mount Secret %s",
-				i, r.GetNamespace(), p.parent.Namespace, p.parent.Name, basic.Secret)
+				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
+				i, filter, kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, name)
 			rules = slices.Clone(rules)
 			rules[i].Action, rules[i].Backends = model.Action{MaxBody: -1}, nil
-		default:
-			p.mountUsers(basic.Secret)
-			if users != nil {
-				if problem := users(r.GetNamespace(), basic.Secret); problem != "" {
-					r.resolved.no(appv1.ProblemInvalidUsersRef, "rules[%d]: %s", i, problem)
-				}
+			continue
+		}
+		mount(name)
+		if reported != nil {
+			if problem := reported(r.GetNamespace(), name); problem != "" {
+				r.resolved.no(reason, "rules[%d]: %s", i, problem)
 			}
 		}
 	}

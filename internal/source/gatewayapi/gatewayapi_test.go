@@ -115,7 +115,7 @@ func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Servi
 			return kind + " " + namespace + "/" + name + " does not exist"
 		}
 	}
-	objects.Authority, objects.Users = exists("ConfigMap"), exists("Secret")
+	objects.Authority, objects.Users, objects.Keys = exists("ConfigMap"), exists("Secret"), exists("ConfigMap")
 	objects.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
 		return exists("Secret")(namespace, name)
 	}

@@ -38,11 +38,12 @@ type Objects struct {
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
 	// Certificate says what is wrong with the certificate of a Secret at a listener, Authority what is wrong with the
-	// CA certificates of a ConfigMap, Users with the users of a Secret; "" if nothing is. Nil: nothing is wrong with
-	// any. What they say is in the status, and in nothing else: the proxies find out for themselves.
+	// CA certificates of a ConfigMap, Users with the users of a Secret, Keys with the keys of a ConfigMap; "" if nothing is.
+	// Nil: nothing is wrong with any. What they say is in the status, and in nothing else: the proxies find out for themselves.
 	Certificate func(at ListenerName, namespace, name string) string
 	Authority   func(namespace, name string) string
 	Users       func(namespace, name string) string
+	Keys        func(namespace, name string) string
 	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
 	Config func(namespace, name string) *appv1.GatewayConfig
 	// Cache keeps what is made of routes for the next translation. Nil: nothing is kept.

@@ -113,23 +113,23 @@ func (t *translator) addRoutes() {
 	slices.SortStableFunc(t.routes, func(a, b *route) int { return before(a, b) })
 	for _, r := range t.routes {
 		t.attach(r)
-		r.addToPlanes(t.Users)
+		t.addToPlanes(r)
 	}
 }
 
 // addToPlanes adds a route to the data planes that it belongs to.
-func (r *route) addToPlanes(users func(namespace, name string) string) {
+func (t *translator) addToPlanes(r *route) {
 	var planes []*plane
 	for _, a := range r.attachments {
 		if !slices.Contains(planes, a.parent.plane) {
 			planes = append(planes, a.parent.plane)
-			a.parent.plane.addRoute(r, users)
+			t.addToPlane(a.parent.plane, r)
 		}
 	}
 }
 
-// addRoute adds a route, if it belongs to a listener that is served.
-func (p *plane) addRoute(r *route, users func(namespace, name string) string) {
+// addToPlane adds a route to a data plane, if it belongs to a listener that is served.
+func (t *translator) addToPlane(p *plane, r *route) {
 	var names []string
 	passthrough := true
 	for _, l := range p.listeners {
@@ -144,7 +144,7 @@ func (p *plane) addRoute(r *route, users func(namespace, name string) string) {
 	from := origin(r.kind, r)
 	p.to.Origins = append(p.to.Origins, from)
 	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: p.rules(r, users),
+		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: t.rules(p, r),
 	})
 	if !passthrough {
 		p.used = append(p.used, r.backends...)

@@ -20,7 +20,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
-	"gateway/internal/certificates"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -48,8 +47,8 @@ type Site struct {
 	known    map[string]bool
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
-	// authorities are by the names that the model has for ConfigMaps.
-	authorities map[string][]byte
+	// configMaps are what ConfigMaps have, by the names that the model has for those.
+	configMaps map[string]map[string]string
 	// secrets are the files of Secrets, by the names that the model has for those. They come from files alone.
 	secrets map[string]map[string][]byte
 }
@@ -243,7 +242,7 @@ func convert(document Document, into any) error {
 func newSite(gateway *appv1.Gateway) *Site {
 	return &Site{
 		Gateway: gateway, known: map[string]bool{}, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
-		authorities: map[string][]byte{}, secrets: map[string]map[string][]byte{},
+		configMaps: map[string]map[string]string{}, secrets: map[string]map[string][]byte{},
 	}
 }
 
@@ -270,7 +269,7 @@ func (s *Site) readFiles(documents []Document, namespace string) error {
 			if err := convert(document, configMap); err != nil {
 				return err
 			}
-			s.authorities[s.localName(configMap)] = []byte(configMap.Data[certificates.AuthorityFile])
+			s.configMaps[s.localName(configMap)] = configMap.Data
 		case corev1.SchemeGroupVersion.WithKind("Secret"):
 			secret := &corev1.Secret{}
 			if err := convert(document, secret); err != nil {
@@ -309,12 +308,12 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	return clients.Live(ctx, namespace, name)
 }
 
-// readAuthorities takes the ConfigMaps that a Gateway needs from the cluster, but for those that are known.
-func (c Clients) readAuthorities(ctx context.Context, site *Site) error {
+// readConfigMaps takes the ConfigMaps that a Gateway needs from the cluster, but for those that are known.
+func (c Clients) readConfigMaps(ctx context.Context, site *Site) error {
 	namespace := site.Gateway.Namespace
 	table, _ := site.Compile()
-	for _, configMap := range AuthorityNames(table) {
-		if _, ok := site.authorities[configMap]; ok {
+	for _, configMap := range slices.Concat(AuthorityNames(table), KeySetNames(table)) {
+		if _, ok := site.configMaps[configMap]; ok {
 			continue
 		}
 		found, err := c.Core.CoreV1().ConfigMaps(namespace).Get(ctx, configMap, metav1.GetOptions{})
@@ -324,9 +323,18 @@ func (c Clients) readAuthorities(ctx context.Context, site *Site) error {
 		if err != nil {
 			return fmt.Errorf("failed to get ConfigMap %s/%s: %w", namespace, configMap, err)
 		}
-		site.authorities[configMap] = []byte(found.Data[certificates.AuthorityFile])
+		site.configMaps[configMap] = found.Data
 	}
 	return nil
+}
+
+// KeySetNames returns the ConfigMaps with keys of tokens that a table needs.
+func KeySetNames(table routing.Table) []string {
+	var names []string
+	for _, from := range keySources(table) {
+		names = append(names, from.ConfigMap)
+	}
+	return names
 }
 
 // AuthorityNames returns the ConfigMaps that a table needs, sorted and each once.

@@ -40,7 +40,7 @@ func (c Clients) Around(ctx context.Context, gateway *appv1.Gateway) (*Site, err
 		}
 	}
 	site.translate()
-	return site, c.readAuthorities(ctx, site)
+	return site, c.readConfigMaps(ctx, site)
 }
 
 // Attached returns a Gateway of the cluster with the objects of the Gateway API that belong to it, and nothing else.
@@ -149,10 +149,10 @@ func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	if len(live.attached.Own) > 0 {
 		edited.attached.Own = []*appv1.Gateway{edited.Gateway}
 	}
-	edited.authorities = maps.Clone(live.authorities)
-	maps.Copy(edited.authorities, file.authorities)
+	edited.configMaps = maps.Clone(live.configMaps)
+	maps.Copy(edited.configMaps, file.configMaps)
 	edited.translate()
-	return &edited, c.readAuthorities(ctx, &edited)
+	return &edited, c.readConfigMaps(ctx, &edited)
 }
 
 // with returns the objects of the cluster with those of a file, which are in place of those of the same name.

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gateway/internal/certificates"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
@@ -41,8 +45,8 @@ func (s *Site) Objects() (map[types.NamespacedName]*corev1.Service, map[types.Na
 	return maps.Clone(s.services), maps.Clone(s.slices)
 }
 
-// Authorities returns the CAs, by the names that the model has for ConfigMaps.
-func (s *Site) Authorities() map[string][]byte { return s.authorities }
+// ConfigMaps returns what ConfigMaps have, by the names that the model has for those.
+func (s *Site) ConfigMaps() map[string]map[string]string { return s.configMaps }
 
 // Secrets returns the files of Secrets, by the names that the model has for those, in a map that may be changed.
 func (s *Site) Secrets() map[string]map[string][]byte { return maps.Clone(s.secrets) }
@@ -79,13 +83,52 @@ func (s *Site) Input(table routing.Table) render.Input {
 		}
 	}
 	for _, name := range AuthorityNames(table) {
-		content, ok := s.authorities[name]
+		configMap, ok := s.configMaps[name]
+		content := configMap[certificates.AuthorityFile]
 		if !ok && !s.Live {
-			content = []byte(assumedAuthority)
+			content = assumedAuthority
 		}
-		input.Authorities[name] = content
+		input.Authorities[name] = []byte(content)
 	}
+	input.KeySets, _ = s.keySets(table)
 	return input
+}
+
+// MissingKeys says which keys of tokens are not known.
+func (s *Site) MissingKeys(table routing.Table) []string {
+	_, missing := s.keySets(table)
+	return missing
+}
+
+// keySets returns the keys of tokens that rules name the source of, and which of them are missing.
+func (s *Site) keySets(table routing.Table) (sets map[routing.KeySource][]routing.JWTKey, missing []string) {
+	sets = map[routing.KeySource][]routing.JWTKey{}
+	for _, from := range keySources(table) {
+		text, ok := s.configMaps[from.ConfigMap][proxypod.KeySetFile]
+		keys, err := source.ParseKeySet(text)
+		switch {
+		case !ok:
+			missing = append(missing, fmt.Sprintf("there is no ConfigMap %s with %s: requests that need its keys are answered with 503",
+				from.ConfigMap, proxypod.KeySetFile))
+		case err != nil:
+			missing = append(missing, fmt.Sprintf("%s of ConfigMap %s %v: requests that need its keys are answered with 503",
+				proxypod.KeySetFile, from.ConfigMap, err))
+		default:
+			sets[from] = keys
+		}
+	}
+	return sets, missing
+}
+
+// keySources returns where a table has keys of tokens from, each once, but for those in rules.
+func keySources(table routing.Table) []routing.KeySource {
+	sources := map[routing.KeySource]bool{}
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT != nil && rule.JWT.KeysFrom != (routing.KeySource{}) {
+			sources[rule.JWT.KeysFrom] = true
+		}
+	})
+	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int { return cmp.Compare(a.ConfigMap, b.ConfigMap) })
 }
 
 // Knows says whether all endpoints of a namespace are known.

@@ -85,6 +85,9 @@ func (c *command) run(ctx context.Context, name string) error {
 	}
 	table, problems := site.Compile()
 	c.warn(site, problems)
+	for _, message := range site.MissingKeys(table) {
+		c.Warn("%s: %s", site.Name(), message)
+	}
 	if c.check {
 		return c.checkOne(ctx, site)
 	}

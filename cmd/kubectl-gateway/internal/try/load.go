@@ -10,6 +10,8 @@ import (
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/certificates"
+	"gateway/internal/model"
+	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 )
 
@@ -33,8 +35,22 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 	}
 	table, problems := routing.Compile(o.gateway)
 	o.problems = problems
-	for name, content := range site.Authorities() {
-		o.configMaps[name] = map[string][]byte{certificates.AuthorityFile: content}
+	for name, data := range site.ConfigMaps() {
+		files := map[string][]byte{}
+		for _, file := range []string{certificates.AuthorityFile, proxypod.KeySetFile} {
+			if content, ok := data[file]; ok {
+				files[file] = []byte(content)
+			}
+		}
+		o.configMaps[name] = files
+	}
+	for _, name := range cli.KeySetNames(table) {
+		if o.configMaps[name] == nil {
+			o.configMaps[name] = map[string][]byte{}
+		}
+	}
+	for _, message := range site.MissingKeys(table) {
+		o.problems = append(o.problems, model.Problem{Message: message})
 	}
 	if err := c.made.complete(o); err != nil {
 		return nil, err
