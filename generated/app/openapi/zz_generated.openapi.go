@@ -2238,21 +2238,27 @@ func schema_gateway_api_app_v1_JWTKeys(ref common.ReferenceCallback) common.Open
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "JWTKeys are where the keys of an issuer are.",
+				Description: "JWTKeys are where the keys of an issuer are: one of the fields is set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"inline": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and P-521. Each has a \"kid\" of its own. An RSA key is for RS256, unless its \"alg\" says otherwise. Keys whose \"use\" is \"enc\" are ignored. Requests for a rule with keys that cannot be used are answered with 500.",
-							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
+					"configMapRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.",
+							Ref:         ref("gateway/api/app/v1.ObjectReference"),
+						},
+					},
 				},
-				Required: []string{"inline"},
 			},
 		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ObjectReference"},
 	}
 }
 

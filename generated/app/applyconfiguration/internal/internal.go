@@ -712,10 +712,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.JWTKeys
   map:
     fields:
+    - name: configMapRef
+      type:
+        namedType: gateway.api.app.v1.ObjectReference
     - name: inline
       type:
         scalar: string
-      default: ""
 - name: gateway.api.app.v1.Listener
   map:
     fields:

@@ -7,12 +7,15 @@ package v1
 // JWTKeysApplyConfiguration represents a declarative configuration of the JWTKeys type for use
 // with apply.
 //
-// JWTKeys are where the keys of an issuer are.
+// JWTKeys are where the keys of an issuer are: one of the fields is set.
 type JWTKeysApplyConfiguration struct {
 	// The keys as a JSON Web Key Set (RFC 7517): RSA keys of 2048 to 8192 bits, and EC keys of the curves P-256, P-384 and
 	// P-521. Each has a "kid" of its own. An RSA key is for RS256, unless its "alg" says otherwise. Keys whose "use" is
 	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
 	Inline *string `json:"inline,omitempty"`
+	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
+	// takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.
+	ConfigMapRef *ObjectReferenceApplyConfiguration `json:"configMapRef,omitempty"`
 }
 
 // JWTKeysApplyConfiguration constructs a declarative configuration of the JWTKeys type for use with
@@ -26,5 +29,13 @@ func JWTKeys() *JWTKeysApplyConfiguration {
 // If called multiple times, the Inline field is set to the value of the last call.
 func (b *JWTKeysApplyConfiguration) WithInline(value string) *JWTKeysApplyConfiguration {
 	b.Inline = &value
+	return b
+}
+
+// WithConfigMapRef sets the ConfigMapRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigMapRef field is set to the value of the last call.
+func (b *JWTKeysApplyConfiguration) WithConfigMapRef(value *ObjectReferenceApplyConfiguration) *JWTKeysApplyConfiguration {
+	b.ConfigMapRef = value
 	return b
 }
