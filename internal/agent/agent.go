@@ -20,6 +20,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/health"
+	"gateway/internal/jwks"
 	"gateway/internal/logging"
 	"gateway/internal/peers"
 	"gateway/internal/proxyconfig"
@@ -51,6 +52,8 @@ type Options struct {
 	Bind  render.Bind
 	// Mounts are what is mounted of the Secrets and ConfigMaps that the Gateway names.
 	Mounts Mounts
+	// LocalKeys lets the keys of tokens come from this machine, as they do in a try.
+	LocalKeys bool
 	// HealthAddress is where /startupz, /healthz, /readyz and /metrics are served.
 	HealthAddress string
 }
@@ -78,6 +81,7 @@ type Agent struct {
 	master *runtime.Master
 	worker *runtime.Worker
 	mounts *mountReader
+	keys   *jwks.Fetcher
 	// inputs are what was observed but of HAProxy, and wanted is what they compile to.
 	inputs inputs
 	wanted configuration
@@ -98,6 +102,7 @@ func New(options Options) (*Agent, error) {
 		worker:  runtime.NewWorker(options.Paths.WorkerSocket()),
 		mounts:  newMountReader(options.Mounts),
 	}
+	a.keys = jwks.New(filepath.Join(filepath.Dir(options.Paths.ConfigDir), "jwks"), options.LocalKeys, a.wakeUp)
 	a.relay = peers.New(options.Pod, options.Paths.PeersSocket(), proxypod.HealthPort)
 	a.proxyConfig = &configHandler{worker: a.worker, master: a.master}
 	var err error
@@ -190,7 +195,7 @@ func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
-	if a.observeInputs(time.Now()) {
+	if a.observeInputs(ctx, time.Now()) {
 		next := a.decide(ctx, time.Now())
 		changed, err := a.act(ctx, next)
 		a.problem = ""

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"gateway/internal/certificates"
-	"gateway/internal/proxypod"
-	source "gateway/internal/source/appv1"
 )
 
 // Mounts say what of Secrets and ConfigMaps there is in the agent's container.
@@ -96,7 +94,7 @@ func (r *mountReader) read() {
 		} else {
 			r.files.authorities[name] = parseAuthority(content)
 		}
-		r.files.keySets[name] = r.keySet(name)
+		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name)
 	}
 }
 
@@ -124,19 +122,6 @@ func (r *mountReader) users(secret string) string {
 		return string(wrong)
 	}
 	return missing
-}
-
-// keySet reads the keys of tokens of a ConfigMap.
-func (r *mountReader) keySet(configMap string) keySetFile {
-	content, problem := readMounted(r.mounts.AuthoritiesDir, configMap, proxypod.KeySetFile)
-	if problem != "" {
-		return keySetFile{problem: problem}
-	}
-	keys, err := source.ParseKeySet(string(content))
-	if err != nil {
-		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%")}
-	}
-	return keySetFile{keys: keys}
 }
 
 // isAwaited says whether it is not known yet which certificates there are.

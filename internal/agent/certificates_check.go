@@ -12,12 +12,14 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/jwks"
 	"gateway/internal/routing"
 )
 
 const (
 	kindSecret    = "Secret"
 	kindConfigMap = "ConfigMap"
+	kindURL       = "URL"
 
 	// maxNamesTold is how many names of a certificate a message lists.
 	maxNamesTold = 5
@@ -43,13 +45,6 @@ type authorityFile struct {
 	problem string
 	// pem are the certificates and nothing else.
 	pem []byte
-}
-
-// keySetFile is what a ConfigMap's jwks holds.
-type keySetFile struct {
-	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
-	problem string
-	keys    []routing.JWTKey
 }
 
 // parseCertificate reads a tls.crt: the certificate, then those that lead to an authority.
@@ -114,6 +109,8 @@ type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
 	keySets      map[string]keySetFile
+	// fetched are the keys of tokens at URLs.
+	fetched map[routing.KeySource]jwks.Set
 	// users say what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
 	users map[string]string
 }
@@ -301,23 +298,6 @@ func (c *collector) users(secret string) {
 	case problem != "":
 		c.problem("", kindSecret, secret, problem)
 		c.problems[len(c.problems)-1].Reason = appv1.ProblemInvalidUsersRef
-	}
-}
-
-// keySet looks for the keys that tokens for a rule are signed with.
-func (c *collector) keySet(rule *routing.Rule) {
-	from := rule.JWT.KeysFrom
-	file, ok := c.files.keySets[from.ConfigMap]
-	switch {
-	case !ok:
-		c.notMounted(kindConfigMap, from.ConfigMap)
-	case file.problem != "":
-		c.problem("", kindConfigMap, from.ConfigMap, file.problem)
-		problem := &c.problems[len(c.problems)-1]
-		problem.Reason = appv1.ProblemInvalidKeysRef
-		problem.Message = fmt.Sprintf("requests for rules[%d] of route %q are answered with 503: %s", rule.Index, rule.Route, problem.Message)
-	default:
-		c.keySets[from] = file.keys
 	}
 }
 

@@ -78,13 +78,13 @@ func TestTheFirstCertificatesAreAwaited(t *testing.T) {
 	r := newPassRig(t, 1)
 	r.agent.mounts = newMountReader(mounts)
 	for _, found := range []string{"nothing", "..version-1"} {
-		if !r.agent.observeInputs(time.Now()) || !r.agent.wanted.partial || len(r.agent.inputs.material.problems) > 0 {
+		if !r.agent.observeInputs(t.Context(), time.Now()) || !r.agent.wanted.partial || len(r.agent.inputs.material.problems) > 0 {
 			t.Errorf("with %s in the volume, partial is %t, and problems are %v", found, r.agent.wanted.partial, r.agent.inputs.material.problems)
 		}
 		mustDo(t, os.MkdirAll(filepath.Join(dir, "..version-1"), 0o700))
 	}
 	mustDo(t, os.Symlink("..version-1", filepath.Join(dir, certificates.DataLink)))
-	if !r.agent.observeInputs(time.Now()) || r.agent.wanted.partial {
+	if !r.agent.observeInputs(t.Context(), time.Now()) || r.agent.wanted.partial {
 		t.Error("the agent still waits")
 	}
 	if newMountReader(Mounts{}).isAwaited() || newMountReader(Mounts{}).look() {
@@ -114,7 +114,7 @@ func TestACertificateComesBackWithTheClock(t *testing.T) {
 		clock time.Duration
 		want  int
 	}{{0, 1}, {2 * time.Hour, 0}, {time.Second, 1}, {2 * time.Second, 1}} {
-		if !r.agent.observeInputs(start.Add(step.clock)) || len(r.agent.inputs.material.certificates["https"]) != step.want {
+		if !r.agent.observeInputs(t.Context(), start.Add(step.clock)) || len(r.agent.inputs.material.certificates["https"]) != step.want {
 			t.Errorf("at %s: %+v, want %d certificates", step.clock, r.agent.inputs.material.certificates, step.want)
 		}
 	}

@@ -127,7 +127,7 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 	pass := func(later time.Duration) []appv1.ProxyProblem {
 		now = now.Add(later)
 		r.agent.observeHAProxy(t.Context(), now)
-		if !r.agent.observeInputs(now) {
+		if !r.agent.observeInputs(t.Context(), now) {
 			t.Fatal("there is no Gateway")
 		}
 		_, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now()))
@@ -174,7 +174,7 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	r.gatewaySeen.Generation++
 	r.gatewaySeen.Spec.TrustedProxies = []appv1.CIDR{"192.0.2.0/24"}
 	r.put(r.agent.watch.gateways, r.gatewaySeen)
-	if !r.agent.state.running.up || !r.agent.observeInputs(time.Now()) {
+	if !r.agent.state.running.up || !r.agent.observeInputs(t.Context(), time.Now()) {
 		t.Fatal("the agent does not act")
 	}
 	if changed, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now())); changed || err != nil {

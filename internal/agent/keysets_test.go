@@ -1,15 +1,21 @@
 package agent
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,4 +135,95 @@ func TestKeysOfAConfigMap(t *testing.T) {
 	r.edit(r.withTokens(appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "new"}}))
 	r.expectToken(next.token(t), 503)
 	r.expectReport(1, "ConfigMap "+namespace+"/new is not mounted")
+}
+
+// publisher is where an issuer publishes its keys.
+type publisher struct {
+	*httptest.Server
+	keys atomic.Value
+}
+
+func newPublisher(t *testing.T) *publisher {
+	t.Helper()
+	p := &publisher{}
+	p.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		keys, ok := p.keys.Load().(string)
+		if !ok {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = io.WriteString(w, keys)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// keepsLettingIn sends requests with a token until the function that it returns is called. All of them must get 200.
+func (r *rig) keepsLettingIn(token string) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				client := &http.Client{Transport: &http.Transport{DisableKeepAlives: n%2 == 0}}
+				if status, err := r.getWith(client, token); err != nil || status != http.StatusOK {
+					r.t.Errorf("request %d: got %d (%v)", n, status, err)
+					return
+				}
+				client.CloseIdleConnections()
+			}
+		})
+	}
+	return func() {
+		cancel()
+		clients.Wait()
+	}
+}
+
+// TestKeysAtAURL: keys are fetched, and change without a lost request. What a pod has it keeps while the issuer does not
+// answer, also if the agent starts anew.
+func TestKeysAtAURL(t *testing.T) {
+	t.Parallel()
+	r := newTLSRig(t)
+	issuer := newPublisher(t)
+	old, next := newIssuerKey(t, "old"), newIssuerKey(t, "next")
+	r.authorities.Put(map[string][]byte{"staff/ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw})})
+	r.options.LocalKeys = true
+	often := func(a *Agent) { a.keys.Pause = func(time.Duration, int) time.Duration { return 5 * time.Millisecond } }
+	spec := r.withTokens(appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{
+		URI: issuer.URL + "/keys", CACertificateRefs: []appv1.ObjectReference{{Name: "staff"}}, RefreshInterval: "1m",
+	}})
+
+	r.createGateway(spec)
+	r.startAgent(often)
+	r.startHAProxy()
+	r.eventually("the pod is ready, though there are no keys", r.agent.probes.ready)
+	r.expectToken(old.token(t), 503)
+	at := " URL/" + issuer.URL + `/keys requests for rules[0] of route "api" `
+	r.expectProblems(at + "are answered with 503: no keys come from " + issuer.URL + "/keys: the answer has the status 500")
+	issuer.keys.Store(keySetOf(old))
+	r.expectToken(old.token(t), 200)
+	r.expectToken(next.token(t), 401)
+	r.expectProblems()
+
+	stop := r.keepsLettingIn(old.token(t))
+	issuer.keys.Store(keySetOf(old, next))
+	r.expectToken(next.token(t), 200)
+	stop()
+	stop = r.keepsLettingIn(next.token(t))
+	running := r.process()
+	issuer.keys.Store(keySetOf(next))
+	r.expectToken(old.token(t), 401)
+	issuer.keys.Store("{")
+	r.expectProblems(at + "need the keys that were there before: no keys come from " + issuer.URL + "/keys: the answer is no JSON Web Key Set")
+	r.expectNoReload(running)
+
+	issuer.Close()
+	r.expectProblems(at + "need the keys that were there before: no keys come from " + issuer.URL + "/keys: dial: connect: connection refused")
+	r.stop()
+	r.startAgent(often)
+	r.eventually("the pod is ready again", r.agent.probes.ready)
+	r.expectReport(1, "")
+	r.expectToken(old.token(t), 401)
+	r.expectToken(next.token(t), 200)
+	stop()
 }

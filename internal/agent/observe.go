@@ -12,6 +12,7 @@ import (
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/jwks"
 	"gateway/internal/logging"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
@@ -53,7 +54,7 @@ func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
 
 // observeInputs finds out what is wanted. It returns false if that is not known yet. Once it was, it stays, even if the
 // Gateway was deleted: the pod's end is not the agent's to bring.
-func (a *Agent) observeInputs(now time.Time) bool {
+func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	changes, ok := a.source.Changes()
 	if !ok {
 		return false
@@ -63,7 +64,7 @@ func (a *Agent) observeInputs(now time.Time) bool {
 	if len(in.origins) == 0 {
 		return false
 	}
-	newMaterial := in.observeMounts(a.mounts, newTable, a.options.Namespace, now)
+	newMaterial := in.observeMounts(ctx, a.mounts, a.keys, newTable, a.options.Namespace, now)
 	servers, newServices := in.observeServices(changes.Services, newTable, a.source.Cluster)
 	if newTable || newMaterial || newServices {
 		a.wanted = in.render(a.options.Paths, a.options.Bind)
@@ -74,7 +75,8 @@ func (a *Agent) observeInputs(now time.Time) bool {
 	if newTable {
 		a.state.refused.keep(&a.wanted, a.state.good)
 	}
-	return true
+	// A pod that became ready without keys would take the place of one that has them.
+	return a.state.good != nil || !a.keys.IsAwaited()
 }
 
 // inputs are what was observed of everything but HAProxy.
@@ -152,17 +154,24 @@ func (in *inputs) observeServices(
 }
 
 // observeMounts takes in what is mounted. It returns whether there is something new, as there is with a new table.
-func (in *inputs) observeMounts(mounts *mountReader, newTable bool, namespace string, now time.Time) bool {
+func (in *inputs) observeMounts(
+	ctx context.Context, mounts *mountReader, keys *jwks.Fetcher, newTable bool, namespace string, now time.Time,
+) bool {
 	// This is first: what comes between the two is seen the next time.
 	awaiting := mounts.isAwaited()
 	changed := mounts.look() || newTable || awaiting != in.awaiting || in.material.isOutdated(now)
 	if awaiting && !in.awaiting {
 		logging.Infof("Waiting for the container %s to pass certificates on", proxypod.KeysContainer)
 	}
-	if in.awaiting = awaiting; !changed {
+	if changed {
+		in.wantKeys(ctx, keys, &mounts.files)
+	}
+	files, isNew := mounts.files, false
+	files.fetched, isNew = keys.Sets()
+	if in.awaiting = awaiting; !changed && !isNew {
 		return false
 	}
-	in.material = collect(&in.table, mounts.files, namespace, now)
+	in.material = collect(&in.table, files, namespace, now)
 	if awaiting {
 		in.material.problems = nil // nothing is known of them yet
 	}

@@ -18,12 +18,12 @@ func TestGather(t *testing.T) {
 		for range 1 + g.IntN(3) {
 			r.change(g)
 		}
-		r.agent.observeInputs(time.Now())
+		r.agent.observeInputs(t.Context(), time.Now())
 		fresh, err := New(r.options)
 		r.must(err)
 		seen := r.agent.watch
 		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, namespaces: seen.namespaces}).source()
-		fresh.observeInputs(time.Now())
+		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
 			t.Fatalf("seed %d, pass %d: got\n%+v\nwant\n%+v", g.Seed, i, got, want)
 		}

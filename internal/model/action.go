@@ -187,8 +187,12 @@ type JWT struct {
 
 // KeySource is where keys are that tokens are signed with.
 type KeySource struct {
-	// ConfigMap is the name of that which has them.
+	// ConfigMap is the name of that which has them; "": URL has.
 	ConfigMap string
+	// URL is where the issuer publishes them. Authorities are the names of the ConfigMaps by whose certificates its server is
+	// verified, with commas between. Interval is how often they are fetched.
+	URL, Authorities string
+	Interval         time.Duration
 }
 
 // JWTKey is a key that tokens are signed with.

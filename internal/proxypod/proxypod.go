@@ -125,20 +125,19 @@ func Users(gateway *appv1.Gateway) []string {
 // HasKeys says whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
 func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
 
-// KeySets are the names of the ConfigMaps with keys of tokens that a Gateway names, sorted and each once.
-func KeySets(gateway *appv1.Gateway) []string {
-	var names []string
+// KeySets are where the keys of tokens are that a Gateway names.
+func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
+	var all []appv1.JWTKeys
 	for i := range gateway.Spec.Routes {
 		for j := range gateway.Spec.Routes[i].Rules {
 			for _, filter := range gateway.Spec.Routes[i].Rules[j].Filters {
-				if filter.JWT != nil && filter.JWT.Keys.ConfigMapRef != nil {
-					names = append(names, filter.JWT.Keys.ConfigMapRef.Name)
+				if filter.JWT != nil {
+					all = append(all, filter.JWT.Keys)
 				}
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return all
 }
 
 // ConfigMaps are the names of the ConfigMaps with authorities, or with keys of tokens, that a Gateway names, and the objects
@@ -158,7 +157,14 @@ func ConfigMaps(gateway *appv1.Gateway) []string {
 	if gateway.Status.Attachments != nil {
 		names = appendNames(names, gateway.Status.Attachments.ConfigMaps)
 	}
-	names = append(names, KeySets(gateway)...)
+	for _, keys := range KeySets(gateway) {
+		if keys.ConfigMapRef != nil {
+			names = append(names, keys.ConfigMapRef.Name)
+		}
+		if keys.Remote != nil {
+			names = appendNames(names, keys.Remote.CACertificateRefs)
+		}
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -206,7 +206,7 @@ func filtersSize(rule *Rule) int {
 			len("basic=users&basic.path=/?header=%26realm=%26secret=&basic.send=authorization&basic.keep=&basic.timeout=10000&")
 	}
 	if jwt := rule.JWT; jwt != nil {
-		size += encodedSize(jwt.Issuer) + len(jwt.KeysFrom.ConfigMap) + len("jwt.from=configmap%2F&jwt=0123456789abcdef&jwt.iss=&jwt.aud=?0123456789abcdef&jwt.skew=300&jwt.scopes=?0123456789abcdef&jwt.scope=&")
+		size += encodedSize(jwt.Issuer) + len(jwt.KeysFrom.ConfigMap) + len("jwt.from=configmap%2F0123456789abcdef&jwt=0123456789abcdef&jwt.iss=&jwt.aud=?0123456789abcdef&jwt.skew=300&jwt.scopes=?0123456789abcdef&jwt.scope=&")
 		for _, scope := range jwt.Scopes {
 			size += encodedSize(scope) + len("%20")
 		}

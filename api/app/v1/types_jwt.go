@@ -80,6 +80,37 @@ type JWTKeys struct {
 	// takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.
 	// +optional
 	ConfigMapRef *ObjectReference `json:"configMapRef,omitempty"`
+
+	// Where the issuer publishes such a set. Keys in it that cannot be used are ignored.
+	// +optional
+	Remote *RemoteJWTKeys `json:"remote,omitempty"`
+}
+
+// RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it
+// keeps those that it has until it can fetch others.
+type RemoteJWTKeys struct {
+	// The address, which the metadata of issuers have as jwks_uri. It is not one of the pod itself or its link. A redirect
+	// is an error.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^https://([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$`
+	URI string `json:"uri"`
+
+	// The ConfigMaps with the certificates (PEM) that the server is verified by, under the key ca.crt, in the Gateway's
+	// namespace.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	CACertificateRefs []ObjectReference `json:"caCertificateRefs"`
+
+	// How often the keys are fetched: 1m to 99m, or 1h to 24h.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:validation:Pattern=`^([1-9][0-9]?m|([1-9]|1[0-9]|2[0-4])h)$`
+	RefreshInterval string `json:"refreshInterval,omitempty"`
 }
 
 // JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.

@@ -129,7 +129,7 @@ type ProxyProblem struct {
 type ProblemOrigin struct {
 	// The kind of the object.
 	// +required
-	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap
+	// +kubebuilder:validation:Enum=Gateway;Secret;ConfigMap;URL
 	Kind string `json:"kind"`
 
 	// The namespace of the object.
@@ -138,7 +138,7 @@ type ProblemOrigin struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 
-	// The name of the object.
+	// The name of the object, or the URL.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -155,7 +155,7 @@ type ProblemOrigin struct {
 // one that does. InvalidCertificateRef: the certificate of a Secret is left out. InvalidCACertificateRef: the
 // certificates of a ConfigMap cannot be used: a listener that checks its clients by them is left out, requests for
 // backends that are checked by them are answered with 500. InvalidUsersRef: some or all users of a Secret cannot log in. InvalidKeysRef: the keys of tokens that a
-// ConfigMap has cannot be used.
+// ConfigMap has cannot be used, or those at a URL cannot be fetched.
 //
 // +kubebuilder:validation:Enum=LoadFailed;WriteFailed;HAProxyNotAnswering;AwaitingReplacement;InvalidCertificateRef;InvalidCACertificateRef;InvalidUsersRef;InvalidKeysRef
 type ProxyProblemReason string

@@ -153,8 +153,12 @@ func claimRules(table routing.Table) (remove, add []string) {
 
 // KeySource returns the key in keysets.map of where keys are; "" if they are in the rule.
 func KeySource(source routing.KeySource) string {
-	if source.ConfigMap != "" {
+	switch {
+	case source.ConfigMap != "":
 		return "configmap/" + source.ConfigMap
+	case source.URL != "":
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", source.URL, source.Authorities, source.Interval))
+		return fmt.Sprintf("url/%x", sum[:8])
 	}
 	return ""
 }

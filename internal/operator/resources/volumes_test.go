@@ -63,7 +63,8 @@ func keys(t *testing.T, object string, items []corev1ac.KeyToPathApplyConfigurat
 func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 	gateway := readGateway(t, "testdata/tls.in.yaml")
 	token := appv1.RuleFilter{JWT: &appv1.JWT{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "issuer"}}}}
-	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token}}}})
+	remote := appv1.RuleFilter{JWT: &appv1.JWT{Keys: appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{CACertificateRefs: []appv1.ObjectReference{{Name: "public"}}}}}}
+	gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{token, remote}}}})
 	pod := DesiredDeployment(gateway, testOptions).Spec.Template.Spec
 	if len(pod.InitContainers) != 2 || len(pod.Containers) != 1 {
 		t.Fatalf("there are %d init containers and %d containers, want keys, the agent and HAProxy", len(pod.InitContainers), len(pod.Containers))
@@ -75,7 +76,7 @@ func TestNoContainerHoldsBothTokenAndKeys(t *testing.T) {
 		{&pod.InitContainers[0], []string{"Secret shop-ecdsa.tls tls.crt,tls.key", "Secret shop-tls tls.crt,tls.key", "Secret shop-tls auth", "Secret users auth", "rw keys", "rw keys-run", "rw certificates"}},
 		{&pod.InitContainers[1], []string{
 			"rw config", "rw run", "token", "ro certificates",
-			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
+			"ConfigMap internal ca.crt,jwks", "ConfigMap issuer ca.crt,jwks", "ConfigMap partners ca.crt,jwks", "ConfigMap public ca.crt,jwks", "ConfigMap staff ca.crt,jwks",
 		}},
 		{&pod.Containers[0], []string{"ro config", "rw run", "ro keys", "rw keys-run"}},
 	} {

@@ -16,7 +16,7 @@ const (
 	kindConfigMap = "ConfigMap"
 	// kindUsers is in place of kindSecret for the users in a Secret, which may have a certificate, too.
 	kindUsers = "users"
-	// kindKeys is in place of kindConfigMap for the keys of tokens in a ConfigMap.
+	// kindKeys is in place of kindConfigMap and others for the keys of tokens.
 	kindKeys = "keys"
 )
 
@@ -42,8 +42,13 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	for _, secret := range proxypod.Users(gateway) {
 		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
 	}
-	for _, configMap := range proxypod.KeySets(gateway) {
-		name("", kindKeys, []appv1.ObjectReference{{Name: configMap}})
+	for _, keys := range proxypod.KeySets(gateway) {
+		if keys.ConfigMapRef != nil {
+			name("", kindKeys, []appv1.ObjectReference{*keys.ConfigMapRef})
+		}
+		if keys.Remote != nil {
+			name("", kindKeys, []appv1.ObjectReference{{Name: keys.Remote.URI}})
+		}
 	}
 	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
 		name("", kindSecret, []appv1.ObjectReference{*ref})

@@ -177,10 +177,18 @@ func withUsers(secret string) func(*appv1.Gateway) {
 	}
 }
 
-// withKeys adds a route that needs tokens of keys in a ConfigMap.
+// withKeys adds a route that needs tokens of keys in a ConfigMap, withRemoteKeys of keys at a URL.
 func withKeys(configMap string) func(*appv1.Gateway) {
+	return withTokens(appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: configMap}})
+}
+
+func withRemoteKeys(uri string) func(*appv1.Gateway) {
+	return withTokens(appv1.JWTKeys{Remote: &appv1.RemoteJWTKeys{URI: uri}})
+}
+
+func withTokens(keys appv1.JWTKeys) func(*appv1.Gateway) {
 	return func(gateway *appv1.Gateway) {
-		filter := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Keys: appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: configMap}}}}
+		filter := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Keys: keys}}
 		gateway.Spec.Routes = append(gateway.Spec.Routes, appv1.Route{Name: "closed", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{filter}}}})
 	}
 }
@@ -205,6 +213,8 @@ func TestReportedProblems(t *testing.T) {
 	users.Reason = appv1.ProblemInvalidUsersRef
 	keys := problem("", "ConfigMap", "keys", "ConfigMap web/keys does not exist or has no jwks")
 	keys.Reason = appv1.ProblemInvalidKeysRef
+	unfetched := problem("", "URL", "https://id/keys", "no keys come from https://id/keys")
+	unfetched.Reason = appv1.ProblemInvalidKeysRef
 	two := slicesOf(ready("a"), ready("b"))
 	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
@@ -249,6 +259,11 @@ func TestReportedProblems(t *testing.T) {
 			newGateway(withKeys("keys")), reporting(two, leavingOut("a", keys)),
 			"ResolvedRefs=False InvalidKeysRef: routes: ConfigMap web/keys does not exist or has no jwks",
 		},
+		"keys at a URL": {
+			newGateway(withRemoteKeys("https://id/keys")), reporting(two, leavingOut("a", unfetched)),
+			"ResolvedRefs=False InvalidKeysRef: routes: no keys come from https://id/keys",
+		},
+		"keys at a URL that is not named any more":       {newGateway(withRemoteKeys("https://id/other")), reporting(two, leavingOut("a", unfetched)), resolved},
 		"keys of a ConfigMap that is not named any more": {newGateway(withKeys("others")), reporting(two, leavingOut("a", keys)), resolved},
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),

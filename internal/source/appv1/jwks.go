@@ -58,7 +58,7 @@ func ParseKeySet(text string) ([]model.JWTKey, error) {
 		if from.Private != "" || from.Secret != "" {
 			return nil, fmt.Errorf("has a private key or a secret as keys[%d]: put public keys there, and use this one no more", i)
 		}
-		if from.Use == "enc" || from.Use != "sig" && len(from.Operations) > 0 && !slices.Contains(from.Operations, "verify") {
+		if !from.isForSignatures() {
 			continue
 		}
 		key, err := from.usable()
@@ -67,6 +67,43 @@ func ParseKeySet(text string) ([]model.JWTKey, error) {
 		}
 		keys = append(keys, key)
 	}
+	return inOrder(keys)
+}
+
+// ParsePublishedKeySet does it for what an issuer publishes. Keys that cannot be used are left out, as nobody here can
+// remove them. An error tells nothing of what is there.
+func ParsePublishedKeySet(text string) ([]model.JWTKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if json.Unmarshal([]byte(text), &set) != nil {
+		return nil, errors.New("is no JSON Web Key Set")
+	}
+	var keys []model.JWTKey
+	for _, text := range set.Keys {
+		var from jsonWebKey
+		if json.Unmarshal(text, &from) != nil {
+			continue
+		}
+		if from.Private != "" || from.Secret != "" {
+			return nil, errors.New("has a private key or a secret")
+		}
+		if key, err := from.usable(); err == nil && from.isForSignatures() {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) > maxKeys {
+		return nil, fmt.Errorf("has more than %d keys", maxKeys)
+	}
+	keys, err := inOrder(keys)
+	if err != nil {
+		return nil, errors.New("has no key that can be used, or two with one kid")
+	}
+	return keys, nil
+}
+
+// inOrder returns keys sorted by their IDs. There has to be one, and none may have the ID of another.
+func inOrder(keys []model.JWTKey) ([]model.JWTKey, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("has no key for signatures")
 	}
@@ -77,6 +114,11 @@ func ParseKeySet(text string) ([]model.JWTKey, error) {
 		}
 	}
 	return keys, nil
+}
+
+// isForSignatures says whether signatures may be verified with the key.
+func (k *jsonWebKey) isForSignatures() bool {
+	return k.Use != "enc" && (k.Use == "sig" || len(k.Operations) == 0 || slices.Contains(k.Operations, "verify"))
 }
 
 // usable returns the key with the one algorithm that it is for.

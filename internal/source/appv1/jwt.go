@@ -14,9 +14,15 @@ func jwt(spec *appv1.JWT) *model.JWT {
 	to := &model.JWT{
 		Issuer: spec.Issuer, Audiences: texts(spec.Audiences), Scopes: texts(spec.RequiredScopes), Skew: duration(appv1.Duration(cmp.Or(spec.ClockSkew, "30s"))),
 	}
-	if ref := spec.Keys.ConfigMapRef; ref != nil {
+	switch ref, remote := spec.Keys.ConfigMapRef, spec.Keys.Remote; {
+	case ref != nil:
 		to.KeysFrom.ConfigMap = ref.Name
-	} else {
+	case remote != nil:
+		to.KeysFrom = model.KeySource{
+			URL: remote.URI, Authorities: strings.Join(namesOf(remote.CACertificateRefs), ","),
+			Interval: duration(appv1.Duration(cmp.Or(remote.RefreshInterval, "10m"))),
+		}
+	default:
 		keys, err := ParseKeySet(spec.Keys.Inline)
 		if err != nil {
 			to.Unusable = "keys.inline " + err.Error()

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -59,27 +60,33 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 func (t *translator) rules(p *plane, r *route) []model.Rule {
 	rules := r.rules
 	for i := range r.rules {
-		filter, kind, name, mount, reported, reason := "", "", "", p.mount, t.Keys, appv1.ProblemInvalidKeysRef
+		filter, kind, mount, reported, reason := "JWT", "ConfigMap", p.mount, t.Keys, appv1.ProblemInvalidKeysRef
+		var names []string
+		var of string
 		switch action := &r.rules[i].Action; {
 		case action.BasicAuth != nil:
-			filter, kind, name = "BasicAuth", "Secret", action.BasicAuth.Secret
-			mount, reported, reason = p.mountUsers, t.Users, appv1.ProblemInvalidUsersRef
+			of, names = action.BasicAuth.Secret, []string{action.BasicAuth.Secret}
+			filter, kind, mount, reported, reason = "BasicAuth", "Secret", p.mountUsers, t.Users, appv1.ProblemInvalidUsersRef
+		case action.JWT != nil && action.JWT.KeysFrom.URL != "":
+			of, names = action.JWT.KeysFrom.URL, strings.Split(action.JWT.KeysFrom.Authorities, ",")
 		case action.JWT != nil && action.JWT.KeysFrom.ConfigMap != "":
-			filter, kind, name = "JWT", "ConfigMap", action.JWT.KeysFrom.ConfigMap
+			of, names = action.JWT.KeysFrom.ConfigMap, []string{action.JWT.KeysFrom.ConfigMap}
 		default:
 			continue
 		}
 		if r.GetNamespace() != p.parent.Namespace {
 			r.resolved.no(gatewayv1.RouteReasonRefNotPermitted,
 				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
-				i, filter, kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, name)
+				i, filter, kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, names[0])
 			rules = slices.Clone(rules)
 			rules[i].Action, rules[i].Backends = model.Action{MaxBody: -1}, nil
 			continue
 		}
-		mount(name)
+		for _, name := range names {
+			mount(name)
+		}
 		if reported != nil {
-			if problem := reported(r.GetNamespace(), name); problem != "" {
+			if problem := reported(r.GetNamespace(), of); problem != "" {
 				r.resolved.no(reason, "rules[%d]: %s", i, problem)
 			}
 		}

@@ -16,6 +16,7 @@ const (
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
 	basic        = filter + "BasicAuth, basicAuth: {"
 	jwt          = filter + "JWT, jwt: {"
+	remote       = jwt + "issuer: a, audiences: [a], keys: {remote: {uri: "
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
@@ -164,6 +165,11 @@ var fixedFilters = []refusal{
 	{"tokens of anybody", "", jwt + "audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Required value"}},
 	{"tokens for anybody", "", jwt + "issuer: a, audiences: [], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences: Invalid value: 0: "}},
 	{"tokens without keys", "", jwt + "issuer: a, audiences: [a], keys: {}}}]}]}]}", []string{filter0 + ".jwt.keys in body should have at least 1 properties"}},
+	{"keys over plain HTTP", "", remote + "'http://a/keys', caCertificateRefs: [{name: a}]}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.uri: Invalid value: \"http://a/keys\""}},
+	{"keys at a user's address", "", remote + "'https://a:b@c/keys', caCertificateRefs: [{name: a}]}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.uri: Invalid value"}},
+	{"keys of a server that nobody vouches for", "", remote + "'https://a/keys', caCertificateRefs: []}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.caCertificateRefs: Invalid value: 0"}},
+	{"keys every second", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 1s}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.refreshInterval: Invalid value: \"1s\""}},
+	{"keys every other day", "", remote + "'https://a/keys', caCertificateRefs: [{name: a}], refreshInterval: 48h}}}}]}]}]}", []string{filter0 + ".jwt.keys.remote.refreshInterval: Invalid value: \"48h\""}},
 	{"keys in two places", "", jwt + "issuer: a, audiences: [a], keys: {inline: a, configMapRef: {name: a}}}}]}]}]}", []string{filter0 + ".jwt.keys: Too many: 2: must have at most 1 item"}},
 	{"an issuer with a space", "", jwt + "issuer: 'a b', audiences: [a], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.issuer: Invalid value: \"a b\""}},
 	{"an audience with a quote", "", jwt + "issuer: a, audiences: ['a\"b'], keys: {inline: a}}}]}]}]}", []string{filter0 + ".jwt.audiences[0]: Invalid value"}},

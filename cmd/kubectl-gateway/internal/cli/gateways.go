@@ -328,11 +328,15 @@ func (c Clients) readConfigMaps(ctx context.Context, site *Site) error {
 	return nil
 }
 
-// KeySetNames returns the ConfigMaps with keys of tokens that a table needs.
+// KeySetNames returns the ConfigMaps that a table needs for keys of tokens.
 func KeySetNames(table routing.Table) []string {
 	var names []string
 	for _, from := range keySources(table) {
-		names = append(names, from.ConfigMap)
+		if from.URL == "" {
+			names = append(names, from.ConfigMap)
+		} else {
+			names = append(names, strings.Split(from.Authorities, ",")...)
+		}
 	}
 	return names
 }

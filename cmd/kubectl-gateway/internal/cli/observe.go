@@ -90,23 +90,26 @@ func (s *Site) Input(table routing.Table) render.Input {
 		}
 		input.Authorities[name] = []byte(content)
 	}
-	input.KeySets, _ = s.keySets(table)
+	input.KeySets, _ = s.keySets(table, true)
 	return input
 }
 
-// MissingKeys says which keys of tokens are not known.
-func (s *Site) MissingKeys(table routing.Table) []string {
-	_, missing := s.keySets(table)
+// MissingKeys says which keys of tokens are not known. fetched says that those at URLs are.
+func (s *Site) MissingKeys(table routing.Table, fetched bool) []string {
+	_, missing := s.keySets(table, fetched)
 	return missing
 }
 
 // keySets returns the keys of tokens that rules name the source of, and which of them are missing.
-func (s *Site) keySets(table routing.Table) (sets map[routing.KeySource][]routing.JWTKey, missing []string) {
+func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeySource][]routing.JWTKey, missing []string) {
 	sets = map[routing.KeySource][]routing.JWTKey{}
 	for _, from := range keySources(table) {
 		text, ok := s.configMaps[from.ConfigMap][proxypod.KeySetFile]
 		keys, err := source.ParseKeySet(text)
 		switch {
+		case from.URL != "" && fetched:
+		case from.URL != "":
+			missing = append(missing, fmt.Sprintf("the keys at %s are fetched by the proxies alone: requests that need them are answered with 503 here", from.URL))
 		case !ok:
 			missing = append(missing, fmt.Sprintf("there is no ConfigMap %s with %s: requests that need its keys are answered with 503",
 				from.ConfigMap, proxypod.KeySetFile))
@@ -128,7 +131,7 @@ func keySources(table routing.Table) []routing.KeySource {
 			sources[rule.JWT.KeysFrom] = true
 		}
 	})
-	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int { return cmp.Compare(a.ConfigMap, b.ConfigMap) })
+	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int { return cmp.Or(cmp.Compare(a.ConfigMap, b.ConfigMap), cmp.Compare(a.URL, b.URL)) })
 }
 
 // Knows says whether all endpoints of a namespace are known.

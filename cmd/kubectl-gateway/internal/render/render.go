@@ -85,7 +85,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	}
 	table, problems := site.Compile()
 	c.warn(site, problems)
-	for _, message := range site.MissingKeys(table) {
+	for _, message := range site.MissingKeys(table, false) {
 		c.Warn("%s: %s", site.Name(), message)
 	}
 	if c.check {

@@ -49,7 +49,7 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 			o.configMaps[name] = map[string][]byte{}
 		}
 	}
-	for _, message := range site.MissingKeys(table) {
+	for _, message := range site.MissingKeys(table, true) {
 		o.problems = append(o.problems, model.Problem{Message: message})
 	}
 	if err := c.made.complete(o); err != nil {

@@ -154,6 +154,7 @@ func (s *session) startAgent(ctx context.Context) error {
 			CertificatesDir: filepath.Join(s.dir, "certificates"), AuthoritiesDir: s.configMaps,
 			Secrets: s.mounted[0], ConfigMaps: s.mounted[1], Users: s.mounted[2],
 		},
+		LocalKeys: true,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/jwks"
+	"gateway/internal/model"
+	"gateway/internal/proxypod"
+	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
+)
+
+// keySetFile is what a ConfigMap's jwks holds.
+type keySetFile struct {
+	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
+	problem string
+	keys    []routing.JWTKey
+}
+
+func readKeySet(dir, configMap string) keySetFile {
+	content, problem := readMounted(dir, configMap, proxypod.KeySetFile)
+	if problem != "" {
+		return keySetFile{problem: problem}
+	}
+	keys, err := source.ParseKeySet(string(content))
+	if err != nil {
+		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%")}
+	}
+	return keySetFile{keys: keys}
+}
+
+// wantKeys has the keys fetched that a table names the URL of.
+func (in *inputs) wantKeys(ctx context.Context, fetcher *jwks.Fetcher, files *mounted) {
+	wanted := map[model.KeySource]string{}
+	in.table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT != nil && rule.JWT.KeysFrom.URL != "" {
+			wanted[rule.JWT.KeysFrom], _ = files.authoritiesOf(rule.JWT.KeysFrom)
+		}
+	})
+	fetcher.Want(ctx, wanted)
+}
+
+// authoritiesOf returns the certificates that the server of a source is verified by, or the name of a ConfigMap without
+// any.
+func (m *mounted) authoritiesOf(from model.KeySource) (authorities, without string) {
+	for name := range strings.SplitSeq(from.Authorities, ",") {
+		file := m.authorities[name]
+		if len(file.pem) == 0 {
+			return "", name
+		}
+		authorities += string(file.pem)
+	}
+	return authorities, ""
+}
+
+// keySet looks for the keys that tokens for a rule are signed with.
+func (c *collector) keySet(rule *routing.Rule) {
+	keys, of, problem := c.keysOf(rule.JWT.KeysFrom)
+	consequence := "are answered with 503"
+	if len(keys) > 0 {
+		c.keySets[rule.JWT.KeysFrom] = keys
+		consequence = "need the keys that were there before"
+	}
+	if problem != "" {
+		of.Namespace = c.namespace
+		c.problems = append(c.problems, appv1.ProxyProblem{
+			Origin: of, Reason: appv1.ProblemInvalidKeysRef,
+			Message: fmt.Sprintf("requests for rules[%d] of route %q %s: %s", rule.Index, rule.Route, consequence, problem),
+		})
+	}
+}
+
+// keysOf returns the keys of a source, which object has them, and what is wrong with it.
+func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv1.ProblemOrigin, problem string) {
+	of = appv1.ProblemOrigin{Kind: kindConfigMap, Name: from.ConfigMap}
+	named := func(problem, configMap string) string {
+		return fmt.Sprintf(problem, kindConfigMap+" "+c.namespace+"/"+configMap)
+	}
+	if from.URL == "" {
+		file, ok := c.files.keySets[from.ConfigMap]
+		switch {
+		case !ok:
+			c.notMounted(kindConfigMap, from.ConfigMap)
+		case file.problem != "":
+			problem = named(file.problem, from.ConfigMap)
+		}
+		return file.keys, of, problem
+	}
+	set := c.files.fetched[from]
+	problem = set.Problem
+	if _, without := c.files.authoritiesOf(from); without != "" {
+		file, ok := c.files.authorities[without]
+		if !ok {
+			c.notMounted(kindConfigMap, without)
+			return set.Keys, of, ""
+		}
+		problem = named(cmp.Or(file.problem, "%s has no certificates"), without)
+	}
+	if problem != "" {
+		problem = "no keys come from " + from.URL + ": " + problem
+	}
+	return set.Keys, appv1.ProblemOrigin{Kind: kindURL, Name: from.URL}, problem
+}

@@ -1,0 +1,113 @@
+package jwks
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	// timeout is how long an answer may take, with all of its body.
+	timeout = 10 * time.Second
+	// maxBytes is how large a key set may be.
+	maxBytes = 64 << 10
+)
+
+// client asks one source.
+type client struct {
+	http *http.Client
+	// etag is that of the last good answer.
+	etag string
+}
+
+// newClient returns a client that trusts these CA certificates (PEM).
+func newClient(authorities string, local bool) *client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(authorities))
+	dialer := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err == nil && !local && !isRemote(to.Addr()) {
+			err = fmt.Errorf("keys are not fetched from %s, which is this machine or its link", to.Addr())
+		}
+		return err
+	}}
+	return &client{http: &http.Client{
+		Timeout: timeout,
+		// An issuer gives the address that has the keys. One that leads elsewhere could lead anywhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2: true, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxBytes,
+		},
+	}}
+}
+
+// nat64 has IPv4 addresses in its last four bytes.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// isRemote says whether an address is neither that of this machine nor one that only its link has, where clouds have
+// credentials.
+func isRemote(address netip.Addr) bool {
+	address = address.Unmap()
+	if bytes := address.As16(); nat64.Contains(address) {
+		address = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	return !address.IsLoopback() && !address.IsLinkLocalUnicast() && !address.IsMulticast() && !address.IsUnspecified()
+}
+
+// fetch returns what a source answers with, nil if that is what it did before.
+func (c *client) fetch(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, errors.New("it is no URL")
+	}
+	request.Header.Set("User-Agent", "gateway-agent")
+	request.Header.Set("Accept", "application/jwk-set+json, application/json")
+	if c.etag != "" {
+		request.Header.Set("If-None-Match", c.etag)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	switch {
+	case response.StatusCode == http.StatusNotModified && c.etag != "":
+		return nil, nil
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the answer has the status %d", response.StatusCode)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))
+	switch {
+	case err != nil:
+		return nil, plain(err)
+	case len(body) > maxBytes:
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxBytes)
+	}
+	c.etag = response.Header.Get("ETag")
+	return body, nil
+}
+
+// plain returns an error without what is another at each try, such as ports.
+func plain(err error) error {
+	var operation *net.OpError
+	var timedOut net.Error
+	switch {
+	case errors.As(err, &timedOut) && timedOut.Timeout():
+		return fmt.Errorf("there was no answer within %s", timeout)
+	case errors.As(err, &operation):
+		return fmt.Errorf("%s: %w", operation.Op, operation.Err)
+	}
+	if inner := errors.Unwrap(err); inner != nil { // of the http client, which names the method and URL
+		return inner
+	}
+	return err
+}

@@ -1,0 +1,286 @@
+package jwks
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gateway/internal/model"
+)
+
+const (
+	first  = `{"keys":[{"kid":"a","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`
+	second = `{"keys":[{"kid":"b","kty":"OKP","crv":"Ed25519","x":"AAAA"},{"kid":"c","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`
+)
+
+// issuer answers with what it was told last.
+type issuer struct {
+	*httptest.Server
+	answer atomic.Pointer[http.HandlerFunc]
+	from   model.KeySource
+	pem    string
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{}
+	i.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*i.answer.Load())(w, r) }))
+	t.Cleanup(i.Close)
+	i.Config.ErrorLog = nil
+	i.from = model.KeySource{URL: i.URL + "/keys", Authorities: "ca", Interval: time.Minute}
+	i.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}))
+	i.says(first)
+	return i
+}
+
+func (i *issuer) does(answer http.HandlerFunc) { i.answer.Store(&answer) }
+
+func (i *issuer) says(body string) {
+	i.does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+}
+
+// rig is a Fetcher whose fetches a test allows one by one.
+type rig struct {
+	t *testing.T
+	*Fetcher
+	issuer  *issuer
+	changes chan struct{}
+}
+
+func newRig(t *testing.T, i *issuer, dir string) *rig {
+	t.Helper()
+	r := &rig{t: t, issuer: i, changes: make(chan struct{}, 100)}
+	r.Fetcher = New(dir, true, func() { r.changes <- struct{}{} })
+	r.Pause = func(time.Duration, int) time.Duration { return time.Millisecond }
+	return r
+}
+
+func (r *rig) want(authorities string) {
+	r.Want(r.t.Context(), map[model.KeySource]string{r.issuer.from: authorities})
+}
+
+// set returns the IDs of the keys and the problem.
+func (r *rig) set() (string, string) {
+	sets, _ := r.Sets()
+	set := sets[r.issuer.from]
+	var ids []string
+	for _, key := range set.Keys {
+		ids = append(ids, key.ID)
+	}
+	return strings.Join(ids, " "), set.Problem
+}
+
+// expect waits for keys and a problem.
+func (r *rig) expect(wantIDs, wantProblem string) {
+	r.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		ids, problem := r.set()
+		if ids == wantIDs && (problem == "") == (wantProblem == "") && strings.Contains(problem, wantProblem) {
+			return
+		}
+		select {
+		case <-r.changes:
+		case <-deadline:
+			r.t.Fatalf("the keys are %q and the problem %q, want %q and %q", ids, problem, wantIDs, wantProblem)
+		}
+	}
+}
+
+// TestKeysAreFetched: keys come and change. What cannot be used leaves those that were there, and is told.
+func TestKeysAreFetched(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	r := newRig(t, i, t.TempDir())
+	i.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	r.want(i.pem)
+	r.expect("", "the answer has the status 404")
+	i.says(first)
+	r.expect("a", "")
+	i.says(second)
+	r.expect("c", "")
+	const secret = "a text of somebody else"
+	for problem, answer := range map[string]string{
+		"the answer is no JSON Web Key Set":                                secret,
+		"the answer has no key that can be used, or two with one kid":      `{"keys":[{"kid":"` + secret + `","kty":"oct"}]}`,
+		"the answer has a private key or a secret":                         strings.Replace(first, `"kid"`, `"d":"AAAA","kid"`, 1),
+		"the answer has more than 65536 bytes":                             strings.Repeat(" ", maxBytes) + first,
+		"the answer is no JSON Web Key Set, said of a set that is cut off": first[:40],
+	} {
+		problem, _, _ = strings.Cut(problem, ", said")
+		i.says(answer)
+		r.expect("c", problem)
+		if _, told := r.set(); strings.Contains(told, secret) {
+			t.Errorf("the problem tells what is there: %s", told)
+		}
+		i.says(second)
+		r.expect("c", "")
+	}
+	i.does(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://127.0.0.1/", http.StatusFound)
+	})
+	r.expect("c", "the answer has the status 302")
+	i.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	r.expect("c", "EOF")
+	i.Close()
+	r.expect("c", "connection refused")
+}
+
+// TestKeysOnTheDisk: a Fetcher that starts has the keys without the issuer, but for those that nobody wants any more.
+func TestKeysOnTheDisk(t *testing.T) {
+	t.Parallel()
+	i, dir := newIssuer(t), t.TempDir()
+	r := newRig(t, i, dir)
+	r.want(i.pem)
+	r.expect("a", "")
+	if r.IsAwaited() {
+		t.Error("keys are awaited that are there")
+	}
+	i.Close()
+	again := newRig(t, i, dir)
+	again.want("")
+	if ids, problem := again.set(); ids != "a" || problem != "" || again.IsAwaited() {
+		t.Errorf("the keys are %q, the problem is %q", ids, problem)
+	}
+	again.want(i.pem)
+	again.expect("a", "connection refused")
+
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("there are the files %q (%v)", files, err)
+	}
+	if err := os.WriteFile(files[0], []byte(first[:40]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := newRig(t, i, dir)
+	damaged.want("")
+	damaged.expect("", "they were not fetched yet")
+	damaged.Want(t.Context(), nil)
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
+		t.Errorf("there are the files %q", files)
+	}
+}
+
+// TestKeysAreAwaited: until the source was asked once, it is not known that there are no keys.
+func TestKeysAreAwaited(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	i.does(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+		panic(http.ErrAbortHandler)
+	})
+	r := newRig(t, i, t.TempDir())
+	r.Pause = func(time.Duration, int) time.Duration { return time.Hour }
+	r.want(i.pem)
+	<-asked
+	if !r.IsAwaited() {
+		t.Error("no keys are awaited")
+	}
+	close(answer)
+	r.expect("", "EOF")
+	if r.IsAwaited() {
+		t.Error("keys are awaited that do not come")
+	}
+}
+
+// TestConditionalRequests: what did not change is not sent again.
+func TestConditionalRequests(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	unchanged := make(chan struct{}, 1000)
+	i.does(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			unchanged <- struct{}{}
+			return
+		}
+		_, _ = io.WriteString(w, first)
+	})
+	r := newRig(t, i, t.TempDir())
+	r.want(i.pem)
+	for range 3 {
+		<-unchanged
+	}
+	r.expect("a", "")
+}
+
+// TestUnverified: an issuer has to show a certificate that can be verified.
+func TestUnverified(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	r := newRig(t, i, t.TempDir())
+	r.want("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+	r.expect("", "certificate signed by unknown authority")
+}
+
+// TestLocalAddresses: nobody reaches this machine or its link by way of a Gateway, whatever name leads there.
+func TestLocalAddresses(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	r := newRig(t, i, t.TempDir())
+	r.local = false
+	r.want(i.pem)
+	r.expect("", "keys are not fetched from 127.0.0.1, which is this machine or its link")
+	for address, want := range map[string]bool{
+		"127.0.0.1": false, "127.8.8.8": false, "169.254.169.254": false, "0.0.0.0": false, "224.0.0.1": false, "::1": false, "::": false,
+		"fe80::1": false, "fe80::1%eth0": false, "ff02::1": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false,
+		"64:ff9b::7f00:1": false, "10.0.0.1": true, "192.0.2.1": true, "2001:db8::1": true, "fd00::1": true, "64:ff9b::c000:201": true,
+	} {
+		if got := isRemote(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: got %t", address, got)
+		}
+	}
+}
+
+// TestSlowIssuer: a source that does not answer is given up, also while it sends a body.
+func TestSlowIssuer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient("", true)
+		c.http.Transport = roundTripper(func(request *http.Request) (*http.Response, error) {
+			body, sender := io.Pipe()
+			context.AfterFunc(request.Context(), func() { _ = sender.CloseWithError(request.Context().Err()) })
+			return &http.Response{StatusCode: http.StatusOK, Body: body, Header: http.Header{}}, nil
+		})
+		begin := time.Now()
+		_, err := c.fetch(t.Context(), "https://issuer/")
+		if err == nil || err.Error() != "there was no answer within 10s" || time.Since(begin) != timeout {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// TestPause: not all proxies ask at once, and one that failed asks soon, but not ever more often.
+func TestPause(t *testing.T) {
+	for _, test := range []struct {
+		failures int
+		want     time.Duration
+	}{{0, 10 * time.Minute}, {1, 5 * time.Second}, {2, 10 * time.Second}, {3, 20 * time.Second}, {8, 10 * time.Minute}, {1000, 10 * time.Minute}} {
+		for range 100 {
+			if got := pause(10*time.Minute, test.failures); got < test.want*9/10 || got > test.want*11/10 {
+				t.Errorf("after %d failures: %s, want about %s", test.failures, got, test.want)
+			}
+		}
+	}
+	if err := plain(errors.New("a")); err.Error() != "a" {
+		t.Error(err)
+	}
+}
