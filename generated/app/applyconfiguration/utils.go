@@ -127,6 +127,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RateLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RateLimitKey"):
 		return &appv1.RateLimitKeyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RemoteJWTKeys"):
+		return &appv1.RemoteJWTKeysApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestLimit"):
 		return &appv1.RequestLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestMirror"):

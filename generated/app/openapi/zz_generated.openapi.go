@@ -75,6 +75,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.QueryParamMatch":              schema_gateway_api_app_v1_QueryParamMatch(ref),
 		"gateway/api/app/v1.RateLimit":                    schema_gateway_api_app_v1_RateLimit(ref),
 		"gateway/api/app/v1.RateLimitKey":                 schema_gateway_api_app_v1_RateLimitKey(ref),
+		"gateway/api/app/v1.RemoteJWTKeys":                schema_gateway_api_app_v1_RemoteJWTKeys(ref),
 		"gateway/api/app/v1.RequestLimit":                 schema_gateway_api_app_v1_RequestLimit(ref),
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
@@ -2254,11 +2255,17 @@ func schema_gateway_api_app_v1_JWTKeys(ref common.ReferenceCallback) common.Open
 							Ref:         ref("gateway/api/app/v1.ObjectReference"),
 						},
 					},
+					"remote": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Where the issuer publishes such a set. Keys in it that cannot be used are ignored.",
+							Ref:         ref("gateway/api/app/v1.RemoteJWTKeys"),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ObjectReference"},
+			"gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.RemoteJWTKeys"},
 	}
 }
 
@@ -2841,7 +2848,7 @@ func schema_gateway_api_app_v1_ProblemOrigin(ref common.ReferenceCallback) commo
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the object.",
+							Description: "The name of the object, or the URL.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3075,6 +3082,58 @@ func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common
 				Required: []string{"type"},
 			},
 		},
+	}
+}
+
+func schema_gateway_api_app_v1_RemoteJWTKeys(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it keeps those that it has until it can fetch others.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"uri": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The address, which the metadata of issuers have as jwks_uri. It is not one of the pod itself or its link. A redirect is an error.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"caCertificateRefs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The ConfigMaps with the certificates (PEM) that the server is verified by, under the key ca.crt, in the Gateway's namespace.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ObjectReference"),
+									},
+								},
+							},
+						},
+					},
+					"refreshInterval": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How often the keys are fetched: 1m to 99m, or 1h to 24h.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"uri", "caCertificateRefs"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.ObjectReference"},
 	}
 }
 
@@ -3394,7 +3453,7 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of a BasicAuth is in the namespace of the object, which has to be that of the Gateway.",
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

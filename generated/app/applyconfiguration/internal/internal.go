@@ -718,6 +718,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: inline
       type:
         scalar: string
+    - name: remote
+      type:
+        namedType: gateway.api.app.v1.RemoteJWTKeys
 - name: gateway.api.app.v1.Listener
   map:
     fields:
@@ -1012,6 +1015,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: type
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.RemoteJWTKeys
+  map:
+    fields:
+    - name: caCertificateRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: refreshInterval
+      type:
+        scalar: string
+    - name: uri
       type:
         scalar: string
       default: ""

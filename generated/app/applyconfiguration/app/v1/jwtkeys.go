@@ -16,6 +16,8 @@ type JWTKeysApplyConfiguration struct {
 	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
 	// takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.
 	ConfigMapRef *ObjectReferenceApplyConfiguration `json:"configMapRef,omitempty"`
+	// Where the issuer publishes such a set. Keys in it that cannot be used are ignored.
+	Remote *RemoteJWTKeysApplyConfiguration `json:"remote,omitempty"`
 }
 
 // JWTKeysApplyConfiguration constructs a declarative configuration of the JWTKeys type for use with
@@ -37,5 +39,13 @@ func (b *JWTKeysApplyConfiguration) WithInline(value string) *JWTKeysApplyConfig
 // If called multiple times, the ConfigMapRef field is set to the value of the last call.
 func (b *JWTKeysApplyConfiguration) WithConfigMapRef(value *ObjectReferenceApplyConfiguration) *JWTKeysApplyConfiguration {
 	b.ConfigMapRef = value
+	return b
+}
+
+// WithRemote sets the Remote field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Remote field is set to the value of the last call.
+func (b *JWTKeysApplyConfiguration) WithRemote(value *RemoteJWTKeysApplyConfiguration) *JWTKeysApplyConfiguration {
+	b.Remote = value
 	return b
 }

@@ -13,7 +13,7 @@ type ProblemOriginApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// The namespace of the object.
 	Namespace *string `json:"namespace,omitempty"`
-	// The name of the object.
+	// The name of the object, or the URL.
 	Name *string `json:"name,omitempty"`
 	// The generation of the object that the problem is about. Secrets and ConfigMaps have none.
 	Generation *int64 `json:"generation,omitempty"`
