@@ -123,5 +123,10 @@ func text(name string) string { return param(name) + ",url_dec" }
 // has returns the condition that the rule has a parameter.
 func has(name string) string { return "{ " + param(name) + " -m found }" }
 
-// is returns the condition that a parameter has a value.
-func is(name, value string) string { return "{ " + param(name) + " -m str " + value + " }" }
+// is returns the condition that a parameter has a value. One that begins with "-" would be an option.
+func is(name, value string) string {
+	if strings.HasPrefix(value, "-") {
+		value = "-- " + value
+	}
+	return "{ " + param(name) + " -m str " + value + " }"
+}

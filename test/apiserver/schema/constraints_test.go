@@ -206,7 +206,7 @@ func (b *breaker) properties(at place, schema map[string]any) {
 		for i := 0; len(many) <= int(n); i++ {
 			many[fmt.Sprint("k", i)] = "1"
 		}
-		b.add(at, "maxProperties", many, fmt.Sprintf("Too many: %d: must have at most %v items", len(many), n))
+		b.add(at, "maxProperties", many, fmt.Sprintf("Too many: %d: must have at most %v item", len(many), n))
 	}
 }
 

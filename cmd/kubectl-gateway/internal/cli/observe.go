@@ -131,7 +131,9 @@ func keySources(table routing.Table) []routing.KeySource {
 			sources[rule.JWT.KeysFrom] = true
 		}
 	})
-	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int { return cmp.Or(cmp.Compare(a.ConfigMap, b.ConfigMap), cmp.Compare(a.URL, b.URL)) })
+	return slices.SortedFunc(maps.Keys(sources), func(a, b routing.KeySource) int {
+		return cmp.Or(cmp.Compare(a.ConfigMap, b.ConfigMap), cmp.Compare(a.URL, b.URL))
+	})
 }
 
 // Knows says whether all endpoints of a namespace are known.
