@@ -205,7 +205,7 @@ func problem(listener, kind, name, message string) appv1.ProxyProblem {
 	return appv1.ProxyProblem{Origin: appv1.ProblemOrigin{Kind: kind, Name: name}, Listener: listener, Reason: reason, Message: message}
 }
 
-func TestReportedProblems(t *testing.T) {
+func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
 	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
 	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff does not exist or has no ca.crt")
