@@ -27,7 +27,7 @@ func (s *site) count() {
 		if err != nil {
 			return err
 		}
-		backends, entries := strings.Count(string(config), "\nbackend "), 0
+		backends, entries := strings.Count(string(config), "\nbackend ")+strings.Count(string(config), "\nlisten "), 0
 		files, _ := filepath.Glob(filepath.Join(s.paths.ConfigDir, "*.map"))
 		for _, file := range files {
 			if !strings.Contains(string(config), file) {

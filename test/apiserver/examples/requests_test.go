@@ -148,6 +148,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 			t.Fatalf("the commands did not make Secret %s", secret)
 		}
 	}
+	in.KeySets = s.keySets(t, gateway)
 	in.Paths.UsersSocket = s.checkPasswords(t, gateway, in.Paths.RunDir)
 	_, configMaps := references(gateway)
 	for _, name := range configMaps {
@@ -158,6 +159,26 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 		in.Authorities[name] = []byte(configMap.Data["ca.crt"])
 	}
 	haproxytest.Start(t, in.Paths, render.Render(in).AllFiles())
+}
+
+// keySets returns the keys of tokens that are in ConfigMaps.
+func (s *stage) keySets(t *testing.T, gateway *appv1.Gateway) map[routing.KeySource][]routing.JWTKey {
+	t.Helper()
+	all := map[routing.KeySource][]routing.JWTKey{}
+	for _, keys := range proxypod.KeySets(gateway) {
+		if keys.ConfigMapRef == nil {
+			continue
+		}
+		name := keys.ConfigMapRef.Name
+		configMap, err := server.Kube.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)
+		}
+		if all[routing.KeySource{ConfigMap: name}], err = source.ParseKeySet(configMap.Data[proxypod.KeySetFile]); err != nil {
+			t.Fatalf("ConfigMap %s: %v", name, err)
+		}
+	}
+	return all
 }
 
 // checkPasswords checks passwords as gateway-keys does, by the Secrets that the commands made. It returns the socket.

@@ -93,12 +93,12 @@ func TestChosenAddress(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "chosen", "chosen"
 	startOperator(t, namespace)
-	createGateway(t, namespace, name, "{listeners: [{name: http, port: 80, protocol: HTTP}], service: {type: ClusterIP, address: 10.0.0.77}}")
+	createGateway(t, namespace, name, "{listeners: [{name: http, port: 80, protocol: HTTP}], service: {type: ClusterIP, address: 10.0.0.9}}")
 	putEndpoints(t, namespace, name, "pod-a")
 	report(t, namespace, name, "pod-a", 1)
 	gateway := expectCondition(t, namespace, name, "Programmed", metav1.ConditionTrue, "Programmed", "1 of 1")
-	if addresses := gateway.Status.Addresses; len(addresses) != 1 || addresses[0].Value != "10.0.0.77" {
-		t.Errorf("the addresses are %v, want 10.0.0.77", addresses)
+	if addresses := gateway.Status.Addresses; len(addresses) != 1 || addresses[0].Value != "10.0.0.9" {
+		t.Errorf("the addresses are %v, want 10.0.0.9", addresses)
 	}
 	patchGateway(t, namespace, name, `{"spec": {"service": {"address": "10.0.0.78"}}}`)
 	report(t, namespace, name, "pod-a", 2)
