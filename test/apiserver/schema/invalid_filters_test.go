@@ -43,7 +43,7 @@ func invalidFilters() []refusal {
 	all := fixedFilters
 	for i, f := range filters {
 		other := filters[(i+1)%len(filters)]
-		all = append(all, union(filter0, filter, f.kind, f.field, f.value, other.kind, other.field, other.value)...)
+		all = append(all, union(filter0, filter, f.kind, f.field, f.value, other.field, other.value)...)
 		all = append(all,
 			refusal{f.kind + " twice", "", filter + f.kind + ", " + f.field + ": " + f.value + "}, {type: " + f.kind + ", " +
 				f.field + ": " + f.value + "}]}]}]}", []string{`filters[1]: Duplicate value: {"type":"` + f.kind + `"}`}},
@@ -59,13 +59,13 @@ func invalidFilters() []refusal {
 		all = append(all, framing(refFilter, f.kind, f.field)...)
 		other := filters[1-i]
 		at := "spec.routes[0].rules[0].backendRefs[0].filters[0]"
-		all = append(all, union(at, refFilter, f.kind, f.field, f.value, other.kind, other.field, other.value)...)
+		all = append(all, union(at, refFilter, f.kind, f.field, f.value, other.field, other.value)...)
 	}
 	return all
 }
 
 // union are the ways to have other fields than the type wants, in a filter that begins like place.
-func union(at, place, kind, field, value, otherKind, otherField, otherValue string) []refusal {
+func union(at, place, kind, field, value, otherField, otherValue string) []refusal {
 	closing := "}]}]}]}"
 	if strings.Contains(place, "backendRefs") {
 		closing = "}]" + closing
