@@ -51,6 +51,14 @@ rules:
     filters: [{type: ClientAddress, clientAddress: {allow: [127.0.0.0/8]}}]
     backendRefs: [{name: service-N, port: 80}]
 `
+	authRoute = `
+name: route-N
+hostnames: [host-N.example.com]
+rules:
+  - matches: [{path: {value: /app}}]
+    filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: /check}}]
+    backendRefs: [{name: service-N, port: 80}]
+`
 	limitRoute = `
 name: route-N
 hostnames: [host-N.example.com]

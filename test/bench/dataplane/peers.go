@@ -29,6 +29,9 @@ const routesMap = "routes.map"
 // limited is in place of a line for the defaults: requests are counted by the address of the client.
 const limited = "a rate limit"
 
+// asked is in place of such a line, too: a Service is asked about each request.
+const asked = "a question about each request"
+
 // peer returns the proxy that a file in peers is for. Of haproxy.cfg, more is a line for its defaults, and routes is a map that it finds backends
 // by, instead of rules for the ten hosts, if it is not empty.
 func peer(file, more, routes string) proxy {
@@ -39,8 +42,8 @@ func peer(file, more, routes string) proxy {
 		}
 		var content bytes.Buffer
 		in := map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}
-		if more == limited {
-			in["More"], in["Limit"] = "", true
+		if more == limited || more == asked {
+			in["More"], in["Limit"], in["Auth"] = "", more == limited, more == asked
 		}
 		if routes != "" {
 			in["Map"] = filepath.Join(dir, routesMap)

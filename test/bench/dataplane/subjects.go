@@ -66,6 +66,8 @@ func subjects(edits []string) []*subject {
 			name: limited + " for 16 pods: Gateway", baseline: static, protocol: plain,
 			proxy: gateway("limit", routes(limitRoute, 10), nil, ""), requests: few,
 		},
+		&subject{name: asked + ": Gateway", baseline: ours, proxy: gateway("auth", routes(authRoute, 10), nil, ""), protocol: plain, requests: few},
+		&subject{name: asked + ": nginx", baseline: "nginx", proxy: peer("nginx.conf", asked, ""), protocol: plain, requests: few},
 		// What it costs to name and count what filters decide.
 		&subject{
 			name: addressed + ", not counted", baseline: addressed + ", not counted", protocol: plain,
