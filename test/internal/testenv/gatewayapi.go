@@ -22,6 +22,8 @@ func (s *Server) InstallGatewayAPI(t testing.TB) {
 			crds = append(crds, file)
 		}
 	}
+	s.installing.Lock()
+	defer s.installing.Unlock()
 	if _, err := envtest.InstallCRDs(s.Admin, envtest.CRDInstallOptions{Paths: crds}); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,8 @@ type Server struct {
 	// dir holds the server's files and the programs built; building guards them.
 	dir      string
 	building sync.Mutex
+	// installing is held while CRDs are installed: two tests that create the same one at once fail.
+	installing sync.Mutex
 	// restarted end the parts of the control plane that were started again.
 	restarted []func()
 }
