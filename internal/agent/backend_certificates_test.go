@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +100,39 @@ func TestACertificateForBackends(t *testing.T) {
 		t.Error("there was no reload")
 	}
 	r.expectBody("/", first.Leaf.SerialNumber.String())
+}
+
+// A connection that is being made during a renewal has the old certificate, and TLS would let later ones resume it.
+func TestARenewalDuringRequestsToBackends(t *testing.T) {
+	t.Parallel()
+	r, spec := newBackendRig(t)
+	pair := r.authority.Issue(t, nil)
+	r.put("proxies", pair)
+	r.start(spec)
+	r.expectBody("/", pair.Leaf.SerialNumber.String())
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer stop()
+	for range 8 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				_, _, _ = r.get("/") // the answers that count are those after a renewal
+			}
+		})
+	}
+	for range 5 {
+		pair = r.authority.Issue(t, nil)
+		r.put("proxies", pair)
+		r.expectBody("/", pair.Leaf.SerialNumber.String())
+	}
+	stop()
+	clients.Wait()
+	for range 50 {
+		if _, body, err := r.get("/"); err != nil || body != pair.Leaf.SerialNumber.String() {
+			t.Fatalf("the backend saw the certificate %s (%v), want %s", body, err, pair.Leaf.SerialNumber)
+		}
+	}
 }
 
 // Without a certificate from the beginning, nothing is sent either; the pod is ready, and the certificate is used when it

@@ -216,7 +216,8 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 			// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
 			add("ssl verify required ca-file %s sni str(%s)", authority, name)
 			if secret := in.Table.BackendCertificate; secret != "" {
-				add("crt %s", certificatePath(in.Paths, secret))
+				// A session that is resumed has the certificate of its first connection, also after a renewal.
+				add("crt %s no-ssl-reuse", certificatePath(in.Paths, secret))
 			}
 			if !connections {
 				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(appProtocol))
