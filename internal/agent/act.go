@@ -99,9 +99,7 @@ func (a *Agent) change(ctx context.Context, next action) (changed bool, err erro
 	before := a.state.disk
 	if next.kind == actionTellFirst {
 		a.state.disk.configuration = next.target
-		if a.state.disk.late.IsZero() {
-			a.state.disk.late = time.Now()
-		}
+		a.state.disk.postpone(next.plan, time.Now())
 	} else if err := a.write(next); err != nil {
 		return false, err
 	}
@@ -209,14 +207,14 @@ func (a *Agent) write(next action) error {
 		// The next try has another id, and what goes wrong each second is to be told once.
 		return errors.New(strings.ReplaceAll(err.Error(), id, dirPrefix+"*"))
 	}
-	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: config.Backends}
+	a.state.disk = disk{configuration: next.target, id: id, proven: next.proven, written: next.target}
 	return nil
 }
 
 // writePostponed brings the disk up to date.
 func (a *Agent) writePostponed() error {
 	d := &a.state.disk
-	if d.late.IsZero() {
+	if d.due.IsZero() {
 		return nil
 	}
 	return a.write(action{target: d.configuration, proven: d.proven})

@@ -209,7 +209,7 @@ func (a *Agent) pass(ctx context.Context) {
 			a.delay.end(waited || changed)
 		}
 	}
-	a.updateDisk(!a.state.running.up || time.Since(a.state.disk.late) > checkInterval)
+	a.updateDisk(!a.state.running.up || !time.Now().Before(a.state.disk.due))
 	a.reportState()
 	a.deleteDrained(ctx, time.Now())
 	a.deleteUnused(ctx, time.Now())
@@ -220,7 +220,10 @@ func (a *Agent) pass(ctx context.Context) {
 func (a *Agent) updateDisk(all bool) {
 	var errs []error
 	if all {
-		errs = append(errs, a.writePostponed())
+		if err := a.writePostponed(); err != nil {
+			a.problem = err.Error()
+			errs = append(errs, err)
+		}
 	}
 	errs = append(errs, a.store.prune(a.state.disk.id))
 	if a.state.disk.proven && a.state.running.unknown == "" {

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/haproxytest"
@@ -49,6 +53,57 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
+// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does. Each has a
+// hostname and a Service of its own, with five endpoints.
+func BenchmarkHTTPRoute(b *testing.B) {
+	const routes = 3000
+	r := newPassRig(b, routes)
+	r.gatewaySeen.Spec.Routes = nil
+	r.gatewaySeen.Status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: []string{"httproutes"}}}}
+	r.agent.pass(b.Context())
+	own := r.agent.watch.namespaces[namespace]
+	r.eventually("the HTTPRoutes are synced", func() error {
+		if !own.isSettled() {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+	add := func(i, generation int) {
+		name := gatewayv1.ObjectName(fmt.Sprint("service-", i))
+		r.put(own.resources["httproutes"], &gatewayv1.HTTPRoute{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: fmt.Sprint("route-", i), UID: types.UID(fmt.Sprint("route-", i)),
+				Generation: int64(generation), ResourceVersion: fmt.Sprint(1 + i + generation*routes),
+			},
+			Spec: gatewayv1.HTTPRouteSpec{
+				CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: gatewayN}}},
+				Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(fmt.Sprintf("host-%d.example.com", i))},
+				Rules: []gatewayv1.HTTPRouteRule{{
+					Matches:     []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: ptr.To(fmt.Sprint("/path-", generation))}}},
+					BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: name, Port: ptr.To[gatewayv1.PortNumber](80)}}}},
+				}},
+			},
+		})
+	}
+	for i := range routes {
+		r.put(own.slices, newSlice(fmt.Sprint("service-", i), 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
+		add(i, 1)
+	}
+	r.agent.pass(b.Context())
+	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
+	time.Sleep(2 * time.Second)
+	r.agent.pass(b.Context())
+	generation := 1
+	r.measure(b, func() {
+		generation++
+		add(7, generation)
+		r.agent.changed()
+	})
+	if got := len(r.agent.state.sure().origins); got != routes+1 {
+		b.Fatalf("%d objects are live", got)
+	}
+}
+
 // passRig is a rig whose agent has no loop: whoever uses it makes its passes.
 type passRig struct {
 	*rig
@@ -58,6 +113,7 @@ type passRig struct {
 func newPassRig(t testing.TB, routes int) *passRig {
 	t.Helper()
 	r := &passRig{rig: newRig(t)}
+	r.options.Routes = routesfake.NewClientset()
 	var err error
 	r.agent, err = New(r.options)
 	r.must(err)

@@ -34,7 +34,7 @@ const (
 	// actionTell: it goes to the disk, and HAProxy is told the difference.
 	actionTell
 	// actionTellFirst: HAProxy is told the difference, and the disk has the target a moment later: to write thousands of
-	// routes for one endpoint takes longer than all else.
+	// routes takes longer than to tell HAProxy about one.
 	actionTellFirst
 	// actionReload: it goes to the disk, and HAProxy loads it from there.
 	actionReload
@@ -86,7 +86,7 @@ func (s *state) next(target configuration, now time.Time) action {
 	case change.Empty():
 	case s.running.up && change.Reload != "":
 		next.kind = actionReload
-	case s.running.up && change.OnlyServers() && s.wouldBeSeenToRestart(now):
+	case s.running.up && s.wouldBeSeenToRestart(now):
 		next.kind = actionTellFirst
 	case s.running.up:
 		next.kind = actionTell

@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 		"nothing changed":            {newState(), newConfig("a", 1), late, actionNone, "", 0},
 		"an endpoint came":           {newState(), newConfig("a", 1, 2), late, actionTellFirst, "", 1},
 		"a backend came":             {newState(), newConfig("b", 1), late, actionReload, plan.ReloadDefaults, 0},
-		"an endpoint and a map came": {newState(), maps, late, actionTell, "", 1},
+		"an endpoint and a map came": {newState(), maps, late, actionTellFirst, "", 1},
 		// It could not be seen that a worker that starts anew is another one.
 		"an endpoint came just after a start":               {newState(), newConfig("a", 1, 2), early, actionTell, "", 1},
 		"the first configuration, no HAProxy":               {state{}, newConfig("a"), late, actionWrite, plan.ReloadFirst, 0},
@@ -149,17 +149,34 @@ func TestARestartedWorkerRunsWhatIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatStartsBeforeTheDiskHasAllServers is told of them again.
-func TestAWorkerThatStartsBeforeTheDiskHasAllServers(t *testing.T) {
+// TestAWorkerThatStartsBeforeTheDiskHasAll is told of it again, and does not pass for one that runs it.
+func TestAWorkerThatStartsBeforeTheDiskHasAll(t *testing.T) {
 	s, newest, now := newState(), newConfig("a", 1, 2), time.Unix(200, 0)
-	s.disk.written, s.disk.late = s.disk.config.Backends, now
-	s.disk.config, s.running.config = newest, newest
-	if next := s.next(newConfiguration(1, newest), now); next.kind != actionNone {
+	s.disk.written, s.disk.due = s.disk.configuration, now
+	s.disk.configuration, s.running.config = newConfiguration(2, newest), newest
+	s.runs(s.running.worker)
+	if next := s.next(newConfiguration(2, newest), now); next.kind != actionNone || s.sure().generation() != 2 {
 		t.Fatalf("before: %+v", next)
 	}
 	s.observe(&runtime.Process{LoadID: "load-1", PID: 8, Started: 101})
-	if next := s.next(newConfiguration(1, newest), now); next.reason != "" || len(next.plan.AddServers) != 1 || !s.disk.late.IsZero() {
+	next := s.next(newConfiguration(2, newest), now)
+	if next.reason != "" || len(next.plan.AddServers) != 1 || !s.disk.due.IsZero() || s.sure().generation() != 1 {
 		t.Errorf("after: %+v", next)
+	}
+}
+
+// TestPostpone: servers may wait for others, all else has to be on the disk before it is reported.
+func TestPostpone(t *testing.T) {
+	now, later, d := time.Unix(200, 0), time.Unix(200, 5), disk{}
+	servers, more := plan.Plan{AddServers: []plan.Server{{}}}, plan.Plan{Backends: []plan.Backend{{}}}
+	for i, step := range []struct {
+		told plan.Plan
+		now  time.Time
+		due  time.Time
+	}{{servers, now, now.Add(checkInterval)}, {servers, later, now.Add(checkInterval)}, {more, later, later}, {servers, later, later}} {
+		if d.postpone(step.told, step.now); d.due != step.due {
+			t.Errorf("step %d: due at %s, want %s", i, d.due, step.due)
+		}
 	}
 }
 

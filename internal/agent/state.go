@@ -34,10 +34,21 @@ type disk struct {
 	id string
 	// proven says whether HAProxy has run the sections, and so is sure to start on them.
 	proven bool
-	// written are the backends that are on the disk: those of config, or what they were a moment ago.
-	written map[string]*ir.Backend
-	// late is since when they are not those of config; zero while they are.
-	late time.Time
+	// written is what is on the disk: the configuration, or what it was a moment ago.
+	written configuration
+	// due is when the configuration has to be on the disk; zero if it is there.
+	due time.Time
+}
+
+// postpone notes that HAProxy has been told something that is not on the disk yet. Endpoints may take a while: a rollout
+// would write all of them once for each pod. All else is there before it is reported.
+func (d *disk) postpone(told plan.Plan, now time.Time) {
+	if told.OnlyServers() {
+		now = now.Add(checkInterval)
+	}
+	if d.due.IsZero() || now.Before(d.due) {
+		d.due = now
+	}
 }
 
 // running is what HAProxy is known to run.
@@ -98,8 +109,8 @@ func (s *state) observe(worker *runtime.Process) {
 		r.unknown, r.live, r.complete = reasonAgentRestarted, version{}, version{}
 		s.disk.proven = true
 	default:
-		if !s.disk.late.IsZero() {
-			s.disk.config.Backends, s.disk.late = s.disk.written, time.Time{}
+		if !s.disk.due.IsZero() {
+			s.disk.configuration, s.disk.due = s.disk.written, time.Time{}
 		}
 		s.started(*worker)
 	}

@@ -146,7 +146,7 @@ func (c Config) Content(file string) []byte {
 			entries = append(entries, content.Entries...)
 		}
 	}
-	slices.SortFunc(entries, func(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(entries, compareKeys)
 	return lines(entries)
 }
 
@@ -161,15 +161,29 @@ func (c Config) AllFiles() map[string][]byte {
 
 func sortedEntries(entries map[string]string) []MapEntry {
 	all := make([]MapEntry, 0, len(entries))
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		all = append(all, MapEntry{Key: key, Value: entries[key]})
+	for key, value := range entries {
+		all = append(all, MapEntry{Key: key, Value: value})
 	}
+	slices.SortFunc(all, compareKeys)
 	return all
+}
+
+func compareKeys(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) }
+
+// sortedKeys returns those of a map.
+func sortedKeys[V any](all map[string]V) []string {
+	keys := slices.AppendSeq(make([]string, 0, len(all)), maps.Keys(all))
+	slices.Sort(keys)
+	return keys
 }
 
 // lines returns the lines of entries in a map file.
 func lines(entries []MapEntry) []byte {
-	var b bytes.Buffer
+	size := 0
+	for _, entry := range entries {
+		size += len(entry.Key) + len(entry.Value) + 2
+	}
+	b := bytes.NewBuffer(make([]byte, 0, size))
 	for _, entry := range entries {
 		b.WriteString(entry.Key)
 		b.WriteByte(' ')
@@ -194,7 +208,12 @@ func (c Config) configFile() []byte {
 			b.WriteByte('\n')
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+	size := 0
+	for _, backend := range c.Backends {
+		size += len(backend.section)
+	}
+	b.Grow(size)
+	for _, name := range sortedKeys(c.Backends) {
 		b.Write(c.Backends[name].section)
 	}
 	return b.Bytes()

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
-	"maps"
-	"slices"
 )
 
 // hashSize is how many bytes of a hash are told: enough to tell configurations apart.
@@ -14,17 +12,17 @@ const hashSize = 8
 // Hash tells everything but the servers, which come and go by themselves. It is the same in every process.
 func (c Config) Hash() string {
 	t := c.sections()
-	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+	for _, name := range sortedKeys(c.Backends) {
 		t.add(name, c.Backends[name].Defaults)
 	}
 	// Contents and lists are named after what is in them, and maps lead to them.
-	for _, file := range slices.Sorted(maps.Keys(c.Maps)) {
+	for _, file := range sortedKeys(c.Maps) {
 		t.add(file)
 		for _, entry := range sortedEntries(c.Maps[file]) {
 			t.add(entry.Key, entry.Value)
 		}
 	}
-	for _, file := range slices.Sorted(maps.Keys(c.Certificates)) {
+	for _, file := range sortedKeys(c.Certificates) {
 		t.add(file)
 		for _, line := range c.Certificates[file].Lines {
 			t.add(line.String())
@@ -36,7 +34,7 @@ func (c Config) Hash() string {
 // LoadHash tells what HAProxy reads when it loads the configuration and can refuse.
 func (c Config) LoadHash() string {
 	t := c.sections()
-	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
+	for _, name := range sortedKeys(c.Backends) {
 		t.add(name, c.Backends[name].Settings.Options)
 	}
 	return t.String()
@@ -48,7 +46,7 @@ func (c Config) sections() *texts {
 		t.add(section.Header)
 		t.add(section.Lines...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+	for _, name := range sortedKeys(c.Files) {
 		t.add(name, string(c.Files[name]))
 	}
 	return t

@@ -40,6 +40,6 @@ func (t *translator) addRoute(object metav1.Object, translate func() *route) {
 	}
 	t.kept[object] = r
 	// What follows is about one translation.
-	added := *r
-	t.routes = append(t.routes, &added)
+	t.allRoutes = append(t.allRoutes, *r)
+	t.routes = append(t.routes, &t.allRoutes[len(t.allRoutes)-1])
 }

@@ -122,7 +122,9 @@ type translator struct {
 	// planes are in the order of the objects they are for.
 	planes  []*plane
 	parents map[Parent]*parent
-	routes  []*route
+	// routes are pointers to allRoutes, which has room for all of them from the beginning.
+	routes    []*route
+	allRoutes []route
 	// kept is what the Cache has for the next time.
 	kept    map[metav1.Object]*route
 	filters map[types.NamespacedName]*appv1.RouteFilter
