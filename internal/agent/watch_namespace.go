@@ -118,7 +118,13 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	informer := &watched{SharedIndexInformer: found}
 	changed := func() { w.changed() }
 	if err := w.handle(informer, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(old, new any) {
+			// A status that was written is seen by the next pass: it only makes the versions later that are reported.
+			if before, after := old.(metav1.Object), new.(metav1.Object); before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
+				changed()
+			}
+		},
 	}); err != nil {
 		return err
 	}

@@ -52,6 +52,10 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	var total, afterWrite []time.Duration
 	reloads := w.reloads(b)
 	used, agentUsed, started := server.CPU(b), testenv.CPU(w.agent.PID()), time.Now()
+	var operatorUsed time.Duration
+	if w.operator != nil {
+		operatorUsed = testenv.CPU(w.operator.PID())
+	}
 	for b.Loop() {
 		for range edit.times {
 			if !churn {
@@ -75,6 +79,7 @@ func measure(b *testing.B, w *world, edit edit, churn bool) {
 	b.ReportMetric(float64((testenv.CPU(w.agent.PID())-agentUsed).Milliseconds())/float64(len(total)), "agent-ms")
 	if w.operator != nil {
 		b.ReportMetric(float64(len(server.Writes(b, operatorUser, started)))/float64(len(total)), "operator-writes")
+		b.ReportMetric(float64((testenv.CPU(w.operator.PID())-operatorUsed).Milliseconds())/float64(len(total)), "operator-ms")
 	}
 	b.ReportMetric(float64(len(total)), "changes")
 	b.ReportMetric(float64(stop()), "failed-requests")
