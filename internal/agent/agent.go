@@ -33,6 +33,10 @@ const (
 	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while
 	// certificates are awaited.
 	startInterval = 50 * time.Millisecond
+	// writeInterval is how long the disk may be behind HAProxy, and writeServersInterval how long with endpoints: a rollout
+	// would write all of them once for each pod.
+	writeInterval        = 100 * time.Millisecond
+	writeServersInterval = time.Second
 )
 
 // Options are what an agent works with.
@@ -186,6 +190,9 @@ func (a *Agent) loop(ctx context.Context) {
 		if !a.state.running.up || a.inputs.awaiting {
 			interval = startInterval
 		}
+		if due := a.state.disk.due; !due.IsZero() {
+			interval = min(interval, max(time.Until(due), startInterval))
+		}
 		timer.Reset(interval)
 	}
 }
@@ -219,10 +226,12 @@ func (a *Agent) pass(ctx context.Context) {
 // postponed is due.
 func (a *Agent) updateDisk(all bool) {
 	var errs []error
-	if all {
+	if all && !a.state.disk.due.IsZero() {
 		if err := a.writePostponed(); err != nil {
 			a.problem = err.Error()
 			errs = append(errs, err)
+		} else if a.state.isKnown() {
+			a.state.runs(a.state.running.worker)
 		}
 	}
 	errs = append(errs, a.store.prune(a.state.disk.id))

@@ -83,6 +83,9 @@ func TestARouteEditTakesNoReload(t *testing.T) {
 	r.expectBody("/moved", "one")
 	r.expectStatus("/", http.StatusNotFound)
 	r.expectReport(generation, "")
+	if paths, err := os.ReadFile(r.options.Paths.Map(ir.PathsFile)); err != nil || !strings.Contains(string(paths), "/moved") {
+		t.Errorf("it was reported before it was on the disk (%v): %s", err, paths)
+	}
 	r.expectNoReload(before)
 	if dirs := loadDirs(t, r.options.Paths); len(dirs) > 2 {
 		t.Errorf("old configurations are left: %v", dirs)

@@ -40,16 +40,20 @@ type disk struct {
 	due time.Time
 }
 
-// postpone notes that HAProxy has been told something that is not on the disk yet. Endpoints may take a while: a rollout
-// would write all of them once for each pod. All else is there before it is reported.
+// postpone notes that HAProxy has been told something that is not on the disk yet. What comes after it does not wait for
+// the disk, and is written with it.
 func (d *disk) postpone(told plan.Plan, now time.Time) {
+	due := now.Add(writeInterval)
 	if told.OnlyServers() {
-		now = now.Add(checkInterval)
+		due = now.Add(writeServersInterval)
 	}
-	if d.due.IsZero() || now.Before(d.due) {
-		d.due = now
+	if d.due.IsZero() || due.Before(d.due) {
+		d.due = due
 	}
 }
+
+// isWritten says whether everything but endpoints is on the disk.
+func (d *disk) isWritten() bool { return d.due.IsZero() || d.written.version.hash == d.version.hash }
 
 // running is what HAProxy is known to run.
 type running struct {
@@ -72,7 +76,8 @@ type running struct {
 	// reloaded is when HAProxy was last made to reload; zero if it got a part then.
 	reloaded time.Time
 	// live is the version that the worker answers by. unmounted names something that is left out of it because it is not
-	// mounted in this pod; "" if nothing is. complete is the newest version of which nothing was left out.
+	// mounted in this pod; "" if nothing is. complete is the newest version of which nothing was left out, and that is on
+	// the disk.
 	live, complete version
 	unmounted      string
 }
@@ -131,7 +136,7 @@ func (s *state) runs(worker runtime.Process) {
 	s.good = &good
 	if !s.disk.partial {
 		r.live, r.unmounted = s.disk.version, s.disk.material.unmounted
-		if r.unmounted == "" {
+		if r.unmounted == "" && s.disk.isWritten() {
 			r.complete = r.live
 		}
 	}

@@ -93,6 +93,7 @@ func TestUsers(t *testing.T) {
 	generation := r.edit(spec)
 	r.expectAs(503, "/api", "alice", "secret")
 	r.expectProblems(" Secret/none Secret " + namespace + "/none does not exist or has no auth")
+	r.expectReport(generation, "")
 	// A Secret that this pod does not mount is for another pod.
 	spec.Routes[0].Rules[0].Filters = closed("new")
 	r.edit(spec)
