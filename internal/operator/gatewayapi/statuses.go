@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/logging"
@@ -220,7 +222,7 @@ func setParents(status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentSta
 	for _, parent := range wanted {
 		var old []metav1.Condition
 		for _, b := range before {
-			if b.ControllerName == source.ControllerName && equality.Semantic.DeepEqual(b.ParentRef, parent.ParentRef) {
+			if b.ControllerName == source.ControllerName && isSameRef(b.ParentRef, parent.ParentRef) {
 				old = b.Conditions
 			}
 		}
@@ -228,7 +230,15 @@ func setParents(status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentSta
 		parents = append(parents, parent)
 	}
 	status.Parents = parents
-	return !equality.Semantic.DeepEqual(before, parents)
+	return !slices.EqualFunc(before, parents, func(a, b gatewayv1.RouteParentStatus) bool {
+		return a.ControllerName == b.ControllerName && isSameRef(a.ParentRef, b.ParentRef) && slices.Equal(a.Conditions, b.Conditions)
+	})
+}
+
+// isSameRef compares two references. Reflection would take longer than all else for thousands of routes.
+func isSameRef(a, b gatewayv1.ParentReference) bool {
+	return a.Name == b.Name && ptr.Equal(a.Group, b.Group) && ptr.Equal(a.Kind, b.Kind) && ptr.Equal(a.Namespace, b.Namespace) &&
+		ptr.Equal(a.SectionName, b.SectionName) && ptr.Equal(a.Port, b.Port)
 }
 
 // setAncestors replaces what is said of a policy at Gateways of ours, as setParents does.
