@@ -16,6 +16,9 @@ const (
 	checked = "checked"
 	// notInUse is HAProxy's answer about a certificate that it has not loaded.
 	notInUse = "Can't replace a certificate which is not referenced by the configuration!"
+	// unfinished begins its answer while another certificate was handed over and not committed. The other's name follows,
+	// with a "'" at its end.
+	unfinished = "The ongoing transaction is about '"
 	// done ends its answer when it did what it was told.
 	done = "Success!"
 )
@@ -171,7 +174,15 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 			lines = append(lines, line...)
 		}
 	}
-	reply, err := exchange(ctx, w.socket, padded("set ssl cert "+file+" <<\n", string(lines))+"\n")
+	set := padded("set ssl cert "+file+" <<\n", string(lines)) + "\n"
+	reply, err := exchange(ctx, w.socket, set)
+	if other, ok := strings.CutPrefix(reply, unfinished); ok && err == nil {
+		// Whoever handed that over was killed: nobody else hands certificates over.
+		other, _, _ = strings.Cut(other, "'")
+		if _, err = exchange(ctx, w.socket, "abort ssl cert "+other+"\n"); err == nil {
+			reply, err = exchange(ctx, w.socket, set)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("failed to hand a certificate over: %w", err)
 	}

@@ -139,6 +139,28 @@ func TestCheckCertificate(t *testing.T) {
 	}
 }
 
+// Who handed certificates over before may have been killed halfway: HAProxy takes one at a time. That is no fault of the
+// next one.
+func TestCertificatesAfterOneThatWasNotCommitted(t *testing.T) {
+	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
+	first, second := authority.Issue(t, names), authority.Issue(t, names)
+	r := newCertificateRig(t, first, authority)
+	leave := func(file string) {
+		t.Helper()
+		r.Worker("new ssl cert " + file)
+		if reply := r.Worker("set ssl cert " + file + " <<\n" + string(pem(first)) + "\n"); !strings.Contains(reply, "Transaction ") {
+			t.Fatal(reply)
+		}
+	}
+	leave(checked)
+	must(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(second)))
+	r.expectShown(second)
+	leave("/nowhere/tls.pem")
+	must(t, r.worker.CheckCertificate(t.Context(), pem(first)))
+	must(t, r.worker.ReplaceCertificate(t.Context(), r.file, pem(first)))
+	r.expectShown(first)
+}
+
 // A certificate is taken whatever its length, also where it ends at the end of one of HAProxy's buffers.
 func TestCertificatesOfAnyLength(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
