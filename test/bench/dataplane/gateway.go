@@ -10,10 +10,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
+	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/volume"
 )
 
 // Routes for the host of a number, which is in place of N, and for one of the Services.
@@ -49,22 +52,6 @@ hostnames: [host-N.example.com]
 rules:
   - matches: [{path: {value: /app}}]
     filters: [{type: ClientAddress, clientAddress: {allow: [127.0.0.0/8]}}]
-    backendRefs: [{name: service-N, port: 80}]
-`
-	authRoute = `
-name: route-N
-hostnames: [host-N.example.com]
-rules:
-  - matches: [{path: {value: /app}}]
-    filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: /check}}]
-    backendRefs: [{name: service-N, port: 80}]
-`
-	limitRoute = `
-name: route-N
-hostnames: [host-N.example.com]
-rules:
-  - matches: [{path: {value: /app}}]
-    filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1000000, unit: Second}]}}]
     backendRefs: [{name: service-N, port: 80}]
 `
 )
@@ -107,32 +94,35 @@ func roundRobin(services int) []appv1.Backend {
 	return all
 }
 
-// gateway returns HAProxy with what the agent would write for a Gateway with these routes and backends, after a sed
+// gateway returns HAProxy with what the agent would write for a Gateway with this spec, beside its listeners, after a sed
 // script if there is one.
-func gateway(name string, routes []appv1.Route, backends []appv1.Backend, edit string) proxy {
+func gateway(name string, spec appv1.GatewaySpec, edit string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
-		return runGateway(site, dir, gatewayInput(routes, backends, ports, site.servers), edit)
+		in, err := gatewayInput(spec, ports, site.servers)
+		if err != nil {
+			return nil, err
+		}
+		return runGateway(site, dir, in, edit)
 	}
-	return proxy{name: name + edit, run: run}
+	return proxy{name: "Gateway " + name + edit, run: run}
 }
 
-// gatewayInput is what a Gateway with these routes and backends is rendered from. The servers are those of each
-// Service.
-func gatewayInput(routes []appv1.Route, backends []appv1.Backend, ports [2]int, servers [][]ir.Server) render.Input {
+// gatewayInput is what a Gateway with this spec is rendered from. The servers are those of each Service.
+func gatewayInput(spec appv1.GatewaySpec, ports [2]int, servers [][]ir.Server) (render.Input, error) {
 	in := render.Input{Backends: map[routing.Backend]render.BackendState{}}
-	in.Table, _ = routing.Compile(source.Translate(&appv1.Gateway{Spec: appv1.GatewaySpec{
-		Listeners: []appv1.Listener{
-			{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
-			{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
-		},
-		Routes:   routes,
-		Backends: backends,
-	}}))
+	spec.Listeners = []appv1.Listener{
+		{Name: "http", Port: int32(ports[0]), Protocol: appv1.ProtocolHTTP},
+		{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
+	}
+	var problems []routing.Problem
+	if in.Table, problems = routing.Compile(source.Translate(&appv1.Gateway{Spec: spec})); len(problems) > 0 {
+		return in, fmt.Errorf("the Gateway is not usable: %v", problems)
+	}
 	for i := range servers {
 		in.Backends[routing.Backend{Service: service(i), Port: 80}] = render.BackendState{Exists: true, Servers: servers[i]}
 	}
 	in.Certificates = map[string][]render.Certificate{"https": {{Secret: "certificate", Names: []string{"*.example.com"}}}}
-	return in
+	return in, nil
 }
 
 // runGateway starts HAProxy. Its first listener tells when it is up.
@@ -141,7 +131,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 	if err != nil {
 		return nil, err
 	}
-	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir}
+	in.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: dir, UsersSocket: filepath.Join(dir, "users.sock")}
 	in.Bind = render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: int32(metrics)}
 	files := render.Render(in).AllFiles()
 	// Limits are for as many pods as there may be.
@@ -164,7 +154,33 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 			return nil, fmt.Errorf("failed to edit %s: %w: %s", ir.ConfigFile, err, out)
 		}
 	}
-	return start(pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port))
+	proxy, port := pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port)
+	if !feature.HasBasic(in.Table) {
+		return start(port, proxy)
+	}
+	keys, err := keysProgram(dir, in.Paths)
+	if err != nil {
+		return nil, err
+	}
+	return start(port, keys, proxy)
+}
+
+// keysProgram returns the program that checks passwords.
+func keysProgram(dir string, paths ir.Paths) (*exec.Cmd, error) {
+	program, secrets := filepath.Join(dir, "gateway-keys"), filepath.Join(dir, "secrets")
+	if out, err := exec.Command("go", "build", "-o", program, "gateway/cmd/gateway-keys").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("failed to build gateway-keys: %w: %s", err, out)
+	}
+	for _, name := range []string{"secrets", "pairs", "shown"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, fmt.Errorf("failed to make a directory: %w", err)
+		}
+	}
+	if err := volume.Replace(secrets, map[string][]byte{usersSecret + "/" + certificates.UsersFile: []byte(usersFile)}); err != nil {
+		return nil, err
+	}
+	return pinned(program, "-secrets-dir="+secrets, "-pairs-dir="+filepath.Join(dir, "pairs"), "-certificates-dir="+filepath.Join(dir, "shown"),
+		"-haproxy-socket="+paths.WorkerSocket(), "-users-socket="+paths.UsersSocket), nil
 }
 
 func write(dir, name string, content []byte) error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,10 +103,11 @@ func (l *load) clientHTTP1(conn net.Conn) client {
 		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			return err
 		}
-		if _, err := conn.Write(l.texts[i%int64(len(l.texts))]); err != nil {
+		n := i % int64(len(l.texts))
+		if _, err := conn.Write(l.texts[n]); err != nil {
 			return err
 		}
-		return readAnswer(reader)
+		return readAnswer(reader, l.requests[n].path == textPath)
 	}
 	return client{send: send, close: conn.Close}
 }
@@ -121,8 +123,8 @@ func dial(proto protocol, port int) (net.Conn, error) {
 	return tls.Dial("tcp", address(port), settings)
 }
 
-// readAnswer reads an answer that has to be that of a backend.
-func readAnswer(reader *bufio.Reader) error {
+// readAnswer reads an answer that has to be that of a backend, and compressed or not.
+func readAnswer(reader *bufio.Reader, compressed bool) error {
 	line, err := reader.ReadSlice('\n')
 	if err != nil {
 		return err
@@ -130,12 +132,25 @@ func readAnswer(reader *bufio.Reader) error {
 	if !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
 		return fmt.Errorf("the answer is %q", line)
 	}
+	isCompressed := false
 	for len(bytes.TrimSpace(line)) > 0 {
 		if line, err = reader.ReadSlice('\n'); err != nil {
 			return err
 		}
+		isCompressed = isCompressed || bytes.EqualFold(line, []byte("Content-Encoding: gzip\r\n"))
 	}
-	_, err = reader.Discard(len(body))
+	if isCompressed != compressed {
+		return fmt.Errorf("the answer is compressed: %t", isCompressed)
+	}
+	if !compressed {
+		_, err = reader.Discard(len(body))
+		return err
+	}
+	// The text, and the empty line after it.
+	_, err = io.Copy(io.Discard, httputil.NewChunkedReader(reader))
+	if err == nil {
+		_, err = reader.Discard(2)
+	}
 	return err
 }
 

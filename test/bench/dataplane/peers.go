@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +8,7 @@ import (
 	"embed"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"os/exec"
 	"path/filepath"
@@ -26,42 +26,50 @@ var peers embed.FS
 // routesMap is the name of a file with routes for haproxy.cfg.
 const routesMap = "routes.map"
 
-// limited is in place of a line for the defaults: requests are counted by the address of the client.
-const limited = "a rate limit"
+// written is a file in peers, and what is written into it.
+type written struct {
+	file string
+	// defaults is a line for the defaults of haproxy.cfg.
+	defaults string
+	// routes is a map that haproxy.cfg finds backends by, instead of rules for the ten hosts, if it is not empty.
+	routes string
+	// policy are lines for what is done to each request, and files those that it names.
+	policy string
+	files  map[string]string
+}
 
-// asked is in place of such a line, too: a Service is asked about each request.
-const asked = "a question about each request"
-
-// peer returns the proxy that a file in peers is for. Of haproxy.cfg, more is a line for its defaults, and routes is a map that it finds backends
-// by, instead of rules for the ten hosts, if it is not empty.
-func peer(file, more, routes string) proxy {
+// proxy returns the proxy that the file is for.
+func (w written) proxy() proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
-		tmpl, err := template.ParseFS(peers, "peers/"+file)
+		text, err := peers.ReadFile("peers/" + w.file)
 		if err != nil {
-			return nil, fmt.Errorf("failed to parse %s: %w", file, err)
+			return nil, fmt.Errorf("failed to read %s: %w", w.file, err)
 		}
-		var content bytes.Buffer
-		in := map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": more}
-		if more == limited || more == asked {
-			in["More"], in["Limit"], in["Auth"] = "", more == limited, more == asked
+		tmpl, err := template.New(w.file).Parse(strings.Replace(string(text), "POLICY", w.policy, 1))
+		if err != nil {
+			return nil, fmt.Errorf("failed to parse %s: %w", w.file, err)
 		}
-		if routes != "" {
+		var content strings.Builder
+		in := map[string]any{"Dir": dir, "HTTP": ports[0], "HTTPS": ports[1], "Services": site.servers, "More": w.defaults, "Hash": passwordHash}
+		if w.routes != "" {
 			in["Map"] = filepath.Join(dir, routesMap)
 		}
 		if err := tmpl.Execute(&content, in); err != nil {
-			return nil, fmt.Errorf("failed to write %s: %w", file, err)
+			return nil, fmt.Errorf("failed to write %s: %w", w.file, err)
 		}
-		for name, content := range map[string][]byte{file: content.Bytes(), routesMap: []byte(routes)} {
-			if err := write(dir, name, content); err != nil {
+		files := map[string]string{w.file: content.String(), routesMap: w.routes}
+		maps.Copy(files, w.files)
+		for name, content := range files {
+			if err := write(dir, name, []byte(content)); err != nil {
 				return nil, err
 			}
 		}
 		if err := writeCertificate(dir); err != nil {
 			return nil, err
 		}
-		return start(peerCommand(file, filepath.Join(dir, file)), ports[0])
+		return start(ports[0], peerCommand(w.file, filepath.Join(dir, w.file)))
 	}
-	return proxy{name: file + more + routes, run: run}
+	return proxy{name: w.file + w.defaults + w.routes + w.policy, run: run}
 }
 
 // mapped returns the static haproxy.cfg with a map of the same routes as plainRoutes.
@@ -72,7 +80,7 @@ func mapped(hosts, rules int) proxy {
 			fmt.Fprintf(&routes, "%s%s %s\n", hostname(host), prefix(rule), service((rule*hosts+host)%services))
 		}
 	}
-	return peer("haproxy.cfg", "", routes.String())
+	return written{file: "haproxy.cfg", routes: routes.String()}.proxy()
 }
 
 func peerCommand(file, path string) *exec.Cmd {

@@ -13,20 +13,24 @@ import (
 	"time"
 )
 
-// process is a proxy that runs, with those it has started.
+// process is a proxy that runs, with those it has started, and with programs that it needs.
 type process struct {
-	cmd *exec.Cmd
+	cmds []*exec.Cmd
 }
 
 // start runs a proxy and returns when it accepts connections on the port. What it prints, the access log, goes to /dev/null, what it
-// complains of to our standard error.
-func start(cmd *exec.Cmd, port int) (*process, error) {
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("failed to run %s: %w", cmd.Path, err)
+// complains of to our standard error. More programs are started before it.
+func start(port int, cmds ...*exec.Cmd) (*process, error) {
+	p := &process{}
+	for _, cmd := range cmds {
+		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+		if err := cmd.Start(); err != nil {
+			p.stop()
+			return nil, fmt.Errorf("failed to run %s: %w", cmd.Path, err)
+		}
+		p.cmds = append(p.cmds, cmd)
 	}
-	p := &process{cmd: cmd}
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address(port))
 		if err == nil {
@@ -41,13 +45,18 @@ func start(cmd *exec.Cmd, port int) (*process, error) {
 func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
 func (p *process) stop() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	_ = p.cmd.Wait()
+	for _, cmd := range p.cmds {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}
 }
 
-// pids returns the process and its children.
+// pids returns the processes and their children.
 func (p *process) pids() []string {
-	all := []string{strconv.Itoa(p.cmd.Process.Pid)}
+	var all []string
+	for _, cmd := range p.cmds {
+		all = append(all, strconv.Itoa(cmd.Process.Pid))
+	}
 	for i := 0; i < len(all); i++ {
 		lists, _ := filepath.Glob("/proc/" + all[i] + "/task/*/children")
 		for _, list := range lists {

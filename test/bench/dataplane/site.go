@@ -5,17 +5,39 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strings"
 	"sync/atomic"
 
 	"gateway/internal/haproxy/ir"
 )
 
-// What every backend answers.
+// What every backend answers, but to requests for textPath, to which it is a long text, and for checkPath, to which it is
+// empty: after a body, nginx would close the connection of a question.
 const (
-	body   = "hello, world\n"
-	answer = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\nServer: backend\r\nContent-Length: 13\r\n\r\n" + body
+	body      = "hello, world\n"
+	textPath  = "/app/text"
+	checkPath = "/check"
 )
+
+var answer, longAnswer, emptyAnswer = answerOf(body), answerOf(longText()), answerOf("")
+
+func answerOf(body string) []byte {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\nServer: backend\r\nContent-Length: "
+	return fmt.Appendf(nil, head+"%d\r\n\r\n%s", len(body), body)
+}
+
+// longText returns 20 KiB about as compressible as JSON is: lines that differ in numbers and words.
+func longText() string {
+	var text strings.Builder
+	random := rand.New(rand.NewPCG(1, 2))
+	for text.Len() < 20<<10 {
+		fmt.Fprintf(&text, `{"id": %d, "name": "item %x", "price": %d.%02d, "inStock": %t}`+"\n",
+			random.IntN(1e6), random.Uint32(), random.IntN(1000), random.IntN(100), random.IntN(2) == 0)
+	}
+	return text.String()[:20<<10]
+}
 
 const (
 	services  = 10
@@ -72,15 +94,22 @@ func (s *site) accept(listener net.Listener) {
 func serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
+	next := answer
 	for {
 		line, err := reader.ReadSlice('\n')
 		if err != nil {
 			return
 		}
-		if bytes.Equal(line, []byte("\r\n")) {
-			if _, err := conn.Write([]byte(answer)); err != nil {
+		switch {
+		case bytes.HasPrefix(line, []byte("GET "+textPath+" ")):
+			next = longAnswer
+		case bytes.HasPrefix(line, []byte("GET "+checkPath+" ")):
+			next = emptyAnswer
+		case bytes.Equal(line, []byte("\r\n")):
+			if _, err := conn.Write(next); err != nil {
 				return
 			}
+			next = answer
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	appv1 "gateway/api/app/v1"
+)
 
 // subject is a proxy that is measured with requests of one kind.
 type subject struct {
@@ -39,14 +43,15 @@ const (
 // subjects returns what is compared.
 func subjects(edits []string) []*subject {
 	few := requestsFor(10, 1)
-	handwritten, nginx, caddy := peer("haproxy.cfg", "", ""), peer("nginx.conf", "", ""), peer("Caddyfile", "", "")
-	keeping := peer("haproxy.cfg", "retry-on conn-failure empty-response", "")
+	handwritten, nginx, caddy := written{file: "haproxy.cfg"}.proxy(), written{file: "nginx.conf"}.proxy(), written{file: "Caddyfile"}.proxy()
+	keeping := written{file: "haproxy.cfg", defaults: "retry-on conn-failure empty-response"}.proxy()
+	random := written{file: "haproxy.cfg", defaults: "balance random(2)"}.proxy()
 	all := []*subject{
 		{name: static, baseline: static, proxy: handwritten, protocol: plain, requests: few},
 		// Gateways keep each request for a retry, should its endpoint close the connection; HAProxy by default does not.
 		{name: staticKeeping, baseline: static, proxy: keeping, protocol: plain, requests: few},
 		// Nor does it look which of two endpoints has less to do, but takes one after the other.
-		{name: static + ", random(2)", baseline: static, proxy: peer("haproxy.cfg", "balance random(2)", ""), protocol: plain, requests: few},
+		{name: static + ", random(2)", baseline: static, proxy: random, protocol: plain, requests: few},
 		// What more routes cost if nothing is done but to find the backend in HAProxy's map.
 		{name: staticMap, baseline: static, proxy: mapped(10, 1), protocol: plain, requests: few},
 		{name: "static haproxy.cfg, 10,000 routes in a map", baseline: staticMap, proxy: mapped(2000, 5), protocol: plain, requests: requestsFor(2000, 5)},
@@ -60,25 +65,20 @@ func subjects(edits []string) []*subject {
 	}
 	all = append(all,
 		&subject{name: "nginx", baseline: static, proxy: nginx, protocol: plain, requests: few},
-		&subject{name: limited + ": static haproxy.cfg", baseline: static, proxy: peer("haproxy.cfg", limited, ""), protocol: plain, requests: few},
-		&subject{name: limited + ": nginx", baseline: static, proxy: peer("nginx.conf", limited, ""), protocol: plain, requests: few},
-		&subject{
-			name: limited + " for 16 pods: Gateway", baseline: static, protocol: plain,
-			proxy: gateway("limit", routes(limitRoute, 10), nil, ""), requests: few,
-		},
-		&subject{name: asked + ": Gateway", baseline: ours, proxy: gateway("auth", routes(authRoute, 10), nil, ""), protocol: plain, requests: few},
-		&subject{name: asked + ": nginx", baseline: "nginx", proxy: peer("nginx.conf", asked, ""), protocol: plain, requests: few},
 		// What it costs to name and count what filters decide.
 		&subject{
 			name: addressed + ", not counted", baseline: addressed + ", not counted", protocol: plain,
-			proxy: gateway("addresses", routes(addressRoute, 10), nil, `/^ +http-.*(txn\.guard|,6\)|track-sc6)/d`), requests: few,
+			proxy: gateway("addresses", appv1.GatewaySpec{Routes: routes(addressRoute, 10)}, `/^ +http-.*(txn\.guard|,6\)|track-sc6)/d`), requests: few,
 		},
 		&subject{
 			name: addressed, baseline: addressed + ", not counted", protocol: plain,
-			proxy: gateway("addresses", routes(addressRoute, 10), nil, ""), requests: few,
+			proxy: gateway("addresses", appv1.GatewaySpec{Routes: routes(addressRoute, 10)}, ""), requests: few,
 		},
 		&subject{name: "Caddy", baseline: static, proxy: caddy, protocol: plain, requests: few},
 	)
+	for _, p := range policies() {
+		all = append(all, p.subjects()...)
+	}
 	for _, protocol := range []protocol{https, h2} {
 		suffix := ", " + string(protocol)
 		for _, s := range []struct {
@@ -96,31 +96,31 @@ func gateways(edit string) []*subject {
 	return []*subject{
 		{
 			name: ours, baseline: static, protocol: plain,
-			proxy: gateway("few", plainRoutes(10, 1, services), nil, edit), requests: requestsFor(10, 1),
+			proxy: gateway("few", appv1.GatewaySpec{Routes: plainRoutes(10, 1, services)}, edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: robin, baseline: static, protocol: plain,
-			proxy: gateway("few round robin", plainRoutes(10, 1, services), roundRobin(services), edit), requests: requestsFor(10, 1),
+			proxy: gateway("few round robin", appv1.GatewaySpec{Routes: plainRoutes(10, 1, services), Backends: roundRobin(services)}, edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: "Gateway, 10,000 routes", baseline: ours, protocol: plain,
-			proxy: gateway("many", plainRoutes(2000, 5, services), nil, edit), requests: requestsFor(2000, 5),
+			proxy: gateway("many", appv1.GatewaySpec{Routes: plainRoutes(2000, 5, services)}, edit), requests: requestsFor(2000, 5),
 		},
 		{
 			name: "Gateway, 10,000 routes, requests for 10 of them", baseline: ours, protocol: plain,
-			proxy: gateway("many", plainRoutes(2000, 5, services), nil, edit), requests: requestsFor(10, 1),
+			proxy: gateway("many", appv1.GatewaySpec{Routes: plainRoutes(2000, 5, services)}, edit), requests: requestsFor(10, 1),
 		},
 		{
 			name: conditions, baseline: ours, protocol: plain,
-			proxy: gateway("conditions", routes(conditionsRoute, 10), nil, edit), requests: conditionsRequests(10),
+			proxy: gateway("conditions", appv1.GatewaySpec{Routes: routes(conditionsRoute, 10)}, edit), requests: conditionsRequests(10),
 		},
 		{
 			name: manyConditions, baseline: conditions, protocol: plain,
-			proxy: gateway("many-conditions", routes(conditionsRoute, 1000), nil, edit), requests: conditionsRequests(1000),
+			proxy: gateway("many-conditions", appv1.GatewaySpec{Routes: routes(conditionsRoute, 1000)}, edit), requests: conditionsRequests(1000),
 		},
 		{
 			name: "Gateway, rules with filters", baseline: ours, protocol: plain,
-			proxy: gateway("filters", routes(filtersRoute, 10), nil, edit), requests: requestsFor(10, 1),
+			proxy: gateway("filters", appv1.GatewaySpec{Routes: routes(filtersRoute, 10)}, edit), requests: requestsFor(10, 1),
 		},
 	}
 }

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"sigs.k8s.io/yaml"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// policy is what is done to each request, by a Gateway and by lines of haproxy.cfg and nginx.conf that do the same.
+type policy struct {
+	name string
+	// filter is that of the rules of a Gateway, in YAML.
+	filter      string
+	compression *appv1.Compression
+	// haproxy are lines of its frontend, nginx those of its http block. Without, it does not do it.
+	haproxy, nginx string
+	// files are those that the lines name.
+	files map[string]string
+	// path and headers are those of requests, in place of the usual path and beside the usual headers.
+	path    string
+	headers []string
+}
+
+const (
+	usersSecret = "users"
+	// passwordHash is one of SHA-512 that takes as little time as may be.
+	passwordHash = "$6$rounds=1000$saltsalt$LAV5VE5Y7w1d73x1mFNspYWUpazfmwv2SoepNXNKJ/otop/Zok96Hr8Q13LEv0DRY/x8v0/crpIjl8NJSAqXV/"
+	usersFile    = "alice:" + passwordHash + "\n"
+)
+
+// policies returns those that are measured.
+func policies() []policy {
+	return []policy{
+		{
+			name: "a rate limit", filter: `{type: RateLimit, rateLimit: {limits: [{requests: 1000000, unit: Second}]}}`,
+			haproxy: `
+    stick-table type ip size 200k expire 2s store http_req_rate(1s)
+    http-request track-sc0 src
+    http-request deny deny_status 429 if { sc_http_req_rate(0) gt 1000000 }`,
+			nginx: `
+    limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;
+    limit_req zone=clients burst=1000 nodelay;`,
+		},
+		{
+			name: "1,000 denied ranges", filter: `{type: ClientAddress, clientAddress: {deny: [` + ranges("%s, ") + `]}}`,
+			haproxy: `
+    http-request deny deny_status 403 if { src -f {{.Dir}}/ranges }`,
+			nginx: ranges("\n    deny %s;"),
+			files: map[string]string{"ranges": ranges("%s\n")},
+		},
+		{
+			name: "a question about each request", filter: `{type: ExternalAuth, externalAuth: {backendRef: {name: service-0, port: 80}, path: ` + checkPath + `}}`,
+			nginx: `
+    auth_request ` + checkPath + `;`,
+		},
+		{
+			name: "a password", filter: `{type: BasicAuth, basicAuth: {secretRef: {name: ` + usersSecret + `}, realm: Shop}}`,
+			haproxy: `
+    http-request auth realm Shop unless { http_auth(users) }`,
+			nginx: `
+    auth_basic Shop;
+    auth_basic_user_file {{.Dir}}/users;`,
+			files:   map[string]string{"users": usersFile},
+			headers: []string{"Authorization: Basic YWxpY2U6c2VjcmV0"}, // alice:secret
+		},
+		token(jose.RS256), token(jose.ES256),
+		{
+			name: "20 KiB compressed", compression: &appv1.Compression{ContentTypes: []appv1.MediaType{"text/plain"}, MinBytes: new(int32)},
+			haproxy: `
+    compression algo-res gzip
+    compression type-res text/plain`,
+			nginx: `
+    gzip on;
+    gzip_types text/plain;`,
+			path: textPath,
+		},
+	}
+}
+
+// ranges returns ranges that no client is in, each in a format.
+func ranges(format string) string {
+	var all strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&all, format, fmt.Sprintf("10.%d.%d.0/24", i/250, i%250))
+	}
+	return all.String()
+}
+
+// token returns the policy that a request has to have a token that is signed by an algorithm.
+func token(algorithm jose.SignatureAlgorithm) policy {
+	var private crypto.Signer
+	var err error
+	if algorithm == jose.RS256 {
+		private, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	must(err)
+	public := jose.JSONWebKey{Key: private.Public(), KeyID: "key", Algorithm: string(algorithm), Use: "sig"}
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{public}})
+	must(err)
+	der, err := x509.MarshalPKIXPublicKey(private.Public())
+	must(err)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: private, KeyID: "key"}}, nil)
+	must(err)
+	signed, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: "https://id.example.com/", Audience: jwt.Audience{"shop"}, Subject: "alice", Expiry: jwt.NewNumericDate(time.Now().Add(24 * time.Hour)),
+	}).Serialize()
+	must(err)
+	return policy{
+		name:   "a token, " + string(algorithm),
+		filter: `{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: '` + string(keys) + `'}}}`,
+		haproxy: `
+    http-request set-var(txn.token) http_auth_bearer
+    http-request set-var(txn.alg) var(txn.token),jwt_header_query('$.alg')
+    http-request set-var(txn.exp) var(txn.token),jwt_payload_query('$.exp','int')
+    http-request set-var(txn.now) date
+    http-request deny deny_status 401 unless { var(txn.alg) -m str ` + string(algorithm) + ` } { var(txn.token),jwt_verify(txn.alg,{{.Dir}}/key.pem) -m int 1 }
+    http-request deny deny_status 401 unless { var(txn.token),jwt_payload_query('$.iss') -m str https://id.example.com/ }
+    http-request deny deny_status 401 unless { var(txn.token),jwt_payload_query('$.aud') -m str shop }
+    http-request deny deny_status 401 if { var(txn.exp),sub(txn.now) lt 0 }`,
+		files:   map[string]string{"key.pem": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))},
+		headers: []string{"Authorization: Bearer " + signed},
+	}
+}
+
+// must ends the program where a constant or the source of random bytes is to blame.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// subjects returns who does it.
+func (p *policy) subjects() []*subject {
+	requests := requestsFor(10, 1)
+	for i := range requests {
+		requests[i].headers = p.headers
+		if p.path != "" {
+			requests[i].path = p.path
+		}
+	}
+	spec := appv1.GatewaySpec{Routes: plainRoutes(10, 1, services), Compression: p.compression}
+	for i := range spec.Routes {
+		must(yaml.UnmarshalStrict([]byte("["+p.filter+"]"), &spec.Routes[i].Rules[0].Filters))
+	}
+	all := []*subject{{name: p.name + ": Gateway", proxy: gateway(p.name, spec, "")}}
+	for _, file := range []struct{ name, lines string }{{"haproxy.cfg", p.haproxy}, {"nginx.conf", p.nginx}} {
+		if file.lines != "" {
+			all = append(all, &subject{name: p.name + ": " + file.name, proxy: written{file: file.name, policy: file.lines, files: p.files}.proxy()})
+		}
+	}
+	for _, s := range all {
+		s.baseline, s.protocol, s.requests = static, plain, requests
+	}
+	return all
+}
