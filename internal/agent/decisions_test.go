@@ -63,7 +63,7 @@ func issue(t *testing.T) (keys, token string) {
 }
 
 // newDecisionsRig returns a rig with users, a Service that is asked about requests, and the rules of decisionsFilters.
-// The last rule is for small bodies from few clients.
+// The last rules are for small bodies, from few clients, from all, and with a redirect.
 func newDecisionsRig(t *testing.T, keys string) *tlsRig {
 	t.Helper()
 	r := newTLSRig(t)
@@ -94,6 +94,9 @@ func newDecisionsRig(t *testing.T, keys string) *tlsRig {
 		add(filter)
 	}
 	add(filters[1], filters[2]).MaxRequestBytes = new(int64(3))
+	add(filters[1]).MaxRequestBytes = new(int64(100_000)) // more than HAProxy sees at a time
+	moved := add(appv1.RuleFilter{Type: appv1.RuleFilterRequestRedirect, RequestRedirect: &appv1.RequestRedirect{Hostname: "new.example.com", StatusCode: new(int32(301))}})
+	moved.MaxRequestBytes, moved.BackendRefs = new(int64(3)), nil
 	r.start(spec)
 	r.expectAs(http.StatusOK, "/4", "alice", "secret")
 	return r
@@ -149,9 +152,13 @@ func TestDecisions(t *testing.T) {
 		{9, "", "four", 413, "maxRequestBytes", "denied"},
 		{9, "", "one", 200, "", "allowed"},
 		{9, "", "one", 429, "RateLimit", "denied"},
+		{10, chunked, strings.Repeat("a", 200_000), 413, "maxRequestBytes", "denied"},
+		{10, chunked, "one", 200, "", "allowed"},
+		{10, "", "one", 200, "", "allowed"},
+		{11, chunked, "one", 301, "", "allowed"},
 	} {
 		if got := r.send(test.rule, test.header, test.body); got != test.status {
-			t.Errorf("%+v: got %d", test, got)
+			t.Errorf("%+.50v: got %d", test, got)
 		}
 		if test.result != "" {
 			want[fmt.Sprintf(`gateway_filter_requests_total{filter=%q,result=%q,route="api",rule="%d"}`, test.filter, test.result, test.rule)]++
@@ -172,6 +179,9 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
+// chunked is for a body that does not say how long it is.
+const chunked = "Transfer-Encoding: chunked"
+
 // send sends a request for the path of a rule, and returns the status.
 func (r *rig) send(rule int, header, body string) int {
 	r.t.Helper()
@@ -179,6 +189,9 @@ func (r *rig) send(rule int, header, body string) int {
 	r.must(err)
 	if name, value, ok := strings.Cut(header, ": "); ok {
 		request.Header.Set(name, value)
+	}
+	if header == chunked {
+		request.ContentLength = -1
 	}
 	response, err := http.DefaultTransport.RoundTrip(request)
 	r.must(err)

@@ -19,6 +19,9 @@ const DecisionsTable = "decisions"
 // decisionsCounter is the number of the stick counter of the table, beside those of requests and limits.
 const decisionsCounter = 6
 
+// allowed counts a request that passed all guards.
+var allowed = fmt.Sprintf("sc-inc-gpc(0,%d)", decisionsCounter)
+
 // Guards returns all guards, in the order in which they decide.
 func Guards() []string {
 	var all []string
@@ -44,9 +47,13 @@ var arrive = feature{rules: func(Env) Rules {
 	}}
 }}
 
-// pass comes after all guards.
+// pass comes after all guards. A body that is counted on its way may still be too long.
 var pass = feature{rules: func(Env) Rules {
-	return Rules{Request: []string{fmt.Sprintf("http-request sc-inc-gpc(0,%d)", decisionsCounter), "http-request unset-var(txn.guard)"}}
+	return Rules{Request: []string{
+		"http-request set-var(txn.guard) str(" + body.guard + ") if " + isCounted,
+		"http-request " + allowed + " unless " + isCounted,
+		"http-request unset-var(txn.guard) unless " + isCounted,
+	}}
 }}
 
 // refusedLines count the requests that did not pass.

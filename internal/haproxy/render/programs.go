@@ -132,16 +132,15 @@ func (r *renderer) addBodies() {
 	const set = "http-request set-header "
 	r.config.Files[ir.BodyFile] = feature.BodyProgram
 	r.section("global # bodies of requests", "lua-load-per-thread "+paths.Map(ir.BodyFile))
-	r.section("backend "+feature.BodyBackend+" from common",
+	r.section("backend "+feature.BodyBackend+" from common", append([]string{
 		"timeout server 24d",
 		"filter lua.body",
 		httpError("400", "the body of the request is too long"),
 		"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
-		set+feature.BodyBackendHeader+" %[var(txn.hit),field(4,|)]",
-		set+feature.BodyFiltersHeader+" %[var(txn.left)]",
-		"http-after-response set-status 413 if { var(txn.long) -m found }",
-		"server counted unix@"+paths.BodySocket()+" send-proxy-v2 pool-max-conn 0",
-	)
+		set + feature.BodyBackendHeader + " %[var(txn.hit),field(4,|)]",
+		set + feature.BodyFiltersHeader + " %[var(txn.left)]",
+		"server counted unix@" + paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
+	}, feature.CountedLines()...)...)
 	r.section("listen counted from common",
 		"bind "+paths.BodySocket()+" mode 600 accept-proxy",
 		"timeout client 24d",

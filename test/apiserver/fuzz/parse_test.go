@@ -40,7 +40,7 @@ var (
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value"},
 		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
-		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "set-var", "set-var-fmt", "sc-inc-gpc", "lua.auth_cookies"},
+		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},
 		"compression":         {"algo-res", "type-res", "minsize-res"},
