@@ -49,7 +49,7 @@ func (r *mountReader) look() bool {
 	}
 	before := r.files
 	for range maxReads {
-		r.read()
+		r.read(before.keySets)
 		r.version = version
 		// Of a file that was replaced meanwhile, the old one may be gone and the new one not seen.
 		if version = r.links(); version == r.version {
@@ -79,7 +79,8 @@ func (r *mountReader) links() string {
 	return strings.Join(targets, " ")
 }
 
-func (r *mountReader) read() {
+// read reads the files, given the keys that there were before.
+func (r *mountReader) read(keySets map[string]keySetFile) {
 	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
 		r.files.certificates[name] = r.certificate(name)
@@ -94,7 +95,7 @@ func (r *mountReader) read() {
 		} else {
 			r.files.authorities[name] = parseAuthority(content)
 		}
-		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name)
+		r.files.keySets[name] = readKeySet(r.mounts.AuthoritiesDir, name, keySets[name])
 	}
 }
 

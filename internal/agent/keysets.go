@@ -18,17 +18,19 @@ import (
 type keySetFile struct {
 	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
 	problem string
-	keys    []routing.JWTKey
+	// keys are those that it held last. There are none of a file that is gone.
+	keys []routing.JWTKey
 }
 
-func readKeySet(dir, configMap string) keySetFile {
+// readKeySet reads the keys of a ConfigMap, which had others before.
+func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 	content, problem := readMounted(dir, configMap, proxypod.KeySetFile)
 	if problem != "" {
 		return keySetFile{problem: problem}
 	}
 	keys, err := source.ParseKeySet(string(content))
 	if err != nil {
-		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%")}
+		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%"), keys: before.keys}
 	}
 	return keySetFile{keys: keys}
 }

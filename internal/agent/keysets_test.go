@@ -97,16 +97,22 @@ func (r *rig) withTokens(keys appv1.JWTKeys) appv1.GatewaySpec {
 	return spec
 }
 
-// TestKeysOfAConfigMap: an edit of a ConfigMap is live. A key that goes takes no reload. While the keys cannot be used,
-// requests get 503, and the status names the rule.
+// TestKeysOfAConfigMap: an edit of a ConfigMap is live. A key that goes takes no reload. What cannot be used leaves the
+// keys that were there before; if there were none, or the ConfigMap is gone, requests get 503. The status names the rule.
 func TestKeysOfAConfigMap(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t)
 	old, next := newIssuerKey(t, "old"), newIssuerKey(t, "next")
 	put := func(text string) { r.authorities.Put(map[string][]byte{"staff/jwks": []byte(text)}) }
-	put(keySetOf(old))
+	const at = ` ConfigMap/staff requests for rules[0] of route "api" `
+	const refused, kept = at + "are answered with 503: ", at + "need the keys that were there before: "
+	const noJSON = "jwks of ConfigMap " + namespace + "/staff is no JSON Web Key Set: unexpected end of JSON input"
+	put("{")
 	spec := r.withTokens(appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "staff"}})
 	r.start(spec)
+	r.expectToken(old.token(t), 503)
+	r.expectProblems(refused + noJSON)
+	put(keySetOf(old))
 	r.expectToken(old.token(t), 200)
 	r.expectToken(next.token(t), 401)
 	r.expectProblems()
@@ -119,10 +125,12 @@ func TestKeysOfAConfigMap(t *testing.T) {
 	r.expectToken(old.token(t), 401)
 	r.expectToken(next.token(t), 200)
 
-	const refused = ` ConfigMap/staff requests for rules[0] of route "api" are answered with 503: `
-	put("{")
-	r.expectToken(next.token(t), 503)
-	r.expectProblems(refused + "jwks of ConfigMap " + namespace + "/staff is no JSON Web Key Set: unexpected end of JSON input")
+	for text, problem := range map[string]string{"{": noJSON, `{"keys":[]}`: "jwks of ConfigMap " + namespace + "/staff has no key for signatures"} {
+		put(text)
+		r.expectProblems(kept + problem)
+		r.expectToken(next.token(t), 200)
+		r.expectToken(old.token(t), 401)
+	}
 	r.authorities.Put(map[string][]byte{"staff/jwks": nil})
 	r.expectProblems(refused + "ConfigMap " + namespace + "/staff does not exist or has no jwks")
 	r.expectToken(next.token(t), 503)

@@ -77,7 +77,8 @@ type JWTKeys struct {
 	Inline string `json:"inline,omitempty"`
 
 	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
-	// takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.
+	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without any,
+	// requests are answered with 503.
 	// +optional
 	ConfigMapRef *ObjectReference `json:"configMapRef,omitempty"`
 
