@@ -2251,7 +2251,7 @@ func schema_gateway_api_app_v1_JWTKeys(ref common.ReferenceCallback) common.Open
 					},
 					"configMapRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it takes no new pods. The name of another one does. While the keys cannot be used, requests are answered with 503.",
+							Description: "The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without any, requests are answered with 503.",
 							Ref:         ref("gateway/api/app/v1.ObjectReference"),
 						},
 					},
