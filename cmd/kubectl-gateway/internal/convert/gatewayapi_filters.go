@@ -126,6 +126,10 @@ func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RuleFilter, 
 		filter.URLRewrite, ok = ourRewrite(at, or(source.URLRewrite, gatewayv1.HTTPURLRewriteFilter{}))
 	case gatewayv1.HTTPRouteFilterCORS:
 		filter.CORS = ourCORS(at, or(source.CORS, gatewayv1.HTTPCORSFilter{}))
+	case gatewayv1.HTTPRouteFilterExternalAuth:
+		at.note("the Service is asked by the method and path of each request, which ExternalAuth cannot do here: " +
+			"if it decides by X-Forwarded-Method and X-Forwarded-Uri, add an ExternalAuth by hand")
+		return nil, false
 	default:
 		return nil, false
 	}
