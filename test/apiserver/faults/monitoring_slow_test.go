@@ -33,6 +33,7 @@ func TestMonitoring(t *testing.T) {
 	s := startStack(t, "monitoring")
 	rules := alertRules(t)
 	p := startPrometheus(t, s, rules)
+	patchGateway(t, s.namespace, `[{"op": "add", "path": "/spec/routes/0/rules/0/filters", "value": [{"type": "ClientAddress", "clientAddress": {"allow": ["127.0.0.0/8"]}}]}]`)
 	generation, paths := int64(1), 0
 	testenv.Eventually(t, 2*time.Minute, "each panel shows something", func(ctx context.Context) error {
 		// Rates take changes and requests between two scrapes.

@@ -59,6 +59,7 @@ func takePicture(t *testing.T, picture string) {
 		rules = append(rules, fmt.Sprintf(`{"matches": [{"path": {"type": "PathPrefix", "value": "/%s"}}], "backendRefs": [{"name": %q, "port": 80}]}`, service, service))
 	}
 	patchGateway(t, namespace, `[{"op": "replace", "path": "/spec/routes", "value": [{"name": "shop", "rules": [`+strings.Join(rules, ",")+`]}]},
+		{"op": "add", "path": "/spec/routes/0/rules/0/filters", "value": [{"type": "RateLimit", "rateLimit": {"limits": [{"requests": 20, "unit": "Second"}]}}]},
 		{"op": "add", "path": "/spec/backends", "value": [{"name": "checkout", "port": 80, "connections": {"maxPerEndpoint": 1}}]}]`)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*shown+time.Minute)
 	defer cancel()
