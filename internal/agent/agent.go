@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -228,7 +229,7 @@ func (a *Agent) updateDisk(all bool) {
 	var errs []error
 	if all && !a.state.disk.due.IsZero() {
 		if err := a.writePostponed(); err != nil {
-			a.problem = err.Error()
+			a.state.disk.due, a.state.disk.problem = time.Now().Add(checkInterval), err.Error()
 			errs = append(errs, err)
 		} else if a.state.isKnown() {
 			a.state.runs(a.state.running.worker)
@@ -278,7 +279,7 @@ func (a *Agent) reportState() {
 
 // problems says what keeps what is wanted from being live.
 func (a *Agent) problems() []appv1.ProxyProblem {
-	reason, message := appv1.ProblemWriteFailed, a.problem
+	reason, message := appv1.ProblemWriteFailed, cmp.Or(a.problem, a.state.disk.problem)
 	if refused, ok := a.state.refused.of(&a.wanted); ok {
 		reason, message = appv1.ProblemLoadFailed, refused.message
 	}

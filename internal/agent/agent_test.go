@@ -241,6 +241,27 @@ func TestEndpointsAreOnTheDiskSoon(t *testing.T) {
 	}
 }
 
+// An edit is live without the disk, and is reported once it is there.
+func TestAnEditThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	r, _ := serving(t)
+	r.eventually("a restart of the worker would be seen", func() error {
+		if time.Now().Unix()-r.process().Started <= 1 {
+			return errors.New("it has just started")
+		}
+		return nil
+	})
+	next := r.options.Paths.ConfigDir + ".next"
+	r.must(os.MkdirAll(filepath.Join(next, "in the way"), 0o750))
+	spec := r.spec("api")
+	spec.Routes[0].Rules[0].Matches[0].Path.Value = "/moved"
+	generation := r.edit(spec)
+	r.expectBody("/moved", "one")
+	r.expectReport(generation-1, "failed to remove an old symlink: ")
+	r.must(os.RemoveAll(next))
+	r.expectReport(generation, "")
+}
+
 func TestADamagedConfigurationOnDiskIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	r, _ := serving(t)

@@ -36,8 +36,9 @@ type disk struct {
 	proven bool
 	// written is what is on the disk: the configuration, or what it was a moment ago.
 	written configuration
-	// due is when the configuration has to be on the disk; zero if it is there.
-	due time.Time
+	// due is when the configuration has to be on the disk; zero if it is there. problem is why it could not be written.
+	due     time.Time
+	problem string
 }
 
 // postpone notes that HAProxy has been told something that is not on the disk yet. What comes after it does not wait for

@@ -44,7 +44,7 @@ func TestFaultsOfTheDisk(t *testing.T) {
 	})
 }
 
-// A volume that is full keeps the proxy at what it runs, and the status says so; nobody loses a request.
+// With a full volume, an edit is live but not on the disk, and the status says so; nobody loses a request.
 func TestFaultOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -56,7 +56,7 @@ func TestFaultOfAFullDisk(t *testing.T) {
 		filler := filepath.Join(volume, "filler")
 		fill(t, filler)
 		s.edit(t)
-		eventually(t, "the status says why the edit is not live", func(ctx context.Context) error {
+		eventually(t, "the status says why the edit is not Programmed", func(ctx context.Context) error {
 			gateway, err := gateways.AppV1().Gateways(s.namespace).Get(ctx, gatewayName, metav1.GetOptions{})
 			if err != nil {
 				return err
