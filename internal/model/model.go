@@ -45,6 +45,8 @@ type Settings struct {
 	MaxPerAddress int
 	// Compression is which answers are compressed; nil: none.
 	Compression *Compression
+	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.
+	ErrorPages map[int32]ErrorPage
 	// DrainTimeout is how long connections may keep a process that is to end from ending.
 	DrainTimeout time.Duration
 }
@@ -54,6 +56,9 @@ type Compression struct {
 	ContentTypes []string
 	MinBytes     int32
 }
+
+// ErrorPage is the body of an error, and what it is.
+type ErrorPage struct{ ContentType, Body string }
 
 // The protocols of listeners.
 const (

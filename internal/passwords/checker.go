@@ -117,10 +117,6 @@ func (c *Checker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", `Basic realm="`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(parameters.Get(ir.RealmParameter))+`"`)
-		header.Set("Content-Type", "text/plain")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte("the request needs a user and a password\n"))
-		return
 	}
 	w.WriteHeader(status)
 }

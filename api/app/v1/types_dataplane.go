@@ -112,6 +112,37 @@ type Compression struct {
 // +kubebuilder:validation:Pattern=`^[a-z0-9.+-]+/[a-z0-9.+-]+$`
 type MediaType string
 
+// ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends stay as they are, and
+// so do those of the filter DirectResponse and of Services that ExternalAuth asks.
+type ErrorPage struct {
+	// The statuses that it is for.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=13
+	Statuses []ErrorStatus `json:"statuses"`
+
+	// What the body is. It is not application/grpc: clients of gRPC know by that whether a backend has answered.
+	// +optional
+	// +kubebuilder:default="text/html; charset=utf-8"
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#&^_.+-]+/[A-Za-z0-9!#&^_.+-]+( *; *[A-Za-z0-9!#&^_.+-]+=[A-Za-z0-9!#&^_.+-]+)*$`
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().startsWith('application/grpc')",message="clients of gRPC would take the page for an answer of a backend: use another type"
+	ContentType string `json:"contentType,omitempty"`
+
+	// The body, of at most 12288 bytes. It is sent as it is: there are no variables.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=12288
+	// +kubebuilder:validation:XValidation:rule="size(bytes(self)) <= 12288",message="it is longer than 12288 bytes: link to what is large"
+	Body string `json:"body"`
+}
+
+// ErrorStatus is a status that the proxies answer with by themselves.
+//
+// +kubebuilder:validation:Enum=400;401;403;404;405;408;413;421;429;500;502;503;504
+type ErrorStatus int32
+
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
 type ClientLimits struct {
 	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More

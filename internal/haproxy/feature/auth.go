@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
@@ -47,10 +46,11 @@ func (q question) encode(name string, p *params) {
 }
 
 // questionRules ask the question of a name. Only the program lets a request pass. What the client sends in headers that
-// come back goes either way. The answer to one question says nothing about the next.
-func questionRules(name string) []string {
+// come back goes either way. The answer to one question says nothing about the next. What answers is what comes before
+// the refusal of a request that nobody could say anything about.
+func questionRules(env Env, name string, answers ...string) []string {
 	asked := " if " + has(name)
-	return []string{
+	rules := []string{
 		"http-request set-var(txn.auth) " + text(name) + asked,
 		"http-request set-var(txn.auth_path) " + text(name+".path") + asked,
 		"http-request set-var(txn.auth_send) " + text(name+".send") + asked,
@@ -58,8 +58,9 @@ func questionRules(name string) []string {
 		`http-request set-var-fmt(txn.auth_filters) "timeout=%[` + param(name+".timeout") + `]&once=1"` + asked,
 		"http-request unset-var(txn.authorized)" + asked,
 		"http-request lua.auth" + asked,
-		"http-request return " + ir.TextAnswer("503", "nobody could say whether the request may pass") + asked + " !{ var(txn.authorized) -m bool }",
 	}
+	return append(append(rules, answers...),
+		"http-request return "+env.Answer(503, "nobody could say whether the request may pass")+asked+" !{ var(txn.authorized) -m bool }")
 }
 
 // auth has a Service decide about requests, by a question.
@@ -81,7 +82,7 @@ var auth = feature{
 		}
 		repeat := "http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat")
 		return Rules{
-			Request:       append([]string{repeat}, questionRules("auth")...),
+			Request:       append([]string{repeat}, questionRules(env, "auth")...),
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
 		}
 	},

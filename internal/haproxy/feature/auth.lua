@@ -1,8 +1,9 @@
 -- Asks a Service whether a request may pass, through the socket that leads there.
 --
--- If it may, txn.authorized is set. An answer of 3xx or 4xx goes to the client. In all other cases, a mistake in here
--- among them, txn.authorized is not set, and HAProxy refuses the request. The socket bounds how many questions there
--- are at a time, how long an answer takes, and how long it is.
+-- If it may, txn.authorized is set. An answer of 3xx or 4xx goes to the client. If gateway-keys was asked, HAProxy
+-- answers instead, with the challenge in txn.challenge. In all other cases, a mistake in here among them, txn.authorized
+-- is not set, and HAProxy refuses the request. The socket bounds how many questions there are at a time, how long an
+-- answer takes, and how long it is.
 
 local address = ...
 
@@ -70,6 +71,10 @@ local function decide(txn, answer)
       txn:set_var("txn.auth_cookies", table.concat(list(answer.headers["set-cookie"]), "\n"))
     end
     txn:set_var("txn.authorized", true)
+  elseif txn:get_var("txn.auth") == "users" then
+    if answer.status == 401 then
+      txn:set_var("txn.challenge", answer.headers["www-authenticate"][0])
+    end
   elseif answer.status >= 300 and answer.status < 500 then
     local reply = txn:reply{status = answer.status, body = answer.body}
     for name, values in pairs(answer.headers) do

@@ -31,7 +31,9 @@ var basic = feature{
 		if !HasBasic(env.Table) {
 			return Rules{}
 		}
-		return Rules{Request: append(questionRules("basic"), "http-request del-header authorization if "+has("basic"))}
+		refuse := "http-request return " + env.Answer(401, "the request needs a user and a password") +
+			` hdr www-authenticate "%[var(txn.challenge)]" if ` + has("basic") + " { var(txn.challenge) -m found }"
+		return Rules{Request: append(questionRules(env, "basic", refuse), "http-request del-header authorization if "+has("basic"))}
 	},
 }
 

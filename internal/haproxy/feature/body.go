@@ -4,7 +4,6 @@ import (
 	_ "embed" // for BodyProgram
 	"strconv"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
@@ -53,12 +52,12 @@ var body = feature{
 		count := "http-request set-var(txn.count) bool(true) if " + unknown
 		return Rules{Request: []string{
 			"http-request set-var(txn.max) " + param("max-body") + ",add(0) if " + has("max-body"),
-			"http-request return " + ir.TextAnswer("413", "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
+			"http-request return " + env.Answer(413, "the body of the request is too long") + " if " + has("max-body") + " { req.body_size,sub(txn.max) gt 0 }",
 			count + " { req.fhdr_cnt(transfer-encoding) gt 0 }",
 			count + " " + IsStream,
 			"http-request wait-for-body time 10s at-least 1 if " + unknown + " !" + isCounted,
 			count + " { req.body_len gt 0 }",
-			"http-request return " + ir.TextAnswer("411", "a request for an upgrade must say how long its body is") + " if " + isCounted + " { req.fhdr_cnt(upgrade) gt 0 }",
+			"http-request return " + env.Answer(411, "a request for an upgrade must say how long its body is") + " if " + isCounted + " { req.fhdr_cnt(upgrade) gt 0 }",
 			`http-request set-var-fmt(txn.left) "max=%[var(txn.max)]" if ` + isCounted,
 			left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
 			left("once=1") + has("once"),

@@ -29,7 +29,7 @@ var client = feature{
 			}
 			address, isHop := fmt.Sprintf("req.hdr_ip(x-forwarded-for,-%d)", hop), fmt.Sprintf("{ var(txn.hop) -m int %d }", hop)
 			lines = append(lines,
-				noAccess+isHop+" !{ "+address+" -m found }",
+				env.noAccess()+isHop+" !{ "+address+" -m found }",
 				"http-request set-var(txn.client) "+address+" if "+isHop,
 			)
 		}
@@ -38,7 +38,9 @@ var client = feature{
 }
 
 // noAccess begins the rule that refuses a client.
-var noAccess = "http-request return " + ir.TextAnswer("403", "the address of the client has no access") + " if "
+func (e Env) noAccess() string {
+	return "http-request return " + e.Answer(403, "the address of the client has no access") + " if "
+}
 
 // maxHops is how many addresses in X-Forwarded-For are looked at: HAProxy has no loops.
 const maxHops = 6

@@ -29,7 +29,7 @@ var clients = feature{
 		return Rules{Request: []string{
 			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if ` + limited,
 			`http-request set-var-fmt(txn.address) "%[` + param("clients") + `]/%[var(txn.address),length]/%[var(txn.address)]" if ` + limited,
-			noAccess + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
+			env.noAccess() + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
 		}}
 	},
 }

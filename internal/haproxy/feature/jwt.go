@@ -52,21 +52,22 @@ var jwt = feature{
 			return Rules{}
 		}
 		remove, add := claimRules(env.Table)
-		return Rules{Request: slices.Concat(remove, tokenRules(env.Paths), add)}
+		return Rules{Request: slices.Concat(remove, tokenRules(env), add)}
 	},
 }
 
 // tokenRules let a request pass with a valid token only.
-func tokenRules(paths ir.Paths) []string {
+func tokenRules(env Env) []string {
+	paths := env.Paths
 	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
 	conditions := ",map_reg(" + paths.Map(ir.ConditionsFile) + ") -m found }"
-	refuse := func(status, reason, challenge string) string {
-		return "http-request return " + ir.TextAnswer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
+	refuse := func(status int32, reason, challenge string) string {
+		return "http-request return " + env.Answer(status, reason) + ` hdr www-authenticate "Bearer` + challenge + `"` + limited
 	}
 	rules := []string{
 		"http-request set-var(txn.jwt_keys) " + param("jwt") + limited,
 		"http-request set-var(txn.jwt_keys) " + text("jwt.from") + ",map_str(" + paths.Map(ir.KeySetsFile) + "," + noKeys + ") if " + has("jwt.from"),
-		"http-request return " + ir.TextAnswer("503", "the keys of tokens are not known") + limited + " { var(txn.jwt_keys) -m str " + noKeys + " }",
+		"http-request return " + env.Answer(503, "the keys of tokens are not known") + limited + " { var(txn.jwt_keys) -m str " + noKeys + " }",
 		"http-request set-var(txn.jwt) req.fhdr(authorization),word(2,' ')" + limited +
 			" { req.fhdr_cnt(authorization) eq 1 } { req.fhdr(authorization) -m reg '^(?i:bearer) +[A-Za-z0-9_-]++[.][A-Za-z0-9_-]++[.][A-Za-z0-9_-]++$' }",
 		"http-request set-var(txn.jwt_kid) var(txn.jwt),jwt_header_query($.kid),sha2(256),hex",
@@ -85,13 +86,13 @@ func tokenRules(paths ir.Paths) []string {
 		"http-request unset-var(txn.jwt_verified)"+signed+" { "+claim("$.nbf")+" -m found } !{ "+claim("$.nbf,int")+",sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
 		"http-request set-var(txn.jwt_valid) bool(true)"+signed+
 			" { "+claim("$.iss")+",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)"+conditions+" { "+claim("$.exp,int")+",add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
-		refuse("401", "a token is required", "")+" !{ req.fhdr_cnt(authorization) gt 0 }",
-		refuse("401", "the token is not valid", ` error=\"invalid_token\"`)+" !{ var(txn.jwt_valid) -m bool }",
+		refuse(401, "a token is required", "")+" !{ req.fhdr_cnt(authorization) gt 0 }",
+		refuse(401, "the token is not valid", ` error=\"invalid_token\"`)+" !{ var(txn.jwt_valid) -m bool }",
 	)
 	rules = append(append(rules, listRules("scope", scoped, true)...), listRules("scp", scoped, true)...)
 	return append(rules,
 		`http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped,
-		refuse("403", "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`)+" "+has("jwt.scopes")+
+		refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`)+" "+has("jwt.scopes")+
 			" !{ var(txn.jwt_scopes)"+conditions,
 	)
 }

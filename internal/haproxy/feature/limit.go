@@ -52,7 +52,7 @@ var limit = feature{
 			left = append(left, leftLines(unit, limits[period], env.Paths)...)
 			retry = append(retry, "http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+variable+" -m int le 0 }")
 			track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entryOf(0, unit), tableOf(unit)))
-			refuse = append(refuse, "http-request return "+ir.TextAnswer("503", "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
+			refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
 			count = append(count,
 				fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
 				"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
@@ -66,7 +66,7 @@ var limit = feature{
 		}
 		return Rules{
 			Request: slices.Concat(left, retry, []string{
-				"http-request return " + ir.TextAnswer("429", "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`,
+				"http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`,
 			}, track, refuse, count),
 			AfterResponse: append(after,
 				`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,

@@ -68,8 +68,3 @@ func QuoteText(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
-
-// TextAnswer returns what follows "return" and the like in haproxy.cfg for a text, one line, that no cache keeps.
-func TextAnswer(status, text string) string {
-	return "status " + status + ` content-type text/plain hdr cache-control no-store string "` + text + `\n"`
-}

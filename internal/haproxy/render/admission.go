@@ -83,7 +83,7 @@ func trustLines(in Input) []string {
 func requestLimitLines(in Input) []string {
 	const isHTTP2 = " if { fc_http_major 2 }"
 	tooMany := func(counter string, limit int) string {
-		return returnText("503", "the proxy has too many requests") + fmt.Sprintf(" if { %s gt %d }", counter, limit)
+		return returnText(in, 503, "the proxy has too many requests") + fmt.Sprintf(" if { %s gt %d }", counter, limit)
 	}
 	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + isHTTP2, tooMany("sc1_conn_cur", maxConnections(in))}
 	if in.Table.MaxPerAddress == 0 {

@@ -37,7 +37,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	} else if key.rule.Affinity != nil {
 		backend.Settings.CookieKey = BackendName(u.ref)
 	}
-	backend.Defaults, u.defaults = r.backendDefaults(settingLines(key, policy, u.appProtocol, u.ref), key.connections)
+	backend.Defaults, u.defaults = r.backendDefaults(settingLines(r.in, key, policy, u.appProtocol, u.ref), key.connections)
 	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
 		u.name += "." + hash(settings)
 	}
@@ -98,7 +98,7 @@ type setting struct {
 }
 
 // settingLines returns what a rule and the policy of a Service port want that only a section can have.
-func settingLines(key hitKey, policy routing.BackendPolicy, appProtocol string, ref routing.Backend) setting {
+func settingLines(in Input, key hitKey, policy routing.BackendPolicy, appProtocol string, ref routing.Backend) setting {
 	var s setting
 	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
 	switch policy.Algorithm {
@@ -148,7 +148,7 @@ func settingLines(key hitKey, policy routing.BackendPolicy, appProtocol string, 
 		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
 	}
 	if policy.MaxConnections > 0 && !key.connections {
-		s.rules = limitedRules(policy.TLS != nil && appProtocol != wss || policy.TLS == nil && appProtocol == h2c)
+		s.rules = limitedRules(in, policy.TLS != nil && appProtocol != wss || policy.TLS == nil && appProtocol == h2c)
 	}
 	return s
 }

@@ -53,6 +53,7 @@ spec:
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /open}}]
           backendRefs: [{name: web, port: 80}]
+  errorPages: [{statuses: [401], body: <h1>Log in</h1>}]
 backends:
   - {service: web, port: 80, servers: ["127.0.0.1:1"]}
   - {service: auth, port: 80, servers: ["127.0.0.1:1"]}
@@ -179,6 +180,9 @@ func TestBasicAuth(t *testing.T) {
 		got := g.expect(401, "/a", headers)
 		if challenge := got.Header["Www-Authenticate"]; len(challenge) != 1 || challenge[0] != `Basic realm="Shop & 100% of 'it' #1"` {
 			t.Errorf("%q: the challenge is %q", headers, challenge)
+		}
+		if got.Body != "<h1>Log in</h1>" || got.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%q: got %v, %q", headers, got.Header, got.Body)
 		}
 	}
 	if got := g.expect(401, "/plain", ""); got.Header.Get("Www-Authenticate") != `Basic realm="Restricted"` {

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -22,12 +23,13 @@ type basis struct {
 	authorities           map[string][]byte
 	backendCertificate    string
 	hasBackendCertificate bool
+	errorPages            map[int32]model.ErrorPage
 	paths                 ir.Paths
 }
 
 // prepare forgets what depends on another basis.
 func (c *Cache) prepare(in *Input) {
-	now := basis{in.Table.Policies, in.Authorities, in.Table.BackendCertificate, in.HasBackendCertificate, in.Paths}
+	now := basis{in.Table.Policies, in.Authorities, in.Table.BackendCertificate, in.HasBackendCertificate, in.Table.ErrorPages, in.Paths}
 	if !reflect.DeepEqual(c.basis, now) {
 		*c = Cache{basis: now}
 	}

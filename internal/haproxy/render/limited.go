@@ -19,7 +19,7 @@ const (
 //
 // The last rules refuse what the buffer was too small for where bodies have to be small. It takes 15 KiB of a request,
 // its headers among them, which are as long as the client likes.
-func limitedRules(isHTTP2 bool) []string {
+func limitedRules(in Input, isHTTP2 bool) []string {
 	wait := []string{"http-request wait-for-body time 10s"}
 	if isHTTP2 {
 		wait = []string{
@@ -29,6 +29,6 @@ func limitedRules(isHTTP2 bool) []string {
 	}
 	return append(wait,
 		"http-request set-var(txn.length) req.body_size if { var(txn.max) -m found }",
-		returnText("413", "the headers and the body of the request are too long")+" if { var(txn.max) -m int le 8192 } !{ req.body_len,sub(txn.length) ge 0 }",
+		returnText(in, 413, "the headers and the body of the request are too long")+" if { var(txn.max) -m int le 8192 } !{ req.body_len,sub(txn.length) ge 0 }",
 	)
 }

@@ -127,7 +127,7 @@ func (r *renderer) splitLines(directive string) []string {
 // tlsLines answer requests over connections that were made for another listener: their certificate, and what was asked
 // of the client, may not be what the request's listener wants.
 func tlsLines(in Input) []string {
-	misdirected := returnText("421", "this connection was made for another host") + " if { ssl_fc } { var(txn.listener) -m found } "
+	misdirected := returnText(in, 421, "this connection was made for another host") + " if { ssl_fc } { var(txn.listener) -m found } "
 	lines := []string{
 		"http-request set-var(txn.listener) var(txn.hosts),field(1,|) if { ssl_fc }",
 		misdirected + "!{ var(sess.listener),strcmp(txn.listener) eq 0 }",

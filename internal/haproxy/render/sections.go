@@ -18,7 +18,7 @@ func (r *renderer) addSections() {
 	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
 	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
 	r.section("global", globalLines(in)...)
-	r.section("defaults common", commonLines...)
+	r.section("defaults common", slices.Concat(commonLines, r.errorLines())...)
 	r.addPrograms()
 	if isRouting {
 		r.section("defaults routing from common", r.routingLines()...)
@@ -36,7 +36,7 @@ func (r *renderer) addSections() {
 	}
 	if isRouting {
 		for _, answer := range answers {
-			r.section("backend "+answer.name+" from common", answer.line)
+			r.section("backend "+answer.name+" from common", returnText(in, answer.status, answer.text))
 		}
 	}
 	metricsPort := in.Bind.MetricsPort
@@ -156,14 +156,33 @@ var commonLines = slices.Concat([]string{
 	"option redispatch 1",
 }, keepaliveLines, []string{
 	"http-reuse safe",
-	httpError("400", "the request is malformed"),
-	httpError("405", "the method is not allowed"),
-	httpError("408", "the request did not arrive in time"),
-	httpError("500", "the proxy failed"),
-	httpError("502", "the backend closed the connection or sent an invalid response"),
-	httpError("503", "no endpoint of the backend is available"),
-	httpError("504", "the backend did not answer in time"),
 })
+
+// errorTexts are what HAProxy's own errors say.
+var errorTexts = map[int32]string{
+	400: "the request is malformed",
+	405: "the method is not allowed",
+	408: "the request did not arrive in time",
+	500: "the proxy failed",
+	502: "the backend closed the connection or sent an invalid response",
+	503: "no endpoint of the backend is available",
+	504: "the backend did not answer in time",
+}
+
+// errorLines are HAProxy's own errors, and all pages, so that a change of any takes a reload.
+func (r *renderer) errorLines() []string {
+	pages := r.in.Table.ErrorPages
+	for _, page := range pages {
+		r.config.Files[feature.PageFile(page)] = []byte(page.Body)
+	}
+	statuses := slices.AppendSeq(slices.Collect(maps.Keys(errorTexts)), maps.Keys(pages))
+	slices.Sort(statuses)
+	var lines []string
+	for _, status := range slices.Compact(statuses) {
+		lines = append(lines, "http-error "+env(r.in).Answer(status, errorTexts[status]))
+	}
+	return lines
+}
 
 // tcpLines are in all sections about connections of TCP and TLS listeners.
 var tcpLines = slices.Concat([]string{
@@ -177,18 +196,22 @@ var tcpLines = slices.Concat([]string{
 	"option redispatch 1",
 }, keepaliveLines)
 
-func httpError(status, text string) string { return "http-error " + ir.TextAnswer(status, text) }
+func env(in Input) feature.Env { return feature.Env{Table: in.Table, Paths: in.Paths} }
 
-func returnText(status, text string) string {
-	return "http-request return " + ir.TextAnswer(status, text)
+func returnText(in Input, status int32, text string) string {
+	return "http-request return " + env(in).Answer(status, text)
 }
 
 // answers are backends that answer requests which get no other.
-var answers = []struct{ name, line string }{
-	{noRoute, returnText("404", "no route matches the request")},
-	{noBackend, returnText("500", "the backend of the route does not exist")},
-	{tooLong, returnText("400", "the request has a value that is too long to be compared")},
-	{answered, returnText("500", "the proxy failed")},
+var answers = []struct {
+	name   string
+	status int32
+	text   string
+}{
+	{noRoute, 404, "no route matches the request"},
+	{noBackend, 500, "the backend of the route does not exist"},
+	{tooLong, 400, "the request has a value that is too long to be compared"},
+	{answered, 500, errorTexts[500]},
 }
 
 var metricsLines = []string{
@@ -339,7 +362,7 @@ func (r *renderer) chainLength() int { return max(4, r.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []string {
-	rules := feature.All(feature.Env{Table: r.in.Table, Paths: r.in.Paths})
+	rules := feature.All(env(r.in))
 	lines := []string{
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str(" + r.in.Paths.Map(ir.FiltersFile) + ")",
 		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",

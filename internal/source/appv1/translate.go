@@ -16,6 +16,7 @@ const (
 	defaultDrainTimeout   = time.Minute
 	defaultMaxConnections = 10_000
 	defaultMaxPerAddress  = 2_500
+	defaultErrorType      = "text/html; charset=utf-8"
 )
 
 // Translate returns what a Gateway asks for.
@@ -68,8 +69,20 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 			ContentTypes: slices.Sorted(slices.Values(texts(compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
 		}
 	}
+	t.to.ErrorPages = errorPages(spec.ErrorPages)
 	t.to.DrainTimeout = DrainTimeout(spec)
 	return t
+}
+
+// errorPages returns pages by their statuses. The schema admits no status twice.
+func errorPages(pages []appv1.ErrorPage) map[int32]model.ErrorPage {
+	byStatus := make(map[int32]model.ErrorPage, len(pages))
+	for _, page := range pages {
+		for _, status := range page.Statuses {
+			byStatus[int32(status)] = model.ErrorPage{ContentType: cmp.Or(page.ContentType, defaultErrorType), Body: page.Body}
+		}
+	}
+	return byStatus
 }
 
 // problem notes what has no effect. A route or listener that it is not about is empty.

@@ -96,6 +96,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.Compression != nil {
 		p.own.Compression = spec.Compression
 	}
+	if spec.ErrorPages != nil {
+		p.own.ErrorPages = spec.ErrorPages
+	}
 	if spec.DrainTimeout != "" {
 		p.own.DrainTimeout = spec.DrainTimeout
 	}

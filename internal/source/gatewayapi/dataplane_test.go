@@ -27,9 +27,14 @@ func TestTheCertificateForBackendsIsThatOfTheGateway(t *testing.T) {
 // TestConfigsAreMerged: a Gateway has what its own GatewayConfig sets, and else what that of its class sets.
 func TestConfigsAreMerged(t *testing.T) {
 	configs := map[string]*appv1.GatewayConfig{
-		"class": {Spec: appv1.GatewayConfigSpec{Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s"}},
-		"bare":  {},
-		"own":   {Spec: appv1.GatewayConfigSpec{Compression: &appv1.Compression{MinBytes: ptr.To[int32](2)}}},
+		"class": {Spec: appv1.GatewayConfigSpec{
+			Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s",
+			ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{503}, Body: "class"}},
+		}},
+		"bare": {},
+		"own": {Spec: appv1.GatewayConfigSpec{
+			Compression: &appv1.Compression{MinBytes: ptr.To[int32](2)}, ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{404}, Body: "own"}},
+		}},
 	}
 	objects := gatewayapi.Objects{
 		Classes: []*gatewayv1.GatewayClass{{
@@ -55,10 +60,14 @@ func TestConfigsAreMerged(t *testing.T) {
 	if len(planes) != 2 {
 		t.Fatalf("got %d data planes, want 2", len(planes))
 	}
-	for i, want := range []int32{1, 2} {
+	for i, want := range []struct {
+		minBytes int32
+		page     string
+	}{{1, "class"}, {2, "own"}} {
 		spec := planes[i].Spec
-		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want || spec.DrainTimeout != "7s" {
-			t.Errorf("%s: got %+v, want compression from %d byte and a drainTimeout of 7s", planes[i].Gateway.Name, spec, want)
+		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want.minBytes || spec.DrainTimeout != "7s" ||
+			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page {
+			t.Errorf("%s: got %+v, want compression from %d byte, a drainTimeout of 7s and the page %s", planes[i].Gateway.Name, spec, want.minBytes, want.page)
 		}
 	}
 }

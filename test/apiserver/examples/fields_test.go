@@ -77,11 +77,12 @@ func TestEveryValue(t *testing.T) {
 
 // noValue are fields, or fields with a value, of which not every value needs an example, with the reason.
 var noValue = map[string]string{
-	"routes[].rules[].matches[].method":                     "one is like another",
-	"routes[].rules[].filters[].cors.allowMethods[]":        "one is like another",
-	"routes[].rules[].filters[].requestRedirect.statusCode": "one is like another",
-	"routes[].rules[].retry.codes[]":                        "one is like another",
-	"routes[].rules[].backendRefs[].filters[].type":         "backend-headers.yaml has the two that are admitted",
+	"routes[].rules[].matches[].method":                      "one is like another",
+	"routes[].rules[].filters[].cors.allowMethods[]":         "one is like another",
+	"routes[].rules[].filters[].requestRedirect.statusCode":  "one is like another",
+	"routes[].rules[].retry.codes[]":                         "one is like another",
+	"routes[].rules[].backendRefs[].filters[].type":          "backend-headers.yaml has the two that are admitted",
+	"errorPages[].statuses[]":                                "one is like another",
 	"service.type":                                           "Kubernetes documents them",
 	"service.externalTrafficPolicy":                          "Kubernetes documents them",
 	"service.ipFamilyPolicy":                                 "Kubernetes documents them",

@@ -24,7 +24,26 @@ func (g *generator) repair(spec object) {
 	for _, backend := range elements(spec["backends"]) {
 		repairBackend(backend)
 	}
+	repairErrorPages(spec)
 	g.shareBackends(spec)
+}
+
+// repairErrorPages: no status has two pages.
+func repairErrorPages(spec object) {
+	kept, taken := []any{}, map[any]bool{}
+	for _, page := range elements(spec["errorPages"]) {
+		statuses := []any{}
+		for _, status := range page["statuses"].([]any) {
+			if !taken[status] {
+				taken[status] = true
+				statuses = append(statuses, status)
+			}
+		}
+		if page["statuses"] = statuses; len(statuses) > 0 {
+			kept = append(kept, page)
+		}
+	}
+	spec["errorPages"] = kept
 }
 
 // elements returns the elements of a list that may not be there.

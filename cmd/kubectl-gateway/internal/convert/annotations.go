@@ -66,7 +66,7 @@ var annotations = map[string]annotation{
 	"upstream-hash-by-subset-size":   listed("the same key always gets the same endpoint"),
 	"service-upstream":               listed("requests go to the Service's endpoints themselves", "false"),
 	"default-backend":                listed("there is no other Service for when one has no endpoint: that is answered with 503"),
-	"custom-http-errors":             listed("the backend's own errors are passed on"),
+	"custom-http-errors":             listed("the backend's own errors are passed on; for those of the proxies, see spec.errorPages"),
 	"disable-proxy-intercept-errors": listed("the backend's own errors are passed on", "true"),
 	"proxy-http-version":             listed("backends are spoken to in HTTP/1.1, or in HTTP/2 if their port has appProtocol: kubernetes.io/h2c", "1.1"),
 	"proxy-ssl-":                     listed("see the note about backend-protocol: backends with TLS are always verified, by spec.backends[].tls"),
