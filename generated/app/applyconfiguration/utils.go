@@ -53,6 +53,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.CORSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("DirectResponse"):
 		return &appv1.DirectResponseApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ErrorPage"):
+		return &appv1.ErrorPageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExternalAuth"):
 		return &appv1.ExternalAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExternalAuthBackendRef"):

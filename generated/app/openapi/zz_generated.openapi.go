@@ -35,6 +35,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
 		"gateway/api/app/v1.ConnectionRule":               schema_gateway_api_app_v1_ConnectionRule(ref),
 		"gateway/api/app/v1.DirectResponse":               schema_gateway_api_app_v1_DirectResponse(ref),
+		"gateway/api/app/v1.ErrorPage":                    schema_gateway_api_app_v1_ErrorPage(ref),
 		"gateway/api/app/v1.ExternalAuth":                 schema_gateway_api_app_v1_ExternalAuth(ref),
 		"gateway/api/app/v1.ExternalAuthBackendRef":       schema_gateway_api_app_v1_ExternalAuthBackendRef(ref),
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
@@ -982,6 +983,54 @@ func schema_gateway_api_app_v1_DirectResponse(ref common.ReferenceCallback) comm
 	}
 }
 
+func schema_gateway_api_app_v1_ErrorPage(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ErrorPage is the body of errors that the proxies answer with by themselves. Answers of backends stay as they are, and so do those of the filter DirectResponse and of Services that ExternalAuth asks.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"statuses": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The statuses that it is for.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int32",
+									},
+								},
+							},
+						},
+					},
+					"contentType": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the body is. It is not application/grpc: clients of gRPC know by that whether a backend has answered.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"body": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The body, of at most 12288 bytes. It is sent as it is: there are no variables.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"statuses", "body"},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1307,6 +1356,24 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 							Ref:         ref("gateway/api/app/v1.Compression"),
 						},
 					},
+					"errorPages": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The pages that clients get in place of the text of errors that the proxies answer with by themselves.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ErrorPage"),
+									},
+								},
+							},
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open may go on when their HAProxy process has to end.",
@@ -1330,7 +1397,7 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
+			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
 	}
 }
 
@@ -1702,6 +1769,24 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							Ref:         ref("gateway/api/app/v1.Compression"),
 						},
 					},
+					"errorPages": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The pages that clients get in place of the text of errors that the proxies answer with by themselves.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.ErrorPage"),
+									},
+								},
+							},
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.",
@@ -1728,7 +1813,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.Listener", "gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.Listener", "gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 

@@ -306,6 +306,22 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: statusCode
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ErrorPage
+  map:
+    fields:
+    - name: body
+      type:
+        scalar: string
+      default: ""
+    - name: contentType
+      type:
+        scalar: string
+    - name: statuses
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: associative
 - name: gateway.api.app.v1.ExternalAuth
   map:
     fields:
@@ -403,6 +419,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: drainTimeout
       type:
         scalar: string
+    - name: errorPages
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ErrorPage
+          elementRelationship: atomic
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
@@ -482,6 +504,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: drainTimeout
       type:
         scalar: string
+    - name: errorPages
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.ErrorPage
+          elementRelationship: atomic
     - name: listeners
       type:
         list:

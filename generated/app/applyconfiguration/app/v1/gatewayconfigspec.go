@@ -22,6 +22,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// Which answers are compressed by gzip, for clients that accept it.
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
+	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
+	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
 	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
 	// The Service that makes the proxies reachable.
@@ -67,6 +69,19 @@ func (b *GatewayConfigSpecApplyConfiguration) WithClientLimits(value *ClientLimi
 // If called multiple times, the Compression field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.Compression = value
+	return b
+}
+
+// WithErrorPages adds the given value to the ErrorPages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ErrorPages field.
+func (b *GatewayConfigSpecApplyConfiguration) WithErrorPages(values ...*ErrorPageApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithErrorPages")
+		}
+		b.ErrorPages = append(b.ErrorPages, *values[i])
+	}
 	return b
 }
 

@@ -60,6 +60,8 @@ type GatewaySpecApplyConfiguration struct {
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// Which answers are compressed by gzip, for clients that accept it. Without it, none are.
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
+	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
+	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
 	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
 	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a
@@ -182,6 +184,19 @@ func (b *GatewaySpecApplyConfiguration) WithClientLimits(value *ClientLimitsAppl
 // If called multiple times, the Compression field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.Compression = value
+	return b
+}
+
+// WithErrorPages adds the given value to the ErrorPages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ErrorPages field.
+func (b *GatewaySpecApplyConfiguration) WithErrorPages(values ...*ErrorPageApplyConfiguration) *GatewaySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithErrorPages")
+		}
+		b.ErrorPages = append(b.ErrorPages, *values[i])
+	}
 	return b
 }
 
