@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/utils/clock"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
@@ -40,6 +41,13 @@ const (
 	writeServersInterval = time.Second
 )
 
+// Core are the clients for Services and their EndpointSlices, as a clientset has them. The one of client-go has those of
+// all groups, which take long to compile.
+type Core interface {
+	CoreV1() corev1client.CoreV1Interface
+	DiscoveryV1() discoveryv1client.DiscoveryV1Interface
+}
+
 // Options are what an agent works with.
 type Options struct {
 	// Namespace and Gateway name the Gateway, Pod and PodUID the pod the agent runs in.
@@ -47,7 +55,7 @@ type Options struct {
 	PodUID                  types.UID
 	// Gateways, Core and Routes reach the API server: for our own kinds, for Services, and for the Gateway API.
 	Gateways versioned.Interface
-	Core     kubernetes.Interface
+	Core     Core
 	Routes   routesclient.Interface
 	// Source is where the objects come from in place of an API server; nil: there is one. Without an API server nothing is
 	// reported, and Pod, PodUID and the clients are not used.

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 
@@ -33,7 +32,7 @@ import (
 // Gateway and of the namespaces that it has something in. The loop alone calls its methods, but run and touch.
 type watcher struct {
 	namespace, name string
-	core            kubernetes.Interface
+	core            Core
 	routes          routesclient.Interface
 	// own reaches objects of our own group.
 	own            versioned.Interface

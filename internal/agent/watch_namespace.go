@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
@@ -55,13 +55,28 @@ type watched struct {
 // isSettled says whether all objects were seen once, or there are none for this pod to see.
 func (w *watched) isSettled() bool { return w.HasSynced() || w.denied.Load() }
 
+// newWatched returns an informer of the objects that a client lists and watches.
+func newWatched[L runtime.Object](core Core, client interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}, object runtime.Object, indexers cache.Indexers) *watched {
+	lists := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: client.Watch,
+	}
+	return &watched{SharedIndexInformer: cache.NewSharedIndexInformer(
+		cache.ToListWatcherWithWatchListSemantics(lists, core), object, 0, indexers)}
+}
+
 // watchNamespace follows the Services and EndpointSlices of a namespace, from the time that start is called.
 func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
 	n := &namespaceWatch{
 		namespace: namespace, resources: map[string]*watched{},
-		services: &watched{SharedIndexInformer: coreinformers.NewServiceInformer(w.core, namespace, 0, nil)},
-		slices: &watched{SharedIndexInformer: discoveryinformers.NewEndpointSliceInformer(
-			w.core, namespace, 0, cache.Indexers{byService: sliceService})},
+		services: newWatched(w.core, w.core.CoreV1().Services(namespace), &corev1.Service{}, nil),
+		slices: newWatched(w.core, w.core.DiscoveryV1().EndpointSlices(namespace), &discoveryv1.EndpointSlice{},
+			cache.Indexers{byService: sliceService}),
 	}
 	for _, informer := range []*watched{n.services, n.slices} {
 		if err := informer.SetTransform(endpoints.Strip); err != nil {

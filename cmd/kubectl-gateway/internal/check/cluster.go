@@ -20,7 +20,7 @@ const minimumVersion = "1.31"
 
 // server looks at the version of the API server.
 func server(_ context.Context, clients cli.Clients, _ string) ([]Finding, error) {
-	info, err := clients.Core.Discovery().ServerVersion()
+	info, err := clients.Gateways.Discovery().ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("failed to ask for the version of the API server: %w", err)
 	}

@@ -71,7 +71,7 @@ func (o *Options) CompleteRoutes(command *cobra.Command, args []string, prefix s
 
 func (o *Options) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return o.complete(prefix, func(clients Clients, _ string) (names []string, err error) {
-		list, err := clients.Core.CoreV1().Namespaces().List(command.Context(), completionOptions())
+		list, err := clients.Core.Namespaces().List(command.Context(), completionOptions())
 		if err != nil {
 			return nil, err
 		}

@@ -81,7 +81,7 @@ func (c Clients) FromPod(ctx context.Context, pod *corev1.Pod, pages ...Page) ([
 // dial opens a connection for streams to ports of the pod, as kubectl does: over a WebSocket or, where that is refused,
 // SPDY.
 func (c Clients) dial(pod *corev1.Pod) (httpstream.Connection, error) {
-	url := c.Core.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	url := c.Core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(c.Config)
 	if err != nil {
 		return nil, err

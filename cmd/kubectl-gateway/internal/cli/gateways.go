@@ -316,7 +316,7 @@ func (c Clients) readConfigMaps(ctx context.Context, site *Site) error {
 		if _, ok := site.configMaps[configMap]; ok {
 			continue
 		}
-		found, err := c.Core.CoreV1().ConfigMaps(namespace).Get(ctx, configMap, metav1.GetOptions{})
+		found, err := c.Core.ConfigMaps(namespace).Get(ctx, configMap, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -94,11 +94,11 @@ func attachedResources(gateway *appv1.Gateway) map[string][]string {
 
 // readServices takes the Services and EndpointSlices of a namespace from the cluster.
 func (c Clients) readServices(ctx context.Context, site *Site, namespace string) error {
-	services, err := c.Core.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	services, err := c.Core.Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	endpoints, err := c.Core.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+	endpoints, err := c.Discovery.EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}

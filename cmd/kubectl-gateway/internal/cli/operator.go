@@ -14,7 +14,7 @@ const OperatorSelector = "app.kubernetes.io/name=gateway-operator"
 
 // Operators returns the Deployments of operators in all namespaces.
 func (c Clients) Operators(ctx context.Context) ([]k8sappsv1.Deployment, error) {
-	list, err := c.Core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: OperatorSelector})
+	list, err := c.Apps.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: OperatorSelector})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Deployments: %w", err)
 	}
@@ -32,7 +32,7 @@ func Replicas(deployment *k8sappsv1.Deployment) int32 {
 // May says whether the user may do something.
 func (c Clients) May(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
-	answer, err := c.Core.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := c.Authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("failed to ask whether you may %s %s: %w", what.Verb, what.Resource, err)
 	}

@@ -8,7 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
+	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
+	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
@@ -79,7 +82,11 @@ type Clients struct {
 	Gateways clientset.Interface
 	// Routes are for the Gateway API.
 	Routes routesclient.Interface
-	Core   kubernetes.Interface
+	// Core and the others are for single groups of Kubernetes: a clientset of all groups takes long to compile.
+	Core          *corev1client.CoreV1Client
+	Apps          *appsv1client.AppsV1Client
+	Authorization *authorizationv1client.AuthorizationV1Client
+	Discovery     *discoveryv1client.DiscoveryV1Client
 }
 
 // Connect returns clients of the cluster, and the namespace to work in. It asks the cluster nothing yet.
@@ -100,7 +107,12 @@ func (o *Options) Connect() (clients Clients, namespace string, err error) {
 	if clients.Routes, err = routesclient.NewForConfigAndClient(clients.Config, transport); err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
-	if clients.Core, err = kubernetes.NewForConfigAndClient(clients.Config, transport); err != nil {
+	var errs [4]error
+	clients.Core, errs[0] = corev1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Apps, errs[1] = appsv1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Authorization, errs[2] = authorizationv1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Discovery, errs[3] = discoveryv1client.NewForConfigAndClient(clients.Config, transport)
+	if err = errors.Join(errs[:]...); err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client for Kubernetes: %w", err)
 	}
 	return clients, namespace, nil

@@ -16,7 +16,7 @@ func (c Clients) ProxyPods(ctx context.Context, namespace, gateway, pod string) 
 	if _, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, gateway, metav1.GetOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to get Gateway %s/%s: %w", namespace, gateway, err)
 	}
-	pods, err := c.Core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway).String()})
+	pods, err := c.Core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway).String()})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Pods in %s: %w", namespace, err)
 	}

@@ -16,10 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	clientset "gateway/generated/app/clientset/versioned"
 	"gateway/internal/proxypod"
@@ -27,7 +27,11 @@ import (
 
 var (
 	// clients are an administrator's of the server that $KUBECONFIG is about.
-	clients    cli.Clients
+	clients struct {
+		Config   *rest.Config
+		Gateways clientset.Interface
+		Core     kubernetes.Interface
+	}
 	kubeconfig string
 )
 

@@ -58,7 +58,7 @@ func observe(ctx context.Context, clients cli.Clients, namespace string) (*snaps
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Gateways: %w", err)
 	}
-	pods, err := clients.Core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
+	pods, err := clients.Core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list Pods: %w", err)
 	}

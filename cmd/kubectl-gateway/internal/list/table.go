@@ -111,7 +111,7 @@ func (c *command) proxies(ctx context.Context, gateways []appv1.Gateway) (map[st
 // images returns the images of the Gateways' proxy pods, as their Deployments have them.
 func (c *command) images(ctx context.Context, gateways []appv1.Gateway) (map[string]string, error) {
 	images := map[string]string{}
-	deployments, err := c.clients.Core.AppsV1().Deployments(c.namespace).List(ctx, labelled(gateways))
+	deployments, err := c.clients.Apps.Deployments(c.namespace).List(ctx, labelled(gateways))
 	if apierrors.IsForbidden(err) {
 		return notAllowed(gateways), nil
 	}

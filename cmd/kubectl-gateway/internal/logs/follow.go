@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"gateway/internal/proxypod"
@@ -40,9 +39,10 @@ func (f *follower) run(ctx context.Context, show func(line) error) error {
 	defer working.Wait()
 	defer cancel()
 	f.lines, f.failed = make(chan line), make(chan error, 1)
-	informer := coreinformers.NewFilteredPodInformer(f.core, f.namespace, 0, nil, func(options *metav1.ListOptions) {
+	pods := cache.NewFilteredListWatchFromClient(f.core.RESTClient(), "pods", f.namespace, func(options *metav1.ListOptions) {
 		options.LabelSelector = proxypod.PodSelector(f.gateway).String()
 	})
+	informer := cache.NewSharedIndexInformer(pods, &corev1.Pod{}, 0, nil)
 	err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
 			f.fail(fmt.Errorf("failed to watch Pods in %s: %w", f.namespace, err))

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"gateway/internal/proxypod"
 )
@@ -19,7 +19,7 @@ const maxLine = 1 << 20
 
 // reader reads the logs of pods.
 type reader struct {
-	core      kubernetes.Interface
+	core      *corev1client.CoreV1Client
 	namespace string
 	// since is how far back it reads; 0: to the beginning.
 	since time.Duration
@@ -36,7 +36,7 @@ func (r *reader) read(ctx context.Context, pod string, after time.Time, options 
 		options.SinceSeconds = &seconds
 	}
 	return func(yield func(line, error) bool) {
-		stream, err := r.core.CoreV1().Pods(r.namespace).GetLogs(pod, &options).Stream(ctx)
+		stream, err := r.core.Pods(r.namespace).GetLogs(pod, &options).Stream(ctx)
 		if err != nil {
 			yield(line{}, fmt.Errorf("failed to read the log of Pod %s/%s: %w", r.namespace, pod, err))
 			return

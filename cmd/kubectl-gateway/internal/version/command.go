@@ -53,7 +53,7 @@ func cluster(ctx context.Context, options *cli.Options) error {
 	if err != nil {
 		return err
 	}
-	proxies, err := clients.Core.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
+	proxies, err := clients.Apps.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: proxypod.LabelGateway})
 	if err != nil {
 		return fmt.Errorf("failed to list Deployments: %w", err)
 	}
