@@ -19,7 +19,8 @@ for haproxy in "$(command -v haproxy)" "$dir/bin/haproxy"; do
         exit
     fi
 done
-fetch_debian "$dir" "haproxy=$version.*" forky sid experimental ||
+# Sid comes with experimental. Every suite before the right one costs seconds: its list is fetched and read.
+fetch_debian "$dir" "haproxy=$version.*" experimental forky ||
     fail "there is no HAProxy $version on the PATH, and none in a Debian archive: install it"
 
 # It needs a newer C library than the machine's, so it is started by the loader of that.
