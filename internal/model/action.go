@@ -42,6 +42,13 @@ type Action struct {
 	ExternalAuth *ExternalAuth
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
+	// Cache says whether requests may be answered from what is stored of earlier answers.
+	Cache bool
+}
+
+// KnowsUsers says whether requests are let through by who sends them, so that answers may be for that one alone.
+func (a *Action) KnowsUsers() bool {
+	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
 // Retry says when a request is tried again.

@@ -47,6 +47,8 @@ type Settings struct {
 	Compression *Compression
 	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.
 	ErrorPages map[int32]ErrorPage
+	// Cache is how much is stored of the answers of rules that want it.
+	Cache Cache
 	// DrainTimeout is how long connections may keep a process that is to end from ending.
 	DrainTimeout time.Duration
 }
@@ -59,6 +61,11 @@ type Compression struct {
 
 // ErrorPage is the body of an error, and what it is.
 type ErrorPage struct{ ContentType, Body string }
+
+// Cache is how much is stored of answers, and for how long.
+type Cache struct {
+	SizeMiB, MaxObjectBytes, MaxAgeSeconds int32
+}
 
 // The protocols of listeners.
 const (

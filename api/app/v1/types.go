@@ -158,6 +158,10 @@ type GatewaySpec struct {
 	// +kubebuilder:validation:XValidation:rule="[400, 401, 403, 404, 405, 408, 413, 421, 429, 500, 502, 503, 504].all(s, self.filter(p, s in p.statuses).size() <= 1)",message="two pages are for the same status: remove it from one of them"
 	ErrorPages []ErrorPage `json:"errorPages,omitempty"`
 
+	// How much the proxies store of answers, for rules with the filter Cache.
+	// +optional
+	Cache *ResponseCache `json:"cache,omitempty"`
+
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
 	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
 	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a

@@ -70,6 +70,10 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[400, 401, 403, 404, 405, 408, 413, 421, 429, 500, 502, 503, 504].all(s, self.filter(p, s in p.statuses).size() <= 1)",message="two pages are for the same status: remove it from one of them"
 	ErrorPages []ErrorPage `json:"errorPages,omitempty"`
 
+	// How much the proxies store of answers, for rules with the filter Cache.
+	// +optional
+	Cache *ResponseCache `json:"cache,omitempty"`
+
 	// How long connections that stay open may go on when their HAProxy process has to end.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="drainTimeout must be between 1s and 1h"

@@ -143,6 +143,32 @@ type ErrorPage struct {
 // +kubebuilder:validation:Enum=400;401;403;404;405;408;413;421;429;500;502;503;504
 type ErrorStatus int32
 
+// ResponseCache is how much each proxy pod stores of answers, for rules with the filter Cache. What is stored is in
+// memory, and gone after a reload.
+type ResponseCache struct {
+	// How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more, and
+	// twice as much while an old HAProxy process ends.
+	// +optional
+	// +kubebuilder:default=16
+	// +kubebuilder:validation:Minimum=4
+	// +kubebuilder:validation:Maximum=1024
+	SizeMiB *int32 `json:"sizeMiB,omitempty"`
+
+	// Answers with more bytes are not stored; headers count.
+	// +optional
+	// +kubebuilder:default=131072
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=2097152
+	MaxObjectBytes *int32 `json:"maxObjectBytes,omitempty"`
+
+	// For how many seconds an answer is used at most. Its Cache-Control may say that it is for less.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
+}
+
 // ClientLimits is how much of a proxy pod clients may take. Each pod counts for itself.
 type ClientLimits struct {
 	// How many connections a pod takes at a time, on all ports, and how many requests over HTTP/2 it has in work. More

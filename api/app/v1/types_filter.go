@@ -58,11 +58,15 @@ type RuleFilter struct {
 	// Send copies of requests to other Services, whose answers nobody sees.
 	// +optional
 	RequestMirror *RequestMirror `json:"requestMirror,omitempty"`
+
+	// Answer requests from what a proxy has stored of the answers of backends.
+	// +optional
+	Cache *Cache `json:"cache,omitempty"`
 }
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache
 type RuleFilterType string
 
 const (
@@ -90,6 +94,8 @@ const (
 	RuleFilterExternalAuth RuleFilterType = "ExternalAuth"
 	// RuleFilterRequestMirror sends copies of requests to other Services.
 	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
+	// RuleFilterCache answers from what is stored of earlier answers.
+	RuleFilterCache RuleFilterType = "Cache"
 )
 
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no
@@ -344,6 +350,13 @@ type RequestMirror struct {
 	// +kubebuilder:validation:MaxItems=8
 	BackendRefs []MirrorBackendRef `json:"backendRefs"`
 }
+
+// Cache stores answers of backends, and answers requests from there: GET and HEAD without a body and without
+// Authorization. An answer is stored if it has the status 200, no Set-Cookie, and a Cache-Control with s-maxage, or with
+// public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache says how much is stored.
+//
+// Requests pass the other filters of the rule first. Each rule has what it stores for itself, and so has each proxy pod.
+type Cache struct{}
 
 // MirrorBackendRef is a port of a Service in the Gateway's namespace that gets copies of requests.
 type MirrorBackendRef struct {

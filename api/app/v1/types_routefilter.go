@@ -38,14 +38,15 @@ type RouteFilterList struct {
 
 // RouteFilterSpec is what happens to requests.
 type RouteFilterSpec struct {
-	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and
-	// ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
+	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT,
+	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
 	// a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.
 	// +required
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=5
-	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves"
+	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth', 'Cache'])",message="the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
 	Filters []RuleFilter `json:"filters"`
 }

@@ -22,6 +22,8 @@ type Rules struct {
 	// Request, Response and AfterResponse are in the section of all frontends. They only see requests whose rule has
 	// filters.
 	Request, Response, AfterResponse []string
+	// Frontend are in the section of each frontend, and come after Request and Response.
+	Frontend []string
 	// Backend are in the sections that backends take their settings from. They see all requests.
 	Backend []string
 }
@@ -61,9 +63,10 @@ type Env struct {
 }
 
 // features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
-// answer, and before the wait for a body. What is copied is the request that the backend gets.
+// answer, and before the wait for a body. What is copied is the request that the backend gets. What is stored needs no
+// rule for answers any more.
 var features = []feature{
-	cors, arrive, client, clients, limit, basic, jwt, body, path, auth, pass,
+	cache, cors, arrive, client, clients, limit, basic, jwt, body, path, auth, pass,
 	redirect, response, timeout, rewrite, headers, mirror,
 }
 
@@ -100,6 +103,7 @@ func All(env Env) Rules {
 		all.Request = append(all.Request, rules.Request...)
 		all.Response = append(all.Response, rules.Response...)
 		all.AfterResponse = append(all.AfterResponse, rules.AfterResponse...)
+		all.Frontend = append(all.Frontend, rules.Frontend...)
 		all.Backend = append(all.Backend, rules.Backend...)
 	}
 	all.AfterResponse = append(all.AfterResponse, refusedLines()...)

@@ -49,6 +49,8 @@ type renderer struct {
 	// recording notes what is added, and kept are the hosts for the Cache.
 	recording *fragment
 	kept      map[hostKind]*fragment
+	// frontend are lines of features for all frontends.
+	frontend []string
 	// chain is the length of the longest chain of hosts.
 	chain int
 }

@@ -50,6 +50,9 @@ func (r *renderer) addSections() {
 	if isRouting {
 		r.section("backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
 	}
+	if feature.HasCache(in.Table) {
+		r.section("cache "+feature.CacheName, cacheLines(&in.Table.Cache)...)
+	}
 	if feature.HasLimits(in.Table) {
 		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
 	}
@@ -251,6 +254,7 @@ func (r *renderer) addFrontend(port int32) {
 		lines = append(lines, r.connectionLines(listener)...)
 	} else {
 		lines = append(lines, sessionLines(in, listener.TLS != nil)...)
+		lines = append(lines, r.frontend...)
 		lines = append(lines, "use_backend %[var(txn.hit),field(-1,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
 	}
 	r.section("frontend "+itoa(port)+" from "+defaults, lines...)
@@ -369,6 +373,7 @@ func (r *renderer) filterLines() []string {
 		"http-request allow unless { var(txn.filters) -m found }",
 		"http-response allow unless { var(txn.filters) -m found }",
 	}
+	r.frontend = rules.Frontend
 	lines = slices.Concat(lines, rules.Request, rules.Response)
 	if hasTLS(r.in.Table) {
 		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"

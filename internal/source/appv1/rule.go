@@ -132,6 +132,7 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 	if filter.JWT != nil {
 		action.JWT = jwt(filter.JWT)
 	}
+	action.Cache = action.Cache || filter.Cache != nil
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
 			Origins: texts(cors.AllowOrigins), Credentials: cors.AllowCredentials, Methods: texts(cors.AllowMethods),
@@ -154,13 +155,13 @@ func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.Extern
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]
-		address, limit, basic, token, auth := filter.ClientAddress, filter.RateLimit, filter.BasicAuth, filter.JWT, filter.ExternalAuth
+		address, limit, basic, token, auth, cache := filter.ClientAddress, filter.RateLimit, filter.BasicAuth, filter.JWT, filter.ExternalAuth, filter.Cache
 		switch {
-		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, BasicAuth: basic, JWT: token, ExternalAuth: auth},
-			address == nil && limit == nil && basic == nil && token == nil && auth == nil:
-			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit, BasicAuth, JWT nor ExternalAuth", i)
+		case *filter != appv1.RuleFilter{Type: filter.Type, ClientAddress: address, RateLimit: limit, BasicAuth: basic, JWT: token, ExternalAuth: auth, Cache: cache},
+			address == nil && limit == nil && basic == nil && token == nil && auth == nil && cache == nil:
+			return fmt.Sprintf("spec.filters[%d] is neither ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth nor Cache", i)
 		case address != nil && action.Clients != nil, limit != nil && len(action.RateLimits) > 0, basic != nil && action.BasicAuth != nil,
-			token != nil && action.JWT != nil, auth != nil && action.ExternalAuth != nil:
+			token != nil && action.JWT != nil, auth != nil && action.ExternalAuth != nil, cache != nil && action.Cache:
 			return fmt.Sprintf("the rule has another filter of type %s", filter.Type)
 		case basic != nil && action.JWT != nil, token != nil && action.BasicAuth != nil:
 			return "BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them from the rule"
@@ -172,6 +173,14 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	}
 	if len(extension.Spec.Filters) == 0 {
 		return "it has no filters"
+	}
+	return CacheProblem(action)
+}
+
+// CacheProblem returns why the answers of a rule cannot be stored, or else "".
+func CacheProblem(action *model.Action) string {
+	if action.Cache && action.KnowsUsers() {
+		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
 	}
 	return ""
 }

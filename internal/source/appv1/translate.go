@@ -70,6 +70,10 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 		}
 	}
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
+	cache := or(spec.Cache, appv1.ResponseCache{})
+	t.to.Cache = model.Cache{
+		SizeMiB: or(cache.SizeMiB, 16), MaxObjectBytes: or(cache.MaxObjectBytes, 128<<10), MaxAgeSeconds: or(cache.MaxAgeSeconds, 60),
+	}
 	t.to.DrainTimeout = DrainTimeout(spec)
 	return t
 }

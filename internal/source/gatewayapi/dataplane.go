@@ -99,6 +99,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}
+	if spec.Cache != nil {
+		p.own.Cache = spec.Cache
+	}
 	if spec.DrainTimeout != "" {
 		p.own.DrainTimeout = spec.DrainTimeout
 	}

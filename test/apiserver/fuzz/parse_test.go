@@ -19,7 +19,7 @@ const (
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|bodies of requests))?|listen (mirrors|auth|counted) from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
-		`peers pods|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
+		`peers pods|cache responses|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
 		`backend (((connections|requests)-of|decisions|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
@@ -29,17 +29,18 @@ var (
 			"tune.pattern.cache-size", "tune.max-rules-at-once", "tune.lua.bool-sample-conversion", "tune.lua.openlibs", "tune.lua.maxmem",
 			"tune.lua.log.loggers", "lua-load-per-thread", "localpeer", "tune.stick-counters"},
 		"peers":  {"bind", "server", "table"},
+		"cache":  {"total-max-size", "max-object-size", "max-age", "process-vary"},
 		"listen": {"bind", "timeout", "option", "http-request", "http-response", "use_backend"},
 		"defaults": {"mode", "timeout", "retries", "retry-on", "option", "srvtcpka-idle", "srvtcpka-intvl", "srvtcpka-cnt", "http-reuse", "http-error", "log", "log-format", "error-log-format", "http-request", "http-response",
 			"http-after-response", "tcp-request", "balance", "hash-type", "hash-balance-factor", "cookie", "http-check", "compression"},
-		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
+		"frontend": {"#", "acl", "bind", "monitor-uri", "http-request", "http-response", "tcp-request", "log", "option", "log-format", "use_backend", "default_backend"},
 		"backend":  {"stick-table", "filter", "http-error", "http-request", "http-after-response", "dynamic-cookie-key", "default-server", "server", "timeout"},
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
 		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
-			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value"},
-		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "set-header", "add-header", "del-header"},
+			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value", "cache-use"},
+		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "unset-var", "cache-store", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},
 		"http-check":          {"send", "expect"},
 		"http-error":          {"status"},

@@ -155,7 +155,7 @@ func (g *generator) repairRule(rule object) {
 		g.repairMatch(match)
 	}
 	var kept []any
-	answered, prefix := false, false
+	answered, prefix, personal := false, false, false
 	filters := elements(rule["filters"])
 	for _, filter := range filters {
 		for _, kind := range []string{"requestRedirect", "urlRewrite"} {
@@ -164,9 +164,13 @@ func (g *generator) repairRule(rule object) {
 			}
 		}
 		answered = answered || filter["requestRedirect"] != nil || filter["directResponse"] != nil
+		personal = personal || filter["basicAuth"] != nil || filter["jwt"] != nil || filter["externalAuth"] != nil
 	}
 	answers, secured := 0, false
 	for _, filter := range filters {
+		if filter["cache"] != nil && personal {
+			continue
+		}
 		if filter["basicAuth"] != nil || filter["jwt"] != nil {
 			if secured {
 				continue

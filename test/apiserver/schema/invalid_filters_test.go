@@ -19,6 +19,7 @@ const (
 	remote       = jwt + "issuer: a, audiences: [a], keys: {remote: {uri: "
 	auth         = filter + "ExternalAuth, externalAuth: {"
 	mirror       = filter + "RequestMirror, requestMirror: {backendRefs: ["
+	alike        = "spec.routes[0].rules[0].filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
 	bodiless     = "Invalid value: an answer with the status 204 or 304 has no body: remove it"
 )
 
@@ -36,6 +37,7 @@ var filters = []struct{ kind, field, value string }{
 	{"JWT", "jwt", "{issuer: a, audiences: [a], keys: {inline: a}}"},
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
+	{"Cache", "cache", "{}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -149,6 +151,9 @@ var fixedFilters = []refusal{
 	{"a rate limit by a cookie without a name", "", limit + "requests: 1, unit: Hour, key: {type: Cookie}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Required value"}},
 	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}]}}]}]}]}", []string{filter0 + `.rateLimit.limits[0].key.type: Unsupported value: "Path": supported values: "Header", "Cookie"`}},
 	{"a rate limit by a name that is none", "", limit + "requests: 1, unit: Hour, key: {type: Cookie, name: 'a b'}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Invalid value: \"a b\""}},
+	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
+	{"stored answers for tokens", "", filter + "Cache, cache: {}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}", []string{alike}},
+	{"stored answers that a Service allows", "", filter + "Cache, cache: {}}, {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}}}]}]}]}", []string{alike}},
 	{"no addresses", "", filter + "ClientAddress, clientAddress: {}}]}]}]}", []string{filter0 + ".clientAddress: Invalid value: 0: "}},
 	{"an empty list of addresses that are allowed", "", addresses + "allow: []}}]}]}]}", []string{filter0 + ".clientAddress.allow: Invalid value: 0: "}},
 	{"an empty list of addresses that are denied", "", addresses + "deny: []}}]}]}]}", []string{filter0 + ".clientAddress.deny: Invalid value: 0: "}},
@@ -198,7 +203,7 @@ var fixedFilters = []refusal{
 	{"a filter without anything", "", rule + "[{filters: [{}]}]}]}", []string{filter0 + ".type: Required value"}},
 	{"two filters that want the header Authorization", "", basic + "secretRef: {name: a}}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}",
 		[]string{"spec.routes[0].rules[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"}},
-	{"17 filters", "", rule + "[{filters: [" + repeat(17, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 17: must have at most 16 items"}},
+	{"14 filters", "", rule + "[{filters: [" + repeat(14, "{type: RequestRedirect, requestRedirect: {}}", 0) + "]}]}]}", []string{"filters: Too many: 14: must have at most 13 items"}},
 	{"a redirect and a rewrite", "", filter + "RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {hostname: a}}]}]}]}",
 		[]string{"spec.routes[0].rules[0].filters: Invalid value: RequestRedirect answers the request, so beside it only CORS makes sense: remove the other filters"}},
 	{"a redirect and a direct response", "", filter + "RequestRedirect, requestRedirect: {}}, {type: DirectResponse, directResponse: {}}]}]}]}",

@@ -21,6 +21,7 @@ func TestRouteFilter(t *testing.T) {
 	framing := auth
 	framing.ExternalAuth = &appv1.ExternalAuth{BackendRef: auth.ExternalAuth.BackendRef, ResponseHeaders: []appv1.HeaderName{"Content-Length"}}
 	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "a", Audiences: []appv1.JWTAudience{"a"}, Keys: appv1.JWTKeys{Inline: "a"}}}
+	stored := appv1.RuleFilter{Type: appv1.RuleFilterCache, Cache: &appv1.Cache{}}
 	tooFew := limit
 	tooFew.RateLimit = &appv1.RateLimit{Limits: []appv1.RequestLimit{{Unit: appv1.RateLimitHour}}}
 	for name, test := range map[string]struct {
@@ -28,6 +29,8 @@ func TestRouteFilter(t *testing.T) {
 		want    string
 	}{
 		"all":                        {[]appv1.RuleFilter{limit, clients, jwt, auth}, ""},
+		"stored answers":             {[]appv1.RuleFilter{limit, clients, stored}, ""},
+		"stored answers of users":    {[]appv1.RuleFilter{jwt, stored}, "spec.filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"},
 		"none":                       {nil, "spec.filters: Required value"},
 		"empty":                      {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
 		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
@@ -38,7 +41,7 @@ func TestRouteFilter(t *testing.T) {
 		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, "spec.filters[0]: Too many: 3: must have at most 2 items"},
 		"another type": {
 			[]appv1.RuleFilter{{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"*"}}}},
-			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves",
+			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves",
 		},
 	} {
 		filter := &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appv1.RouteFilterSpec{Filters: test.filters}}

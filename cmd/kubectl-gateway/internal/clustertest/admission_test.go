@@ -53,13 +53,14 @@ var specs = map[string]string{
 
 // filterSpecs are those of RouteFilters.
 var filterSpecs = map[string]string{
-	"both filters":           "spec: {filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
-	"no filter":              "spec: {filters: []}",
-	"a filter twice":         "spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
-	"another filter":         "spec: {filters: [{type: DirectResponse, directResponse: {body: a}}]}",
-	"no setting of a filter": "spec: {filters: [{type: RateLimit}]}",
-	"no range of addresses":  "spec: {filters: [{type: ClientAddress, clientAddress: {allow: [office]}}]}",
-	"an unknown field":       "spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, burst: 1}]}}]}",
+	"both filters":            "spec: {filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
+	"stored answers of users": "spec: {filters: [{type: Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}",
+	"no filter":               "spec: {filters: []}",
+	"a filter twice":          "spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
+	"another filter":          "spec: {filters: [{type: DirectResponse, directResponse: {body: a}}]}",
+	"no setting of a filter":  "spec: {filters: [{type: RateLimit}]}",
+	"no range of addresses":   "spec: {filters: [{type: ClientAddress, clientAddress: {allow: [office]}}]}",
+	"an unknown field":        "spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, burst: 1}]}}]}",
 }
 
 // TestAdmission compares what the plugin says offline with what the API server says.

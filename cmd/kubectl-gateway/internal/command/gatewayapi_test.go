@@ -111,6 +111,7 @@ spec:
   filters:
     - {type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}
     - {type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}}
+    - {type: Cache, cache: {}}
 `
 
 // TestRouteFilters: the RouteFilters that HTTPRoutes of a file name are explained and rendered, and refused where the API
@@ -120,14 +121,14 @@ func TestRouteFilters(t *testing.T) {
 	explain := func(args ...string) clitest.Result {
 		return clitest.Run(t, "", append([]string{"explain", "-f", file, "shop"}, args...)...)
 	}
-	explain("http://guarded.example.com/", "--client-address", "10.0.0.1").Want(t, 0, "ClientAddress: clients from 10.0.0.0/8", "10 requests per minute")
+	explain("http://guarded.example.com/", "--client-address", "10.0.0.1").Want(t, 0, "ClientAddress: clients from 10.0.0.0/8", "10 requests per minute", "filter    Cache: answers are stored")
 	explain("http://guarded.example.com/", "--client-address", "192.0.2.1").Want(t, 3, "403: ClientAddress: 192.0.2.1 is in no range that is allowed")
 	explain("http://guarded.example.com/none").Want(t, 3, "500: the rule has no backend", "rules[1].filters[0]: there is no RouteFilter team/none")
-	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "limit=HTTPRoute/team/guarded/0&limit.minute=10&")
+	clitest.Run(t, "", "render", "-f", file, "shop", "--only", "filters.map").Want(t, 0, "cache=1&client=1&", "limit=HTTPRoute/team/guarded/0&limit.minute=10&")
 
 	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "shop", "http://guarded.example.com/").Want(t, 1,
-		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth: HTTPRoutes and GRPCRoutes have the others themselves")
+		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves")
 }
 
 // TestRouteFilterExample: the example does what it says.

@@ -87,7 +87,7 @@ func (c *gatewayConverter) withExtension(
 	}
 	all := extension.DeepCopy()
 	for _, filter := range filters {
-		if isExtension(filter) {
+		if isExtension(filter) || filter.Cache != nil {
 			all.Spec.Filters = append(all.Spec.Filters, filter)
 		}
 	}

@@ -227,9 +227,9 @@ func common(spec appv1.GatewaySpec) appv1.GatewaySpec {
 			if len(rule.Filters) > 0 && rule.Filters[0].DirectResponse != nil {
 				rule.Filters = nil
 			}
-			// Ours is one filter for several Services. The Gateway API has no ranges of clients.
+			// Ours is one filter for several Services. The Gateway API has no such filters.
 			rule.Filters = slices.DeleteFunc(rule.Filters, func(f appv1.RuleFilter) bool {
-				return f.RequestMirror != nil || f.ClientAddress != nil || f.RateLimit != nil || f.BasicAuth != nil || f.JWT != nil || f.ExternalAuth != nil
+				return f.RequestMirror != nil || f.ClientAddress != nil || f.RateLimit != nil || f.BasicAuth != nil || f.JWT != nil || f.ExternalAuth != nil || f.Cache != nil
 			})
 			for _, match := range rule.Matches {
 				for i, param := range match.QueryParams {

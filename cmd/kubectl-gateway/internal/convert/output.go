@@ -43,13 +43,14 @@ func encode(gateways []*appv1.Gateway, format string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// dropEmpty removes the objects without content, which are those that the Go types cannot leave out.
+// dropEmpty removes the objects without content, which are those that the Go types cannot leave out. The filter Cache has
+// no settings.
 func dropEmpty(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, field := range value {
 			dropEmpty(field)
-			if object, ok := field.(map[string]any); field == nil || ok && len(object) == 0 {
+			if object, ok := field.(map[string]any); field == nil || ok && len(object) == 0 && key != "cache" {
 				delete(value, key)
 			}
 		}

@@ -99,6 +99,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	for _, mirror := range rule.Mirrors {
 		add("copies: %s of the requests, to Service %s", percent(mirror), mirror.Backend)
 	}
+	if rule.Cache {
+		add("Cache: answers are stored if they say that they are for all users, and used for requests without Authorization")
+	}
 	switch {
 	case rule.Timeout > 0:
 		add("timeout: %s until the answer begins", rule.Timeout)

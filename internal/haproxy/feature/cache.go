@@ -1,0 +1,66 @@
+package feature
+
+import "gateway/internal/routing"
+
+// CacheName is the section with the answers that HAProxy keeps.
+const CacheName = "responses"
+
+// cache answers requests from what backends answered before. The parameter "cache" says that a rule wants it.
+//
+// HAProxy's key is the Host and the URI. So while it looks, Host is a hash of whatever else decides about an answer: the
+// port, the rule with its filters and its backend, the Host, and what proxies said about the request, which backends put
+// into links. A client without Accept-Encoding gets nothing that is stored for one with it.
+//
+// HAProxy looks when all filters are done. It stores what it would send, and an answer that comes from there is not
+// changed again by filters. These rules are in frontends: in a defaults section, HAProxy 3.4.7 crashes when it stores an
+// answer, and backends that are added while it runs could not have them.
+//
+// HAProxy alone would store more: answers with cookies, those that say nothing but ETag, those to requests with
+// Authorization if they are public, private ones if they are called public after that, and ages like 00. It does not
+// look at bodies of requests. Of methods but GET and HEAD, it only notes that what is stored is out of date.
+var cache = feature{
+	encode: func(in Input, p *params) {
+		if in.Rule.Cache && !in.Rule.KnowsUsers() {
+			p.set("cache", "1")
+		}
+	},
+	rules: func(env Env) Rules {
+		if !HasCache(env.Table) {
+			return Rules{}
+		}
+		const (
+			asked  = " if { var(txn.cache) -m found }"
+			read   = asked + " { method GET HEAD }"
+			answer = asked + " { method GET }"
+			shared = "{ res.hdr(cache-control) -i -m reg ^s-maxage=[1-9] }"
+		)
+		return Rules{
+			Response: []string{"http-response allow if { res.cache_hit }"},
+			Frontend: []string{
+				`http-request set-var-fmt(txn.cache) "\n%[req.hdrs]" if ` + has("cache") + " { req.fhdr(host) -m len gt 0 } !{ req.fhdr_cnt(forwarded) gt 1 }",
+				"http-request unset-var(txn.cache)" + read + ` { var(txn.cache) -i -m reg '\x0A(?:(?:authorization|upgrade):|cache-control:[^\x0A]*no-store)' }`,
+				"http-request wait-for-body time 10s at-least 1" + read,
+				"http-request unset-var(txn.cache)" + read + " { req.body_len gt 0 }",
+				`http-request set-var(txn.cache) 'var(txn.cache),regsub("\x0A(?!x-forwarded-(?!for:)|front-end-https:|x-(?:url-)?scheme:)[^\x0A]*","",g)'` + asked,
+				`http-request set-var-fmt(txn.cache) "%[fe_name]\n%[var(txn.hit)]\n%[req.fhdr(host)]\n%[req.fhdr_cnt(accept-encoding)]%[var(txn.cache)]"` + asked,
+				"http-request set-var(txn.cache) var(txn.cache),sha2(256),hex" + asked,
+				"http-request set-var(txn.to) req.fhdr(host)" + asked,
+				"http-request set-header Host %[var(txn.cache)]" + asked,
+				"http-request cache-use " + CacheName + asked,
+				"http-request set-header Host %[var(txn.to)]" + asked,
+				"http-response unset-var(txn.cache)" + answer + " { res.fhdr_cnt(set-cookie) gt 0 }",
+				"http-response unset-var(txn.cache)" + answer + " { res.hdr(cache-control) -i -m reg '^(?:private|no-store|no-cache|s-maxage=(?![1-9]))' }",
+				"http-response unset-var(txn.cache)" + answer + " !" + shared + " !{ res.hdr(cache-control) -i public }",
+				"http-response unset-var(txn.cache)" + answer + " !" + shared + " !{ res.hdr(cache-control) -i -m reg ^max-age=[1-9] }",
+				"http-response cache-store " + CacheName + asked,
+			},
+		}
+	},
+}
+
+// HasCache says whether any rule has its answers stored.
+func HasCache(table routing.Table) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.Cache })
+	return found
+}
