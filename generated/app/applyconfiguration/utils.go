@@ -137,6 +137,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.RequestMirrorApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RequestRedirect"):
 		return &appv1.RequestRedirectApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResponseCache"):
+		return &appv1.ResponseCacheApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Route"):
 		return &appv1.RouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouteFilter"):

@@ -27,6 +27,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.BackendTLS":                   schema_gateway_api_app_v1_BackendTLS(ref),
 		"gateway/api/app/v1.BasicAuth":                    schema_gateway_api_app_v1_BasicAuth(ref),
 		"gateway/api/app/v1.CORS":                         schema_gateway_api_app_v1_CORS(ref),
+		"gateway/api/app/v1.Cache":                        schema_gateway_api_app_v1_Cache(ref),
 		"gateway/api/app/v1.ClientAddress":                schema_gateway_api_app_v1_ClientAddress(ref),
 		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
 		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
@@ -80,6 +81,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.RequestLimit":                 schema_gateway_api_app_v1_RequestLimit(ref),
 		"gateway/api/app/v1.RequestMirror":                schema_gateway_api_app_v1_RequestMirror(ref),
 		"gateway/api/app/v1.RequestRedirect":              schema_gateway_api_app_v1_RequestRedirect(ref),
+		"gateway/api/app/v1.ResponseCache":                schema_gateway_api_app_v1_ResponseCache(ref),
 		"gateway/api/app/v1.Route":                        schema_gateway_api_app_v1_Route(ref),
 		"gateway/api/app/v1.RouteFilter":                  schema_gateway_api_app_v1_RouteFilter(ref),
 		"gateway/api/app/v1.RouteFilterList":              schema_gateway_api_app_v1_RouteFilterList(ref),
@@ -676,6 +678,17 @@ func schema_gateway_api_app_v1_CORS(ref common.ReferenceCallback) common.OpenAPI
 					},
 				},
 				Required: []string{"allowOrigins"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_Cache(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Cache stores answers of backends, and answers requests from there: GET and HEAD without a body and without Authorization. An answer is stored if it has the status 200, no Set-Cookie, and a Cache-Control with s-maxage, or with public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache says how much is stored.\n\nRequests pass the other filters of the rule first. Each rule has what it stores for itself, and so has each proxy pod.",
+				Type:        []string{"object"},
 			},
 		},
 	}
@@ -1374,6 +1387,12 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"cache": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much the proxies store of answers, for rules with the filter Cache.",
+							Ref:         ref("gateway/api/app/v1.ResponseCache"),
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open may go on when their HAProxy process has to end.",
@@ -1397,7 +1416,7 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ServiceSpec"},
+			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ResponseCache", "gateway/api/app/v1.ServiceSpec"},
 	}
 }
 
@@ -1787,6 +1806,12 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 							},
 						},
 					},
+					"cache": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much the proxies store of answers, for rules with the filter Cache.",
+							Ref:         ref("gateway/api/app/v1.ResponseCache"),
+						},
+					},
 					"drainTimeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy process has to end: after a change that only a new process can take in, or when their pod stops. Then they are closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a pod takes that much longer to stop.",
@@ -1813,7 +1838,7 @@ func schema_gateway_api_app_v1_GatewaySpec(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.Listener", "gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
+			"gateway/api/app/v1.Backend", "gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.Listener", "gateway/api/app/v1.ObjectReference", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ResponseCache", "gateway/api/app/v1.Route", "gateway/api/app/v1.ServiceSpec", "gateway/api/app/v1.TCPRoute", "gateway/api/app/v1.TLSRoute"},
 	}
 }
 
@@ -3347,6 +3372,40 @@ func schema_gateway_api_app_v1_RequestRedirect(ref common.ReferenceCallback) com
 	}
 }
 
+func schema_gateway_api_app_v1_ResponseCache(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ResponseCache is how much each proxy pod stores of answers, for rules with the filter Cache. What is stored is in memory, and gone after a reload.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"sizeMiB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more, and twice as much while an old HAProxy process ends.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"maxObjectBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answers with more bytes are not stored; headers count.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"maxAgeSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how many seconds an answer is used at most. Its Cache-Control may say that it is for less.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_gateway_api_app_v1_Route(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -3538,7 +3597,7 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, each once. They work in this order. Each rule that names the object counts for itself. The Secret of a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.",
+							Description: "The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The Secret of a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3760,7 +3819,7 @@ func schema_gateway_api_app_v1_RouteRule(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, then a redirect or direct response, or else the changes of request and answer. A type may be there once.",
+							Description: "What happens to matching requests, and to the answers to them. The order in the list does not matter: CORS comes first, then ClientAddress, RateLimit, BasicAuth, JWT and ExternalAuth, then a redirect or direct response, or else the changes of request and answer, and Cache. A type may be there once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3989,12 +4048,18 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 							Ref:         ref("gateway/api/app/v1.RequestMirror"),
 						},
 					},
+					"cache": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Answer requests from what a proxy has stored of the answers of backends.",
+							Ref:         ref("gateway/api/app/v1.Cache"),
+						},
+					},
 				},
 				Required: []string{"type"},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.BasicAuth", "gateway/api/app/v1.CORS", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.JWT", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
+			"gateway/api/app/v1.BasicAuth", "gateway/api/app/v1.CORS", "gateway/api/app/v1.Cache", "gateway/api/app/v1.ClientAddress", "gateway/api/app/v1.DirectResponse", "gateway/api/app/v1.ExternalAuth", "gateway/api/app/v1.HeaderFilter", "gateway/api/app/v1.JWT", "gateway/api/app/v1.RateLimit", "gateway/api/app/v1.RequestMirror", "gateway/api/app/v1.RequestRedirect", "gateway/api/app/v1.URLRewrite"},
 	}
 }
 

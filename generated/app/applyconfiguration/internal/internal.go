@@ -208,6 +208,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxAge
       type:
         scalar: numeric
+- name: gateway.api.app.v1.Cache
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: gateway.api.app.v1.ClientAddress
   map:
     fields:
@@ -410,6 +422,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.GatewayConfigSpec
   map:
     fields:
+    - name: cache
+      type:
+        namedType: gateway.api.app.v1.ResponseCache
     - name: clientLimits
       type:
         namedType: gateway.api.app.v1.ClientLimits
@@ -494,6 +509,9 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - name
           - port
+    - name: cache
+      type:
+        namedType: gateway.api.app.v1.ResponseCache
     - name: clientLimits
       type:
         namedType: gateway.api.app.v1.ClientLimits
@@ -1108,6 +1126,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: statusCode
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ResponseCache
+  map:
+    fields:
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
+    - name: maxObjectBytes
+      type:
+        scalar: numeric
+    - name: sizeMiB
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.Route
   map:
     fields:
@@ -1287,6 +1317,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: basicAuth
       type:
         namedType: gateway.api.app.v1.BasicAuth
+    - name: cache
+      type:
+        namedType: gateway.api.app.v1.Cache
     - name: clientAddress
       type:
         namedType: gateway.api.app.v1.ClientAddress

@@ -24,6 +24,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
+	// How much the proxies store of answers, for rules with the filter Cache.
+	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
 	DrainTimeout *appv1.Duration `json:"drainTimeout,omitempty"`
 	// The Service that makes the proxies reachable.
@@ -82,6 +84,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithErrorPages(values ...*ErrorPag
 		}
 		b.ErrorPages = append(b.ErrorPages, *values[i])
 	}
+	return b
+}
+
+// WithCache sets the Cache field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cache field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithCache(value *ResponseCacheApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.Cache = value
 	return b
 }
 

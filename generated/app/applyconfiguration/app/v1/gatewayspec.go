@@ -62,6 +62,8 @@ type GatewaySpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
+	// How much the proxies store of answers, for rules with the filter Cache.
+	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open (WebSockets, streams, downloads, idle ones) may go on when their HAProxy
 	// process has to end: after a change that only a new process can take in, or when their pod stops. Then they are
 	// closed; requests that come meanwhile are answered. Longer costs memory: until then there are two processes, and a
@@ -197,6 +199,14 @@ func (b *GatewaySpecApplyConfiguration) WithErrorPages(values ...*ErrorPageApply
 		}
 		b.ErrorPages = append(b.ErrorPages, *values[i])
 	}
+	return b
+}
+
+// WithCache sets the Cache field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cache field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithCache(value *ResponseCacheApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.Cache = value
 	return b
 }
 

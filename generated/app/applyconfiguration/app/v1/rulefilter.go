@@ -43,6 +43,8 @@ type RuleFilterApplyConfiguration struct {
 	ExternalAuth *ExternalAuthApplyConfiguration `json:"externalAuth,omitempty"`
 	// Send copies of requests to other Services, whose answers nobody sees.
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
+	// Answer requests from what a proxy has stored of the answers of backends.
+	Cache *appv1.Cache `json:"cache,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -152,5 +154,13 @@ func (b *RuleFilterApplyConfiguration) WithExternalAuth(value *ExternalAuthApply
 // If called multiple times, the RequestMirror field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithRequestMirror(value *RequestMirrorApplyConfiguration) *RuleFilterApplyConfiguration {
 	b.RequestMirror = value
+	return b
+}
+
+// WithCache sets the Cache field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cache field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithCache(value appv1.Cache) *RuleFilterApplyConfiguration {
+	b.Cache = &value
 	return b
 }
