@@ -135,7 +135,7 @@ func (r *renderer) addBodies() {
 	r.section("backend "+feature.BodyBackend+" from common", append([]string{
 		"timeout server 24d",
 		"filter lua.body",
-		"http-error status 400"+env(r.in).Content(413, "the body of the request is too long"),
+		"http-error status 400" + env(r.in).Content(413, "the body of the request is too long"),
 		"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
 		set + feature.BodyBackendHeader + " %[var(txn.hit),field(4,|)]",
 		set + feature.BodyFiltersHeader + " %[var(txn.left)]",
