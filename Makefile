@@ -46,7 +46,7 @@ build: ## Build gateway, gateway-agent, gateway-keys and gateway-copier into bin
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin into bin/: put kubectl-gateway on your PATH
-	CGO_ENABLED=0 go build -C cmd/kubectl-gateway -trimpath -ldflags='-s -w' -o ../../bin/ .
+	CGO_ENABLED=0 go build -C cmd/kubectl-gateway -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w' -o ../../bin/ .
 
 .PHONY: generate
 generate: ## Generate deepcopy, clientset, listers, informers and apply configurations from api/
