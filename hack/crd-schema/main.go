@@ -126,7 +126,7 @@ func addUnion(object schema) {
 func addKey(limit schema) {
 	key := at(limit, "limits", "key")
 	key["anyOf"] = []any{
-		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie"}}}},
+		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie", "Claim"}}}},
 		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule"}}}},
 	}
 }

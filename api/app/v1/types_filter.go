@@ -413,7 +413,8 @@ type AddressRange string
 
 // RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.
 type RateLimit struct {
-	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them,
+	// except that one beyond a limit by a Claim has counted for the limits before it.
 	//
 	// +required
 	// +listType=map
@@ -460,22 +461,24 @@ const (
 type RateLimitKey struct {
 	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
 	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
-	// requests of the rule together.
+	// requests of the rule together. Claim is one of the token, which the rule's filter JWT has verified: these limits come after it. Requests
+	// without the claim count together. A rule without a JWT is answered with 500.
 	//
 	// +required
 	Type RateLimitKeyType `json:"type"`
 
-	// The name of the header, in which upper and lower case are the same, or of the cookie.
+	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
+	// with dots between names if it is within others, as in "realm.user".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+$`
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
 	Name string `json:"name,omitempty"`
 }
 
 // RateLimitKeyType is where the value is that requests are counted by.
 //
-// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule
+// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule;Claim
 type RateLimitKeyType string
 
 const (
@@ -489,4 +492,6 @@ const (
 	RateLimitPath RateLimitKeyType = "Path"
 	// RateLimitRule counts all requests of the rule together.
 	RateLimitRule RateLimitKeyType = "Rule"
+	// RateLimitClaim counts by a claim of the token.
+	RateLimitClaim RateLimitKeyType = "Claim"
 )
