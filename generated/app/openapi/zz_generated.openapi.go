@@ -3146,7 +3146,7 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.",
+							Description: "The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them, except that one beyond a limit by a Claim has counted for the limits before it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3175,7 +3175,7 @@ func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all requests of the rule together.",
+							Description: "Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all requests of the rule together. Claim is one of the token, which the rule's filter JWT has verified: these limits come after it. Requests without the claim count together. A rule without a JWT is answered with 500.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3183,7 +3183,7 @@ func schema_gateway_api_app_v1_RateLimitKey(ref common.ReferenceCallback) common
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The name of the header, in which upper and lower case are the same, or of the cookie.",
+							Description: "The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list, with dots between names if it is within others, as in \"realm.user\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},

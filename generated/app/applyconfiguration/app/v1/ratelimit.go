@@ -9,7 +9,8 @@ package v1
 //
 // RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.
 type RateLimitApplyConfiguration struct {
-	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them.
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them,
+	// except that one beyond a limit by a Claim has counted for the limits before it.
 	Limits []RequestLimitApplyConfiguration `json:"limits,omitempty"`
 }
 
