@@ -147,7 +147,7 @@ type RateLimit struct {
 	Requests int32
 	// Period is a second, a minute or an hour.
 	Period time.Duration
-	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie.
+	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a claim.
 	Key  RateLimitKey
 	Name string
 }
@@ -155,13 +155,15 @@ type RateLimit struct {
 // RateLimitKey is what requests are counted by.
 type RateLimitKey int
 
-// By the address of the client, by a header, by a cookie, by the path, or all requests of a rule together.
+// By the address of the client, by a header, by a cookie, by the path, all requests of a rule together, or by a claim of
+// the token.
 const (
 	ByClientAddress RateLimitKey = iota
 	ByHeader
 	ByCookie
 	ByPath
 	ByRule
+	ByClaim
 )
 
 // BasicAuth asks for a user and a password.

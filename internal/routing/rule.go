@@ -63,6 +63,10 @@ func (c *compiledRoute) compileRule(route *model.Route, index int) (*Rule, []ses
 		c.problem(route, "requests for rules[%d] are answered with 500: jwt.%s", index, jwt.Unusable)
 		return failing(rule), nil
 	}
+	if claim := rule.unverifiedClaim(); claim != "" {
+		c.problem(route, "requests for rules[%d] are answered with 500: rateLimit counts by the claim %s, so the rule needs a filter JWT", index, claim)
+		return failing(rule), nil
+	}
 	sessions := compileSessions(rule, from.Backends)
 	size := filtersSize(rule)
 	for _, session := range sessions {
@@ -73,6 +77,15 @@ func (c *compiledRoute) compileRule(route *model.Route, index int) (*Rule, []ses
 		return failing(rule), nil
 	}
 	return rule, sessions
+}
+
+// unverifiedClaim names the first claim that requests are counted by without a verified token; "": there is none.
+func (r *Rule) unverifiedClaim() string {
+	i := slices.IndexFunc(r.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
+	if i < 0 || r.JWT != nil {
+		return ""
+	}
+	return r.RateLimits[i].Name
 }
 
 // unreadableRange names the first range that is not valid; "": there is none.
@@ -199,7 +212,7 @@ func filtersSize(rule *Rule) int {
 		size += len(rule.Kind) + encodedSize(rule.Route) + len("limit=//1024&client=1&")
 	}
 	for _, limit := range rule.RateLimits {
-		size += len(limit.Name) + len("limit.second=1000000&limit.second.by=header.&limit.second.retry=7200&")
+		size += len(limit.Name) + len("limit.second_claim=1000000&limit.second_claim.by=header.&limit.second_claim.retry=7200&")
 	}
 	if basic := rule.BasicAuth; basic != nil {
 		size += len(basic.Secret) + 5*len(basic.Realm) + 2*len(basic.UserHeader) +

@@ -66,6 +66,19 @@ func TestRangesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestClaimsNeedTokens: a rule that counts requests by a claim, and verifies no token, lets none through.
+func TestClaimsNeedTokens(t *testing.T) {
+	const limits = "{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second}, {requests: 1, unit: Hour, key: {type: Claim, name: realm.user}}]}}"
+	const jwt = ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}"
+	for others, isRefused := range map[string]bool{jwt: false, "": true, ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": true} {
+		compiled, problems := compileOne(t, "filters: ["+limits+others+"], backendRefs: [{name: a, port: 80}]")
+		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, so the rule needs a filter JWT"
+		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {
+			t.Errorf("with %q: got %+v and %+v", others, compiled, problems)
+		}
+	}
+}
+
 // TestRoutesOfManyObjects: routes may come from objects of their own, in several namespaces. Each is told its own
 // problems, the first of two equals wins, and Services of one name are two.
 func TestRoutesOfManyObjects(t *testing.T) {

@@ -66,7 +66,7 @@ type Env struct {
 // answer, and before the wait for a body. What is copied is the request that the backend gets. What is stored needs no
 // rule for answers any more.
 var features = []feature{
-	cache, cors, arrive, client, clients, limit, basic, jwt, body, path, auth, pass,
+	cache, cors, arrive, client, clients, limit, basic, jwt, claimLimit, body, path, auth, pass,
 	redirect, response, timeout, rewrite, headers, mirror,
 }
 

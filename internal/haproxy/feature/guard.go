@@ -2,6 +2,7 @@ package feature
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -22,11 +23,11 @@ const decisionsCounter = 6
 // allowed counts a request that passed all guards.
 var allowed = fmt.Sprintf("sc-inc-gpc(0,%d)", decisionsCounter)
 
-// Guards returns all guards, in the order in which they decide.
+// Guards returns all guards, in the order in which they first decide.
 func Guards() []string {
 	var all []string
 	for _, f := range features {
-		if f.guard != "" {
+		if f.guard != "" && !slices.Contains(all, f.guard) {
 			all = append(all, f.guard)
 		}
 	}

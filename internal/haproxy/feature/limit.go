@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gateway/internal/haproxy/ir"
@@ -23,7 +24,11 @@ import (
 //
 // HAProxy takes no name of a table, period or name of a header from data. So there are a table and rules for each unit,
 // and rules for each header and cookie.
-var limit = feature{
+//
+// What counts by a claim comes after the token is verified, and the rest before, so that a flood of tokens is stopped
+// without looking at them. A rule has one limit for each unit, so both use the same tables and counters. In the names of
+// parameters and variables, units of the former end with byClaim.
+var limit, claimLimit = feature{
 	guard: "RateLimit", param: "limit",
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
@@ -32,48 +37,65 @@ var limit = feature{
 		for _, limit := range in.Rule.RateLimits {
 			// At the end of the period, the oldest requests begin to count less.
 			retry := limit.Period + max(time.Second, limit.Period/time.Duration(limit.Requests))
-			name := "limit." + units[limit.Period]
+			name := "limit." + units[limit.Period] + placeOf(limit)
 			p.set(name, strconv.Itoa(int(limit.Requests)))
 			p.set(name+".by", limitedBy(limit))
 			p.set(name+".retry", strconv.Itoa(int((retry+time.Second-1)/time.Second)))
 		}
 	},
-	rules: func(env Env) Rules {
-		limits := limitsOf(env.Table)
-		if len(limits) == 0 {
-			return Rules{}
-		}
-		// A request counts for all limits or for none.
-		var left, retry, track, refuse, count, after []string
-		for _, period := range slices.Sorted(maps.Keys(limits)) {
-			unit, counter := units[period], counters[period]
-			variable := "var(txn.left_" + unit + ")"
-			limited := " if { " + variable + " -m found }"
-			left = append(left, leftLines(unit, limits[period], env.Paths)...)
-			retry = append(retry, "http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+variable+" -m int le 0 }")
-			track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entryOf(0, unit), tableOf(unit)))
-			refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
-			count = append(count,
-				fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
-				"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
-			)
-			seconds := strconv.Itoa(int(period / time.Second))
-			after = append(after,
-				"http-after-response set-var(txn.left_"+unit+") int(0) if { "+variable+" -m int lt 0 }",
-				`http-after-response set-var-fmt(txn.policies) "%[var(txn.policies)], \"`+unit+`\";q=%[`+param("limit."+unit)+"];w="+seconds+`"`+limited,
-				`http-after-response set-var-fmt(txn.limits) "%[var(txn.limits)], \"`+unit+`\";r=%[`+variable+"];t="+seconds+`"`+limited,
-			)
-		}
-		return Rules{
-			Request: slices.Concat(left, retry, []string{
-				"http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`,
-			}, track, refuse, count),
-			AfterResponse: append(after,
-				`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,
-				`http-after-response set-header ratelimit "%[var(txn.limits),bytes(2)]" if { var(txn.limits) -m found }`,
-			),
-		}
-	},
+	rules: func(env Env) Rules { return limitRules(env, "") },
+}, feature{
+	guard: "RateLimit", param: "limit",
+	rules: func(env Env) Rules { return limitRules(env, byClaim) },
+}
+
+// byClaim is the end of the names of what counts by a claim.
+const byClaim = "_claim"
+
+// placeOf returns the end of the names for a limit.
+func placeOf(limit routing.RateLimit) string {
+	if limit.Key == model.ByClaim {
+		return byClaim
+	}
+	return ""
+}
+
+// limitRules are the rules of the limits whose names end so.
+func limitRules(env Env, place string) Rules {
+	limits := limitsOf(env.Table, place)
+	if len(limits) == 0 {
+		return Rules{}
+	}
+	// A request counts for all limits of a place or for none.
+	var left, retry, track, refuse, count, after []string
+	for _, period := range slices.Sorted(maps.Keys(limits)) {
+		unit, table, counter := units[period]+place, tableOf(period), counters[period]
+		variable := "var(txn.left_" + unit + ")"
+		limited := " if { " + variable + " -m found }"
+		left = append(left, leftLines(unit, table, limits[period], env.Paths)...)
+		retry = append(retry, "http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+variable+" -m int le 0 }")
+		track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entryOf(0, unit), table))
+		refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
+		count = append(count,
+			fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
+			"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
+		)
+		name, seconds := units[period], strconv.Itoa(int(period/time.Second))
+		after = append(after,
+			"http-after-response set-var(txn.left_"+unit+") int(0) if { "+variable+" -m int lt 0 }",
+			`http-after-response set-var-fmt(txn.policies) "%[var(txn.policies)], \"`+name+`\";q=%[`+param("limit."+unit)+"];w="+seconds+`"`+limited,
+			`http-after-response set-var-fmt(txn.limits) "%[var(txn.limits)], \"`+name+`\";r=%[`+variable+"];t="+seconds+`"`+limited,
+		)
+	}
+	return Rules{
+		Request: slices.Concat(left, retry, []string{
+			"http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`,
+		}, track, refuse, count),
+		AfterResponse: append(after,
+			`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,
+			`http-after-response set-header ratelimit "%[var(txn.limits),bytes(2)]" if { var(txn.limits) -m found }`,
+		),
+	}
 }
 
 // units are the names of the tables, by their periods.
@@ -82,8 +104,8 @@ var units = map[time.Duration]string{time.Second: "second", time.Minute: "minute
 // counters are the numbers of HAProxy's stick counters that requests count by, beside those of all requests.
 var counters = map[time.Duration]int{time.Second: 3, time.Minute: 4, time.Hour: 5}
 
-// tableOf returns the table of a unit.
-func tableOf(unit string) string { return ir.PodsSection + "/" + unit }
+// tableOf returns the table of a period.
+func tableOf(period time.Duration) string { return ir.PodsSection + "/" + units[period] }
 
 // entryOf returns the expression for the key of a pod's entry, for what a request counts for in a unit. There is none
 // for a rule without a limit for the unit.
@@ -93,14 +115,16 @@ func entryOf(pod int, unit string) string {
 
 // leftLines set txn.left_UNIT to how many requests there may still be. A header or cookie that is there twice does not
 // tell requests apart: the backend could take the other one.
-func leftLines(unit string, limits map[string]routing.RateLimit, paths ir.Paths) []string {
+func leftLines(unit, table string, limits map[string]routing.RateLimit, paths ir.Paths) []string {
 	counted, by := "txn.counted_"+unit, "limit."+unit+".by"
 	left := "http-request set-var(txn.left_" + unit + ") "
 	limited := " if { var(txn.left_" + unit + ") -m found }"
-	lines := []string{
-		left + param("limit."+unit) + ",add(0)",
-		"http-request set-var(" + counted + ") var(txn.client),ipmask(32,64) if " + is(by, "client"),
-		"http-request set-var(" + counted + ") var(txn.clean) if " + is(by, "path"),
+	lines := []string{left + param("limit."+unit) + ",add(0)"}
+	if !strings.HasSuffix(unit, byClaim) {
+		lines = append(lines,
+			"http-request set-var("+counted+") var(txn.client),ipmask(32,64) if "+is(by, "client"),
+			"http-request set-var("+counted+") var(txn.clean) if "+is(by, "path"),
+		)
 	}
 	for _, value := range slices.Sorted(maps.Keys(limits)) {
 		name := ir.Quote(limits[value].Name, ir.InName)
@@ -110,6 +134,8 @@ func leftLines(unit string, limits map[string]routing.RateLimit, paths ir.Paths)
 			lines = append(lines, fmt.Sprintf(set, "fhdr"))
 		case model.ByCookie:
 			lines = append(lines, fmt.Sprintf(set, "cook"))
+		case model.ByClaim:
+			lines = append(lines, "http-request set-var("+counted+") "+claim("$."+name+",int")+" if "+is(by, value))
 		}
 	}
 	lines = append(lines,
@@ -118,7 +144,7 @@ func leftLines(unit string, limits map[string]routing.RateLimit, paths ir.Paths)
 		"http-request set-var(txn.pods_"+unit+") str("+ir.PodsKey+"),map_str("+paths.Map(ir.PodsFile)+")"+limited,
 	)
 	for pod := range ir.MaxPods {
-		lines = append(lines, left+entryOf(pod, unit)+",table_gpc_rate(0,"+tableOf(unit)+"),neg,add(txn.left_"+unit+")")
+		lines = append(lines, left+entryOf(pod, unit)+",table_gpc_rate(0,"+table+"),neg,add(txn.left_"+unit+")")
 	}
 	return lines
 }
@@ -134,15 +160,21 @@ func limitedBy(limit routing.RateLimit) string {
 		return "path"
 	case model.ByRule:
 		return "rule"
+	case model.ByClaim:
+		return "claim." + ir.Quote(limit.Name, ir.InName)
 	}
 	return "client"
 }
 
-// limitsOf returns a limit for each period in a table and each thing that requests are counted by there.
-func limitsOf(table routing.Table) map[time.Duration]map[string]routing.RateLimit {
+// limitsOf returns a limit for each period in a table and each thing that requests are counted by there, of those whose
+// names end like one of these.
+func limitsOf(table routing.Table, places ...string) map[time.Duration]map[string]routing.RateLimit {
 	limits := map[time.Duration]map[string]routing.RateLimit{}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 		for _, limit := range rule.RateLimits {
+			if !slices.Contains(places, placeOf(limit)) {
+				continue
+			}
 			if limits[limit.Period] == nil {
 				limits[limit.Period] = map[string]routing.RateLimit{}
 			}
@@ -153,7 +185,7 @@ func limitsOf(table routing.Table) map[time.Duration]map[string]routing.RateLimi
 }
 
 // HasLimits says whether a table has rate limits.
-func HasLimits(table routing.Table) bool { return len(limitsOf(table)) > 0 }
+func HasLimits(table routing.Table) bool { return len(limitsOf(table, "", byClaim)) > 0 }
 
 // PeersLines are the lines of the section of peers, with the tables that rate limits count in.
 func PeersLines(table routing.Table, paths ir.Paths) []string {
@@ -161,7 +193,7 @@ func PeersLines(table routing.Table, paths ir.Paths) []string {
 	for i := 1; i < ir.MaxPods; i++ {
 		lines = append(lines, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))
 	}
-	for _, period := range slices.Sorted(maps.Keys(limitsOf(table))) {
+	for _, period := range slices.Sorted(maps.Keys(limitsOf(table, "", byClaim))) {
 		lines = append(lines, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
 			units[period], ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
 	}

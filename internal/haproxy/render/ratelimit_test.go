@@ -29,6 +29,9 @@ spec:
         - matches: [{path: {value: /cookie}}]
           filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Minute, key: {type: Cookie, name: id}}]}}]
           backendRefs: [{name: web, port: 80}]
+        - matches: [{path: {value: /dots}}]
+          filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Minute, key: {type: Cookie, name: connect.sid}}]}}]
+          backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /path}}]
           filters: [{type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Path}}]}}]
           backendRefs: [{name: web, port: 80}]
@@ -62,6 +65,7 @@ func TestRateLimits(t *testing.T) {
 		{"headers", []string{"/header X-Key: one", "/header x-key: one"}, []string{"/header X-Key: One"}},
 		{"repeated headers", []string{"/header X-Key: a\r\nX-Key: b", "/header"}, []string{"/header X-Key: b"}},
 		{"cookies", []string{"/cookie Cookie: id=a; b=1", "/cookie Cookie: b=2; id=a"}, []string{"/cookie Cookie: id=b", "/cookie"}},
+		{"cookies with a dot", []string{"/dots Cookie: connect.sid=a; connect=b", "/dots Cookie: connect.sid=a"}, []string{"/dots Cookie: connect.sid=b"}},
 		{"paths", []string{"/path/a?x=1", "/path/%61?x=2"}, []string{"/path/b"}},
 		{"a rule", []string{"/rule/a", "/rule/b X-Key: b"}, nil},
 		{"redirects", []string{"/redirect/a", "/redirect/b"}, nil},

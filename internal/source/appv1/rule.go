@@ -220,6 +220,8 @@ func rateLimits(specs []appv1.RequestLimit) []model.RateLimit {
 			limit.Key = model.ByPath
 		case appv1.RateLimitRule:
 			limit.Key = model.ByRule
+		case appv1.RateLimitClaim:
+			limit.Key = model.ByClaim
 		}
 		limits[i] = limit
 	}
