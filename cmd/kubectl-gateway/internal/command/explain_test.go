@@ -145,10 +145,8 @@ spec:
 	}
 }
 
-// TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
-// order in which HAProxy asks it.
-func TestExplainClients(t *testing.T) {
-	file := clitest.WriteFile(t, "clients.yaml", `apiVersion: app.example.com/v1
+// clientsGateway has rules that refuse requests, for TestExplainClients.
+const clientsGateway = `apiVersion: app.example.com/v1
 kind: Gateway
 metadata: {name: clients}
 spec:
@@ -166,8 +164,18 @@ spec:
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /users}}], filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}
+        - matches: [{path: {value: /claim}}]
+          filters:
+            - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Claim, name: sub}}, {requests: 7, unit: Minute}]}}
+            - {type: JWT, jwt: {issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}}
+          backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
-`)
+`
+
+// TestExplainClients asks on behalf of clients that have access, and others. What may refuse a request is named in the
+// order in which HAProxy asks it.
+func TestExplainClients(t *testing.T) {
+	file := clitest.WriteFile(t, "clients.yaml", clientsGateway)
 	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
 	const unknown = "; explain does not know who the client is: see --client-address\n"
 	const others = "filter    RateLimit: 7 requests per second for each client address, else 429\n" +
@@ -197,6 +205,8 @@ spec:
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
 		{"10.1.2.3", "/users", nil, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n"}},
+		{"", "/claim", nil, 0, []string{"filter    RateLimit: 7 requests per minute for each client address, else 429\n" +
+			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
 		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
 		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},
 		{"localhost", "/private", nil, 2, []string{`the client's address "localhost" is no IP address`}},

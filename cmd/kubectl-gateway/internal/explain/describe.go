@@ -68,15 +68,14 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	if clients := rule.Clients; clients != nil {
 		all = append(all, clientsText(clients, client))
 	}
-	for _, limit := range rule.RateLimits {
-		add("RateLimit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit))
-	}
+	all = append(all, limitTexts(rule, false)...)
 	if basic := rule.BasicAuth; basic != nil {
 		add("BasicAuth: a user of Secret %s, else 401", basic.Secret)
 	}
 	if jwt := rule.JWT; jwt != nil {
 		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
 	}
+	all = append(all, limitTexts(rule, true)...)
 	if rule.MaxBody >= 0 {
 		add("maxRequestBytes: bodies of up to %d bytes, else 413", rule.MaxBody)
 	}
@@ -127,6 +126,17 @@ func scopesText(scopes []string) string {
 
 var perUnit = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
 
+// limitTexts say how many requests are let through: by claims of the token, or by what needs none.
+func limitTexts(rule *routing.Rule, byClaim bool) []string {
+	var all []string
+	for _, limit := range rule.RateLimits {
+		if (limit.Key == model.ByClaim) == byClaim {
+			all = append(all, fmt.Sprintf("RateLimit: %d requests per %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit)))
+		}
+	}
+	return all
+}
+
 // limitKey says which requests count together.
 func limitKey(limit routing.RateLimit) string {
 	switch limit.Key {
@@ -138,6 +148,8 @@ func limitKey(limit routing.RateLimit) string {
 		return "each path"
 	case model.ByRule:
 		return "all requests of the rule"
+	case model.ByClaim:
+		return "each value of the claim " + limit.Name
 	}
 	return "each client address"
 }
