@@ -39,8 +39,9 @@ func mainCode() int {
 	}
 	defer logging.Flush()
 	logging.Start()
+	ctx := signals.SetupSignalHandler() // whoever reads the log may end the program in order
 	logging.Infof("Passing on what is in %s", k.Secrets)
-	if err := run(signals.SetupSignalHandler(), &k, usersSocket); err != nil {
+	if err := run(ctx, &k, usersSocket); err != nil {
 		logging.Failed("gateway-keys", err)
 		return 1
 	}
