@@ -27,7 +27,7 @@ func BenchmarkChange(b *testing.B) {
 		r.repeatRules(size.rules / size.routes)
 		r.agent.pass(b.Context())
 		r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
-		time.Sleep(2 * time.Second) // for a younger worker, endpoints are written to the disk at once
+		r.awaitOldWorker()
 		r.agent.pass(b.Context())
 		b.Run(fmt.Sprintf("endpoint/rules=%d", size.rules), func(b *testing.B) {
 			i := int32(0)
@@ -91,7 +91,7 @@ func BenchmarkHTTPRoute(b *testing.B) {
 	}
 	r.agent.pass(b.Context())
 	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
-	time.Sleep(2 * time.Second)
+	r.awaitOldWorker()
 	r.agent.pass(b.Context())
 	generation := 1
 	r.measure(b, func() {

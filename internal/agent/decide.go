@@ -31,7 +31,8 @@ const (
 	actionNone
 	// actionWrite: the target goes to the disk, for HAProxy to start on.
 	actionWrite
-	// actionTell: it goes to the disk, and HAProxy is told the difference.
+	// actionTell: it goes to the disk, and HAProxy is told the difference: a restart of a worker that has just started
+	// would not be seen.
 	actionTell
 	// actionTellFirst: HAProxy is told the difference, and the disk has the target a moment later: to write thousands of
 	// routes takes longer than to tell HAProxy about one.

@@ -282,6 +282,17 @@ func (r *rig) expectBody(path, want string) {
 	})
 }
 
+// awaitOldWorker waits until HAProxy is told changes before they are on the disk.
+func (r *rig) awaitOldWorker() {
+	r.t.Helper()
+	r.eventually("a restart of the worker would be seen", func() error {
+		if time.Now().Unix()-r.process().Started <= 1 {
+			return errors.New("it has just started")
+		}
+		return nil
+	})
+}
+
 func (r *rig) expectStatus(path string, want int) {
 	r.t.Helper()
 	r.eventually(fmt.Sprintf("%s is answered with %d", path, want), func() error {

@@ -131,21 +131,24 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 		return fmt.Errorf("failed to watch %s: %w", resource, err)
 	}
 	informer := &watched{SharedIndexInformer: found}
-	changed := func() { w.changed() }
-	if err := w.handle(informer, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
-		UpdateFunc: func(old, new any) {
-			// A status that was written is seen by the next pass: it only makes the versions later that are reported.
-			if before, after := old.(metav1.Object), new.(metav1.Object); before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
-				changed()
-			}
-		},
-	}); err != nil {
+	if err := w.handle(informer, w.onResource()); err != nil {
 		return err
 	}
 	n.resources[resource] = informer
-	n.run(informer, changed)
+	n.run(informer, func() { w.changed() })
 	return nil
+}
+
+// onResource keeps status writes from the loop. The next pass reports their resourceVersions.
+func (w *watcher) onResource() cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
+		UpdateFunc: func(old, new any) {
+			if before, after := old.(metav1.Object), new.(metav1.Object); before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
+				w.changed()
+			}
+		},
+	}
 }
 
 // informerOf returns an informer of a resource, which does not run.

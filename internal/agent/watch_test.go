@@ -6,8 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // TestWhatIsNews: Services are looked at again when something that is read of them changed, and only then.
@@ -46,6 +48,25 @@ func TestWhatIsNews(t *testing.T) {
 		}
 		if slices.Sort(got); !slices.Equal(got, test.want) || woken != (test.want != nil) {
 			t.Errorf("%s: got %q, woken %t, want %q", name, got, woken, test.want)
+		}
+	}
+}
+
+// TestStatusesWakeNobody: the operator writes one for each change of a route.
+func TestStatusesWakeNobody(t *testing.T) {
+	for name, test := range map[string]struct {
+		uid        types.UID
+		generation int64
+		woken      bool
+	}{
+		"its status": {"uid-1", 1, false}, "its spec": {"uid-1", 2, true}, "another one of its name": {"uid-2", 1, true},
+	} {
+		woken := false
+		w := &watcher{changed: func() { woken = true }}
+		before := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: "uid-1", Generation: 1, ResourceVersion: "1"}}
+		after := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{UID: test.uid, Generation: test.generation, ResourceVersion: "2"}}
+		if w.onResource().UpdateFunc(before, after); woken != test.woken {
+			t.Errorf("%s: woken %t", name, woken)
 		}
 	}
 }
