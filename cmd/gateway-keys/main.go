@@ -39,7 +39,7 @@ func mainCode() int {
 	}
 	defer logging.Flush()
 	logging.Start()
-	ctx := signals.SetupSignalHandler() // whoever reads the log may end the program in order
+	ctx := signals.SetupSignalHandler() // before the log says that the program runs
 	logging.Infof("Passing on what is in %s", k.Secrets)
 	if err := run(ctx, &k, usersSocket); err != nil {
 		logging.Failed("gateway-keys", err)

@@ -128,7 +128,7 @@ func ourFilter(at place, source *gatewayv1.HTTPRouteFilter) (*appv1.RuleFilter, 
 		filter.CORS = ourCORS(at, or(source.CORS, gatewayv1.HTTPCORSFilter{}))
 	case gatewayv1.HTTPRouteFilterExternalAuth:
 		at.note("the Service is asked by the method and path of each request, which ExternalAuth cannot do here: " +
-			"if it decides by X-Forwarded-Method and X-Forwarded-Uri, add an ExternalAuth by hand")
+			"if it decides by X-Forwarded-Method and X-Forwarded-Uri, add an ExternalAuth to the rule yourself")
 		return nil, false
 	default:
 		return nil, false
