@@ -45,14 +45,14 @@ type run struct {
 	// reached counts, by field, the admitted hostile strings; refused the reasons of the API server.
 	reached, refused map[string]int
 	// strings are the fields that are strings and no enum.
-	strings map[string]bool
+	strings map[string]wanted
 }
 
 // TestAdmittedGateways makes random Gateways from the published schema. None that the API server admits may make a
 // configuration that HAProxy refuses, or that holds a line it should not.
 func TestAdmittedGateways(t *testing.T) {
 	root := publishedSchema(t)
-	r := &run{schema: root, certificates: newCertificates(t), reached: map[string]int{}, refused: map[string]int{}, strings: map[string]bool{}}
+	r := &run{schema: root, certificates: newCertificates(t), reached: map[string]int{}, refused: map[string]int{}, strings: map[string]wanted{}}
 	r.next.Store(*first)
 	prepare(root)
 	stringFields("spec", root, r.strings)
