@@ -2,7 +2,8 @@
 # Runs every fuzz target of the product, one after the other, each for $FUZZTIME (30s). What one finds, it leaves in testdata/fuzz
 # beside the code, as a test case.
 #
-# By default Go spends up to a minute on making one input smaller, and counts that as fuzzing. A hundred tries are enough.
+# Go counts the time in which it makes an input smaller as fuzzing. By default that is up to a minute for each input, so
+# -fuzzminimizetime bounds it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh

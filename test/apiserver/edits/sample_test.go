@@ -11,11 +11,12 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// sample is what there is at one moment. HAProxy's memory is that of master and worker, in MiB. The agent's is what a garbage
-// collection leaves: what it has from the kernel depends on when Go gives memory back.
+// sample is what there is at one moment. HAProxy's memory is that of master and worker, in MiB. heap is what a garbage
+// collection leaves of the agent's memory. resident is what the agent has from the kernel, which depends on when Go gives
+// memory back.
 type sample struct {
-	processes, backends, entries              int
-	haproxy, agent, goroutines, files, worker float64
+	processes, backends, entries                       int
+	haproxy, heap, resident, goroutines, files, worker float64
 }
 
 // count waits until HAProxy has nothing but what the configuration has, and counts what there is.
@@ -60,12 +61,13 @@ func (s *site) count() {
 	})
 	metrics := s.collected()
 	// Go collects garbage again when the heap has twice that size.
-	now.agent, now.goroutines, now.files = metrics["go_memstats_next_gc_bytes"]/2/(1<<20), metrics["go_goroutines"], metrics["process_open_fds"]
+	now.heap, now.resident = metrics["go_memstats_next_gc_bytes"]/2/(1<<20), metrics["process_resident_memory_bytes"]/(1<<20)
+	now.goroutines, now.files = metrics["go_goroutines"], metrics["process_open_fds"]
 	s.samples = append(s.samples, now)
 }
 
-// collected returns the agent's metrics after a garbage collection that began after the call. To answer takes memory, so the
-// agent collects garbage when it is asked often enough.
+// collected returns the agent's metrics after a garbage collection that began after the call. Each answer allocates memory,
+// so enough questions lead to a collection.
 func (s *site) collected() (metrics map[string]float64) {
 	s.t.Helper()
 	const collections = "go_gc_duration_seconds_count"
@@ -96,8 +98,8 @@ func memory(pid int) float64 {
 func table(samples []sample) string {
 	var b strings.Builder
 	for _, s := range samples {
-		fmt.Fprintf(&b, "processes %d, backends %d, entries of maps %d, HAProxy %.1f MiB, of which the worker has %.1f, heap of the agent %.1f MiB, %.0f goroutines, %.0f files\n",
-			s.processes, s.backends, s.entries, s.haproxy, s.worker, s.agent, s.goroutines, s.files)
+		fmt.Fprintf(&b, "processes %d, backends %d, entries of maps %d, HAProxy %.1f MiB, of which the worker has %.1f, agent %.1f MiB, of which the heap has %.1f, %.0f goroutines, %.0f files\n",
+			s.processes, s.backends, s.entries, s.haproxy, s.worker, s.resident, s.heap, s.goroutines, s.files)
 	}
 	return b.String()
 }
@@ -107,7 +109,7 @@ func growth(samples []sample) []string {
 	first, last := samples[0], samples[len(samples)-1]
 	var grown []string
 	for what, values := range map[string][3]float64{
-		"MiB of HAProxy": {first.haproxy, last.haproxy, 16}, "MiB of the agent's heap": {first.agent, last.agent, 4},
+		"MiB of HAProxy": {first.haproxy, last.haproxy, 16}, "MiB of the agent's heap": {first.heap, last.heap, 4},
 		"goroutines": {first.goroutines, last.goroutines, 15}, "files of the agent": {first.files, last.files, 15},
 	} {
 		if values[1] > values[0]*1.1+values[2] {

@@ -85,13 +85,13 @@ func (r *run) noteRefusal(err error) {
 	r.refused[reason[:min(len(reason), 150)]]++
 }
 
-// never are the string fields that cannot hold anything hostile: durations, ranges of addresses, and what consists of a few
-// plain characters.
+// never are the string fields that cannot hold anything hostile: durations, ranges of addresses, and fields that admit
+// plain characters only.
 var never = regexp.MustCompile(
 	`timeouts\.|Timeout$|[iI]nterval$|timeout$|clockSkew$|trustedProxies|clientAddress\.|contentTypes\[\]$|claimsToHeaders\[\]\.header$`)
 
-// TestNever compares the list of fields that cannot hold anything hostile with what their schemas admit. Of trustedProxies,
-// only CEL says more.
+// TestNever compares the list of fields that cannot hold anything hostile with what their schemas admit. What a
+// trustedProxies has to be, only CEL says.
 func TestNever(t *testing.T) {
 	root := publishedSchema(t)
 	prepare(root)
