@@ -58,6 +58,7 @@ manifests: ## Generate the CRD and the operator's RBAC into artifacts/
 	$(TOOL) controller-gen crd:headerFile=/dev/null paths=./api/... output:crd:dir=artifacts/crd
 	go run ./hack/crd-schema artifacts/crd/app.example.com_gateways.yaml
 	go run ./hack/crd-schema artifacts/crd/app.example.com_routefilters.yaml
+	go run ./hack/crd-schema artifacts/crd/app.example.com_gatewayconfigs.yaml
 	$(TOOL) controller-gen rbac:roleName=gateway-operator,headerFile=/dev/null paths=. output:rbac:dir=artifacts/rbac
 
 .PHONY: api-docs

@@ -55,19 +55,16 @@ func run(arguments []string) error {
 	}
 	for _, version := range crd["spec"].(schema)["versions"].([]any) {
 		spec := at(version.(schema)["schema"].(schema)["openAPIV3Schema"].(schema), "spec")
-		if spec["properties"].(schema)["routes"] == nil { // a RouteFilter
+		if spec["properties"].(schema)["routes"] == nil { // a RouteFilter or GatewayConfig
 			addFilters(at(spec, "filters"))
 			continue
 		}
 		rule := at(spec, "routes", "rules")
 		addPaths(at(rule, "matches", "path"))
-		addHeaders(at(rule, "filters"))
 		addUnion(at(rule, "backendRefs", "filters"))
-		addUnion(at(rule, "filters", "requestRedirect", "path"))
-		addUnion(at(rule, "filters", "urlRewrite", "path"))
 		addHeaders(at(rule, "backendRefs", "filters"))
-		addCredentials(at(rule, "filters", "cors"))
 		addFilters(at(rule, "filters"))
+		addFilters(at(spec, "listeners", "filters"))
 	}
 	if content, err = yaml.Marshal(crd); err != nil {
 		return fmt.Errorf("failed to write the schema: %w", err)
@@ -75,9 +72,13 @@ func run(arguments []string) error {
 	return os.WriteFile(arguments[0], append([]byte("---\n"), content...), 0o644)
 }
 
-// addFilters adds what filters of rules and those of a RouteFilter have in common.
+// addFilters adds what one field of a filter says about another.
 func addFilters(filter schema) {
 	addUnion(filter)
+	addUnion(at(filter, "requestRedirect", "path"))
+	addUnion(at(filter, "urlRewrite", "path"))
+	addHeaders(filter)
+	addCredentials(at(filter, "cors"))
 	addKey(at(filter, "rateLimit"))
 	addAuthHeaders(filter)
 }

@@ -51,6 +51,26 @@ func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
+// With returns the action at a listener with filters; nil: it has none. What the action has itself takes the place of
+// what the listener has. Users are asked for one thing only. Changes of headers follow those of the listener.
+func (a Action) With(filters *Action) Action {
+	if filters == nil {
+		return a
+	}
+	a.Headers.Request = Then(filters.Headers.Request, a.Headers.Request...)
+	a.Headers.Response = Then(filters.Headers.Response, a.Headers.Response...)
+	if len(a.RateLimits) == 0 {
+		a.RateLimits = filters.RateLimits
+	}
+	if a.BasicAuth == nil && a.JWT == nil {
+		a.BasicAuth, a.JWT = filters.BasicAuth, filters.JWT
+	}
+	a.CORS = cmp.Or(a.CORS, filters.CORS)
+	a.Clients = cmp.Or(a.Clients, filters.Clients)
+	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)
+	return a
+}
+
 // Retry says when a request is tried again.
 type Retry struct {
 	// Attempts is how often to try again.
@@ -144,6 +164,8 @@ type Clients struct {
 
 // RateLimit says how many requests are let through within a time.
 type RateLimit struct {
+	// Listener is the name of the listener whose rules count together; "": each rule counts for itself.
+	Listener string
 	Requests int32
 	// Period is a second, a minute or an hour.
 	Period time.Duration

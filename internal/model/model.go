@@ -90,6 +90,8 @@ type Listener struct {
 	ProxyProtocol bool
 	// TLS is how the listener terminates TLS; nil if it does not: with protocol TLS, it passes TLS through.
 	TLS *ListenerTLS
+	// Filters are for all rules that it leads to, as Action.With has them; nil: there are none.
+	Filters *Action
 }
 
 // ListenerTLS is how a listener terminates TLS.
@@ -199,7 +201,7 @@ type Target struct {
 
 // Reference is a route's use of a Service port.
 type Reference struct {
-	// Kind is that of the route, as Route.Kind.
+	// Kind is that of the route, as Route.Kind, or Listener for the filters of one. Route is its name.
 	Kind, Route string
 	Backend     Backend
 }

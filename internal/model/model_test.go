@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -45,5 +46,39 @@ func TestHostnames(t *testing.T) {
 		if got := HostnamesOverlap(test.hostname, test.other); got != test.overlaps {
 			t.Errorf("%q and %q overlap: %t", test.hostname, test.other, got)
 		}
+	}
+}
+
+// TestWith: an action has the filters of a listener, but for those that it has itself.
+func TestWith(t *testing.T) {
+	limits := func(listener string) []RateLimit { return []RateLimit{{Listener: listener, Requests: 1}} }
+	filters := &Action{
+		CORS: &CORS{}, Clients: &Clients{}, RateLimits: limits("l"), JWT: &JWT{}, ExternalAuth: &ExternalAuth{},
+		Headers: HeaderChanges{
+			Request:  []HeaderChange{{Name: "a", Clear: true, Values: []string{"1"}}, {Name: "b", Clear: true, Values: []string{"1"}}},
+			Response: []HeaderChange{{Name: "c", Values: []string{"1"}}},
+		},
+	}
+	own := Action{
+		CORS: &CORS{}, Clients: &Clients{}, RateLimits: limits(""), BasicAuth: &BasicAuth{}, ExternalAuth: &ExternalAuth{},
+		MaxBody: 7, Cache: true,
+		Headers: HeaderChanges{Request: []HeaderChange{{Name: "a", Clear: true, Values: []string{"2"}}, {Name: "b", Values: []string{"2"}}}},
+	}
+	want := own
+	want.Headers = HeaderChanges{
+		Request:  []HeaderChange{{Name: "a", Clear: true, Values: []string{"2"}}, {Name: "b", Clear: true, Values: []string{"1", "2"}}},
+		Response: filters.Headers.Response,
+	}
+	if got := own.With(filters); !reflect.DeepEqual(got, want) || got.CORS != own.CORS || got.Clients != own.Clients || got.ExternalAuth != own.ExternalAuth {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	plain := Action{MaxBody: 7}
+	want = *filters
+	want.MaxBody = 7
+	if got := plain.With(filters); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := own.With(nil); !reflect.DeepEqual(got, own) {
+		t.Errorf("got %+v, want %+v", got, own)
 	}
 }

@@ -3,6 +3,7 @@
 package proxypod
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -106,13 +107,9 @@ func Secrets(gateway *appv1.Gateway) []string {
 // once.
 func Users(gateway *appv1.Gateway) []string {
 	var names []string
-	for i := range gateway.Spec.Routes {
-		for j := range gateway.Spec.Routes[i].Rules {
-			for _, filter := range gateway.Spec.Routes[i].Rules[j].Filters {
-				if filter.BasicAuth != nil {
-					names = append(names, filter.BasicAuth.SecretRef.Name)
-				}
-			}
+	for filter := range filters(gateway) {
+		if filter.BasicAuth != nil {
+			names = append(names, filter.BasicAuth.SecretRef.Name)
 		}
 	}
 	if gateway.Status.Attachments != nil {
@@ -122,19 +119,35 @@ func Users(gateway *appv1.Gateway) []string {
 	return slices.Compact(names)
 }
 
+// filters returns those of all rules and listeners of a Gateway.
+func filters(gateway *appv1.Gateway) iter.Seq[*appv1.RuleFilter] {
+	return func(yield func(*appv1.RuleFilter) bool) {
+		goOn := true
+		add := func(filters []appv1.RuleFilter) {
+			for i := range filters {
+				goOn = goOn && yield(&filters[i])
+			}
+		}
+		for i := range gateway.Spec.Listeners {
+			add(gateway.Spec.Listeners[i].Filters)
+		}
+		for i := range gateway.Spec.Routes {
+			for j := range gateway.Spec.Routes[i].Rules {
+				add(gateway.Spec.Routes[i].Rules[j].Filters)
+			}
+		}
+	}
+}
+
 // HasKeys says whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
 func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
 
 // KeySets are where the keys of tokens are that a Gateway names.
 func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 	var all []appv1.JWTKeys
-	for i := range gateway.Spec.Routes {
-		for j := range gateway.Spec.Routes[i].Rules {
-			for _, filter := range gateway.Spec.Routes[i].Rules[j].Filters {
-				if filter.JWT != nil {
-					all = append(all, filter.JWT.Keys)
-				}
-			}
+	for filter := range filters(gateway) {
+		if filter.JWT != nil {
+			all = append(all, filter.JWT.Keys)
 		}
 	}
 	return all

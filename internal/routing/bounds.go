@@ -2,7 +2,6 @@ package routing
 
 import (
 	"cmp"
-	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -97,22 +96,35 @@ type refusal struct {
 	entry    *Entry
 }
 
+// place is a hostname at listeners with the same filters.
+type place struct {
+	hostname string
+	filters  *model.Action
+}
+
 // refuseSteps refuses the entries that would make a list take too many steps.
 func (c *compilation) refuseSteps() {
-	sums, levels := map[string]float64{}, map[int]bool{}
-	for i := range c.routes {
-		if c.routes[i].steps == 0 {
+	var places []place
+	sums, levels := map[place]float64{}, map[int]bool{}
+	for _, route := range c.routes {
+		if route.steps == 0 {
 			continue
 		}
-		for _, hostname := range c.gateway.Routes[i].Hostnames {
-			sums[hostname] += c.routes[i].steps
+		for _, hostname := range route.Hostnames {
+			at := place{hostname, route.filters}
+			if sums[at] == 0 {
+				places = append(places, at)
+			}
+			sums[at] += route.steps
 			levels[hostnameLevel(hostname)] = true
 		}
 	}
 	most := float64(maxSteps / max(len(levels), 1))
-	for _, hostname := range slices.Sorted(maps.Keys(sums)) {
-		if sums[hostname] > most {
-			c.refuseStepsOf(hostname, most)
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.hostname, b.hostname) })
+	told := map[Problem]bool{}
+	for _, at := range places {
+		if sums[at] > most {
+			c.refuseStepsAt(at, most, told)
 		}
 	}
 }
@@ -125,17 +137,18 @@ func hostnameLevel(hostname string) int {
 	return 0
 }
 
-// refuseStepsOf refuses those of a hostname: those of longer prefixes before those of shorter ones, then the last ones.
-func (c *compilation) refuseStepsOf(hostname string, most float64) {
+// refuseStepsAt refuses those of a place: those of longer prefixes before those of shorter ones, then the last ones. It
+// adds the problems that were not told yet.
+func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]bool) {
 	type candidate struct {
 		*Entry
 		route *model.Route
 	}
 	var candidates []candidate
-	for i := range c.routes {
-		if route := &c.gateway.Routes[i]; slices.Contains(route.Hostnames, hostname) {
-			for j := range c.routes[i].entries {
-				candidates = append(candidates, candidate{&c.routes[i].entries[j], route})
+	for _, route := range c.routes {
+		if route.filters == at.filters && slices.Contains(route.Hostnames, at.hostname) {
+			for j := range route.entries {
+				candidates = append(candidates, candidate{&route.entries[j], route.Route})
 			}
 		}
 	}
@@ -145,7 +158,7 @@ func (c *compilation) refuseStepsOf(hostname string, most float64) {
 		}
 		return cmp.Compare(a.PathType, b.PathType)
 	})
-	taken, told := map[string]float64{}, map[*Rule]bool{}
+	taken := map[string]float64{}
 	for _, entry := range candidates {
 		place, sum := entry.Path, 0.0
 		switch entry.PathType {
@@ -167,11 +180,12 @@ func (c *compilation) refuseStepsOf(hostname string, most float64) {
 			taken[place] += steps
 			continue
 		}
-		c.refused[refusal{hostname, entry.Entry}] = true
-		if rule := entry.Rule; !told[rule] {
-			told[rule] = true
-			c.problems = append(c.problems, newProblem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
-				"it takes too many steps to compare a request with them", rule.Index, hostname))
+		c.refused[refusal{at.hostname, entry.Entry}] = true
+		problem := newProblem(entry.route, "requests for rules[%d] and the host %q are answered with 500: with the conditions of the rules before, "+
+			"it takes too many steps to compare a request with them", entry.Rule.Index, at.hostname)
+		if !told[problem] {
+			told[problem] = true
+			c.problems = append(c.problems, problem)
 		}
 	}
 }

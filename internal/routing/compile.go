@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"gateway/internal/model"
@@ -15,8 +16,16 @@ func Compile(gateway *model.Gateway) (Table, []Problem) { return new(Compiler).C
 // Compiler compiles Gateways one after the other. It keeps what it made of the rules of each route, and of each host, as
 // long as the next Gateway has the same rules: the same slices, which nobody changes.
 type Compiler struct {
-	routes map[*model.Rule]*compiledRoute
+	routes map[routeID]*compiledRoute
 	hosts  map[hostID]compiledHost
+	// filters are those of listeners, by name.
+	filters map[string]*model.Action
+}
+
+// routeID is the rules of a route, by the first one, and the filters of the listeners that it is attached to.
+type routeID struct {
+	rules   *model.Rule
+	filters *model.Action
 }
 
 // hostID is a listener and a hostname of routes.
@@ -38,10 +47,10 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	slices.SortFunc(table.Listeners, func(a, b Listener) int {
 		return cmp.Or(cmp.Compare(a.Port, b.Port), model.CompareHostnames(a.Hostname, b.Hostname))
 	})
-	attached := map[string][]int{}
-	for i := range gateway.Routes {
-		for _, name := range gateway.Routes[i].Listeners {
-			attached[name] = append(attached[name], i)
+	attached := map[string][]*attachedRoute{}
+	for i := range run.routes {
+		for _, name := range run.routes[i].listeners {
+			attached[name] = append(attached[name], &run.routes[i])
 		}
 	}
 	hosts := make(map[hostID]compiledHost, len(c.hosts))
@@ -63,12 +72,35 @@ func (c *Compiler) Problems(gateway *model.Gateway) []Problem { return c.compile
 
 // compilation is what a table is made of.
 type compilation struct {
-	gateway *model.Gateway
-	// routes are those of the gateway, compiled.
-	routes   []*compiledRoute
+	// routes are those of the Gateway, in their order.
+	routes   []attachedRoute
 	problems []Problem
 	// refused are the entries that would make a list take too many steps.
 	refused map[refusal]bool
+}
+
+// attachedRoute is a route at those of its listeners that have the same filters. A route has at least one.
+type attachedRoute struct {
+	*model.Route
+	*compiledRoute
+	listeners []string
+	filters   *model.Action
+}
+
+// attach returns a route at its listeners, whose filters are known by their names.
+func attach(route *model.Route, filters map[string]*model.Action) []attachedRoute {
+	if len(filters) == 0 || len(route.Listeners) == 0 {
+		return []attachedRoute{{Route: route, listeners: route.Listeners}}
+	}
+	var all []attachedRoute
+	for _, name := range route.Listeners {
+		i := slices.IndexFunc(all, func(a attachedRoute) bool { return a.filters == filters[name] })
+		if i < 0 {
+			i, all = len(all), append(all, attachedRoute{Route: route, filters: filters[name]})
+		}
+		all[i].listeners = append(all[i].listeners, name)
+	}
+	return all
 }
 
 // compiledRoute is what the rules of a route are compiled to: an entry for each match of each rule. The entries have no
@@ -81,24 +113,49 @@ type compiledRoute struct {
 }
 
 func (c *Compiler) compile(gateway *model.Gateway) *compilation {
-	run := &compilation{gateway: gateway, routes: make([]*compiledRoute, len(gateway.Routes)), refused: map[refusal]bool{}}
-	kept := make(map[*model.Rule]*compiledRoute, len(gateway.Routes))
+	run := &compilation{routes: make([]attachedRoute, 0, len(gateway.Routes)), refused: map[refusal]bool{}}
+	kept := make(map[routeID]*compiledRoute, len(gateway.Routes))
+	c.keepFilters(gateway)
 	for i := range gateway.Routes {
-		route, compiled := &gateway.Routes[i], &compiledRoute{}
-		if len(route.Rules) > 0 {
-			if known := c.routes[&route.Rules[0]]; known != nil {
-				compiled = known
-			} else {
-				compiled.compile(route)
+		var problems []Problem
+		for _, route := range attach(&gateway.Routes[i], c.filters) {
+			route.compiledRoute = &compiledRoute{}
+			if len(route.Rules) > 0 {
+				id := routeID{&route.Rules[0], route.filters}
+				if known := c.routes[id]; known != nil {
+					route.compiledRoute = known
+				} else {
+					route.compile()
+				}
+				kept[id] = route.compiledRoute
 			}
-			kept[&route.Rules[0]] = compiled
+			for _, problem := range route.problems {
+				if !slices.Contains(problems, problem) {
+					problems = append(problems, problem)
+				}
+			}
+			run.routes = append(run.routes, route)
 		}
-		run.routes[i], run.problems = compiled, append(run.problems, compiled.problems...)
+		run.problems = append(run.problems, problems...)
 	}
 	c.routes = kept
 	run.refuseSteps()
 	run.problems = append(run.problems, gateway.Problems...)
 	return run
+}
+
+// keepFilters takes the filters of listeners from a Gateway: the same pointers as before, as long as they say the same.
+func (c *Compiler) keepFilters(gateway *model.Gateway) {
+	filters := map[string]*model.Action{}
+	for i := range gateway.Listeners {
+		if listener := &gateway.Listeners[i]; listener.Filters != nil {
+			filters[listener.Name] = listener.Filters
+			if before := c.filters[listener.Name]; reflect.DeepEqual(before, listener.Filters) {
+				filters[listener.Name] = before
+			}
+		}
+	}
+	c.filters = filters
 }
 
 func newListener(from *model.Listener) Listener {
@@ -112,12 +169,12 @@ func newListener(from *model.Listener) Listener {
 // routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's hosts
 // get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes before are
 // taken from there; all are added to kept.
-func (c *compilation) hosts(listener *Listener, routes []int, before, kept map[hostID]compiledHost) []*Host {
+func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before, kept map[hostID]compiledHost) []*Host {
 	parts := map[string][]*compiledRoute{}
-	for _, i := range routes {
-		for _, hostname := range c.gateway.Routes[i].Hostnames {
+	for _, route := range routes {
+		for _, hostname := range route.Hostnames {
 			if model.HostnamesOverlap(listener.Hostname, hostname) {
-				parts[hostname] = append(parts[hostname], c.routes[i])
+				parts[hostname] = append(parts[hostname], route.compiledRoute)
 			}
 		}
 	}

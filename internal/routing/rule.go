@@ -12,19 +12,19 @@ import (
 
 // compile adds an entry for every match of every rule of a route. For one that cannot be carried out there is an entry
 // that answers all requests that it may be for with an error.
-func (c *compiledRoute) compile(route *model.Route) {
-	for i := range route.Rules {
-		rule, sessions := c.compileRule(route, i)
-		for j := range route.Rules[i].Matches {
-			entry, err := compileMatch(&route.Rules[i].Matches[j])
+func (c *attachedRoute) compile() {
+	for i := range c.Rules {
+		rule, sessions := c.compileRule(i)
+		for j := range c.Rules[i].Matches {
+			entry, err := compileMatch(&c.Rules[i].Matches[j])
 			entry.Rule = rule
 			switch {
 			case err == nil:
 				c.entries = appendWithSessions(c.entries, entry, sessions)
 			case entry.Path == "":
-				c.problem(route, "no request meets rules[%d].matches[%d]: %v", i, j, err)
+				c.problem("no request meets rules[%d].matches[%d]: %v", i, j, err)
 			default:
-				c.problem(route, "requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
+				c.problem("requests that may be for rules[%d].matches[%d] are answered with 500: %v", i, j, err)
 				c.entries = append(c.entries, closed(entry))
 			}
 		}
@@ -35,8 +35,8 @@ func (c *compiledRoute) compile(route *model.Route) {
 }
 
 // problem notes what cannot be done of what a route says.
-func (c *compiledRoute) problem(route *model.Route, format string, args ...any) {
-	c.problems = append(c.problems, newProblem(route, format, args...))
+func (c *attachedRoute) problem(format string, args ...any) {
+	c.problems = append(c.problems, newProblem(c.Route, format, args...))
 }
 
 func newProblem(route *model.Route, format string, args ...any) Problem {
@@ -47,24 +47,16 @@ func newProblem(route *model.Route, format string, args ...any) Problem {
 }
 
 // compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
-func (c *compiledRoute) compileRule(route *model.Route, index int) (*Rule, []session) {
-	from := &route.Rules[index]
-	rule := &Rule{Kind: route.Kind, Route: route.Name, Index: index, Action: from.Action}
+func (c *attachedRoute) compileRule(index int) (*Rule, []session) {
+	from := &c.Rules[index]
+	rule := &Rule{Kind: c.Kind, Route: c.Name, Index: index, Action: from.With(c.filters)}
 	for _, target := range from.Backends {
 		if target.Weight > 0 {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
-	if unreadable := unreadableRange(rule.Clients); unreadable != "" {
-		c.problem(route, "requests for rules[%d] are answered with 500: clientAddress.%s is no range of addresses", index, unreadable)
-		return failing(rule), nil
-	}
-	if jwt := rule.JWT; jwt != nil && jwt.Unusable != "" {
-		c.problem(route, "requests for rules[%d] are answered with 500: jwt.%s", index, jwt.Unusable)
-		return failing(rule), nil
-	}
-	if claim := rule.unverifiedClaim(); claim != "" {
-		c.problem(route, "requests for rules[%d] are answered with 500: rateLimit counts by the claim %s, so the rule needs a filter JWT", index, claim)
+	if problem := rule.problem(); problem != "" {
+		c.problem("requests for rules[%d] are answered with 500: %s", index, problem)
 		return failing(rule), nil
 	}
 	sessions := compileSessions(rule, from.Backends)
@@ -73,19 +65,28 @@ func (c *compiledRoute) compileRule(route *model.Route, index int) (*Rule, []ses
 		size = max(size, filtersSize(session.rule))
 	}
 	if size > maxFilters {
-		c.problem(route, "requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", index, size, maxFilters)
+		c.problem("requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", index, size, maxFilters)
 		return failing(rule), nil
 	}
 	return rule, sessions
 }
 
-// unverifiedClaim names the first claim that requests are counted by without a verified token; "": there is none.
-func (r *Rule) unverifiedClaim() string {
-	i := slices.IndexFunc(r.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
-	if i < 0 || r.JWT != nil {
-		return ""
+// problem says what of the filters of a rule cannot be done; "": all can.
+func (r *Rule) problem() string {
+	if unreadable := unreadableRange(r.Clients); unreadable != "" {
+		return "clientAddress." + unreadable + " is no range of addresses"
 	}
-	return r.RateLimits[i].Name
+	if r.JWT != nil && r.JWT.Unusable != "" {
+		return "jwt." + r.JWT.Unusable
+	}
+	i := slices.IndexFunc(r.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
+	if i >= 0 && r.JWT == nil {
+		return fmt.Sprintf("rateLimit counts by the claim %s, so the rule or its listener needs a filter JWT", r.RateLimits[i].Name)
+	}
+	if r.Cache && r.KnowsUsers() {
+		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth from the rule and its listener"
+	}
+	return ""
 }
 
 // unreadableRange names the first range that is not valid; "": there is none.
@@ -209,7 +210,7 @@ func filtersSize(rule *Rule) int {
 		}
 	}
 	if len(rule.RateLimits) > 0 {
-		size += len(rule.Kind) + encodedSize(rule.Route) + len("limit=//1024&client=1&")
+		size += encodedSize(rule.RateLimitScope()) + len("limit=//1024&client=1&")
 	}
 	for _, limit := range rule.RateLimits {
 		size += len(limit.Name) + len("limit.second_claim=1000000&limit.second_claim.by=header.&limit.second_claim.retry=7200&")

@@ -3,6 +3,7 @@ package routing
 import (
 	"iter"
 	"slices"
+	"strconv"
 
 	"gateway/internal/model"
 )
@@ -103,6 +104,14 @@ type Rule struct {
 	// Targets get the requests. Their weights are greater than zero. None: requests are answered with 500.
 	Targets []Target
 	Action
+}
+
+// RateLimitScope names the requests that count together for the limits of a rule.
+func (r *Rule) RateLimitScope() string {
+	if len(r.RateLimits) > 0 && r.RateLimits[0].Listener != "" {
+		return "Listener/" + r.RateLimits[0].Listener
+	}
+	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }
 
 // Conditional says whether there is more to check than the host and path that lead to the entry.

@@ -70,6 +70,17 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[400, 401, 403, 404, 405, 408, 413, 421, 429, 500, 502, 503, 504].all(s, self.filter(p, s in p.statuses).size() <= 1)",message="two pages are for the same status: remove it from one of them"
 	ErrorPages []ErrorPage `json:"errorPages,omitempty"`
 
+	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the namespace
+	// of the Gateway.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'CORS', 'ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="a listener has no filters of type RequestRedirect, URLRewrite, DirectResponse, RequestMirror and Cache: add them to rules"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
+	Filters []RuleFilter `json:"filters,omitempty"`
+
 	// How much the proxies store of answers, for rules with the filter Cache.
 	// +optional
 	Cache *ResponseCache `json:"cache,omitempty"`

@@ -11,6 +11,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.protocol == 'HTTPS' || !has(self.tls) || !has(self.tls.hsts)",fieldPath=".tls.hsts",message="hsts is only for protocol HTTPS"
 // +kubebuilder:validation:XValidation:rule="!has(self.httpsRedirect) || self.protocol == 'HTTP'",fieldPath=".httpsRedirect",message="httpsRedirect is only for protocol HTTP"
 // +kubebuilder:validation:XValidation:rule="!has(self.hostname) || self.protocol != 'TCP'",fieldPath=".hostname",message="a connection of a TCP listener has no hostname: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.filters) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".filters",message="filters are for protocols HTTP and HTTPS: remove them"
 type Listener struct {
 	// The listener's name; routes refer to it. A DNS label.
 	// +required
@@ -44,6 +45,19 @@ type Listener struct {
 	// hostname: 443, if there is one. The listener then has no routes.
 	// +optional
 	HTTPSRedirect *HTTPSRedirect `json:"httpsRedirect,omitempty"`
+
+	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
+	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
+	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule matches
+	// are answered with 404 before these filters.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'CORS', 'ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="a listener has no filters of type RequestRedirect, URLRewrite, DirectResponse, RequestMirror and Cache: add them to rules"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
+	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from

@@ -14,9 +14,9 @@ import (
 )
 
 // limit answers 429 to requests beyond a rate. A rule has up to one limit for each unit of time, and a request has to be
-// within all of them. The parameter "limit" names the rule. Others are for each unit: "limit.UNIT" is how many requests
-// there may be, "limit.UNIT.by" says what requests are counted by, and "limit.UNIT.retry" is after how many seconds a
-// client that waits is surely let through.
+// within all of them. The parameter "limit" names the rule, or the listener whose rules count together. Others are for
+// each unit: "limit.UNIT" is how many requests there may be, "limit.UNIT.by" says what requests are counted by, and
+// "limit.UNIT.retry" is after how many seconds a client that waits is surely let through.
 //
 // All proxy pods have the same tables, which HAProxy keeps equal. There, each pod has an entry of its own for each key:
 // no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id of the pod.
@@ -32,7 +32,7 @@ var limit, claimLimit = feature{
 	guard: "RateLimit", param: "limit",
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
-			p.set("limit", in.Rule.Kind+"/"+in.Rule.Route+"/"+strconv.Itoa(in.Rule.Index))
+			p.set("limit", in.Rule.RateLimitScope())
 		}
 		for _, limit := range in.Rule.RateLimits {
 			// At the end of the period, the oldest requests begin to count less.

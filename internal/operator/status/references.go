@@ -34,7 +34,7 @@ func checkAccepted(refused []string, problems []model.Problem, unused []string, 
 	return notAccepted(reason, list(messages))
 }
 
-// references returns what the routes name, each once and in order.
+// references returns what the routes and listeners name, each once and in order.
 func references(gateway *appv1.Gateway) []model.Reference {
 	var all []model.Reference
 	seen := map[model.Reference]bool{}
@@ -61,16 +61,18 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 	return messages
 }
 
-// refProblems are the routes' references to Services and ports that cannot be used.
+// refProblems are the references of routes and listeners to Services and ports that cannot be used.
 func refProblems(gateway *appv1.Gateway, backends map[string]*corev1.Service) []model.Problem {
 	var problems []model.Problem
 	tls := backendsWithTLS(gateway)
 	for _, ref := range references(gateway) {
 		if reason, message := checkRef(ref, backends[ref.Backend.Service], tls); reason != "" {
-			problems = append(problems, model.Problem{
-				RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason),
-				Message: fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message),
-			})
+			problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason)}
+			if ref.Kind == source.Listener {
+				problem = model.Problem{Listener: ref.Route, Reason: model.Reason(reason)}
+			}
+			problem.Message = fmt.Sprintf("%s %q: %s", called[ref.Kind], ref.Route, message)
+			problems = append(problems, problem)
 		}
 	}
 	return problems
@@ -106,9 +108,12 @@ func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {
 // checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none; tls says
 // which ports are spoken TLS to.
 func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backend]bool) (reason, message string) {
-	name := ref.Backend.Namespace + "/" + ref.Backend.Service
+	name, from := ref.Backend.Namespace+"/"+ref.Backend.Service, "route"
+	if ref.Kind == source.Listener {
+		from = "listener"
+	}
 	if service == nil {
-		return ReasonBackendNotFound, fmt.Sprintf("Service %s does not exist: create it or change the route", name)
+		return ReasonBackendNotFound, fmt.Sprintf("Service %s does not exist: create it or change the %s", name, from)
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
 		return ReasonUnsupportedBackend, fmt.Sprintf("Service %s is of type ExternalName, which is refused: use a Service with endpoints", name)
@@ -118,9 +123,9 @@ func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backen
 	}
 	port := findPort(service, ref.Backend.Port)
 	if port == nil {
-		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the route", name, ref.Backend.Port)
+		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the %s", name, ref.Backend.Port, from)
 	}
-	if ref.Kind == source.HTTPRoute && port.AppProtocol != nil {
+	if (ref.Kind == source.HTTPRoute || ref.Kind == source.Listener) && port.AppProtocol != nil {
 		if problem := ProtocolProblem(*port.AppProtocol, tls[ref.Backend]); problem != "" {
 			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.Backend.Port, name, *port.AppProtocol, problem)
 		}

@@ -130,5 +130,5 @@ func messagesOf(problems []model.Problem) []string {
 	return messages
 }
 
-// called is what messages call a route of a kind.
-var called = map[string]string{source.HTTPRoute: "route", source.TCPRoute: "TCP route", source.TLSRoute: "TLS route"}
+// called is what messages call a route of a kind, or a listener.
+var called = map[string]string{source.HTTPRoute: "route", source.TCPRoute: "TCP route", source.TLSRoute: "TLS route", source.Listener: "listener"}

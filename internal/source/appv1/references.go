@@ -15,10 +15,12 @@ const (
 	HTTPRoute = "HTTPRoute"
 	TCPRoute  = "TCPRoute"
 	TLSRoute  = "TLSRoute"
+	// Listener is in place of a kind of routes for what the filters of a listener refer to.
+	Listener = "Listener"
 )
 
-// References returns what the routes of a Gateway refer to, also with weight zero: that is about to be used. One comes
-// as often as it is in the spec.
+// References returns what the routes and listeners of a Gateway refer to, also with weight zero: that is about to be
+// used. One comes as often as it is in the spec.
 func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 	spec := &gateway.Spec
 	return func(yield func(model.Reference) bool) {
@@ -34,23 +36,29 @@ func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 				}
 			}
 		}
+		filters := func(kind string, name appv1.Name, filters []appv1.RuleFilter) {
+			for i := range filters {
+				if auth := filters[i].ExternalAuth; auth != nil {
+					refer(kind, name, auth.BackendRef.Name, auth.BackendRef.Port)
+				}
+				if mirror := filters[i].RequestMirror; mirror != nil {
+					for _, ref := range mirror.BackendRefs {
+						refer(kind, name, ref.Name, ref.Port)
+					}
+				}
+			}
+		}
 		for i := range spec.Routes {
 			for j := range spec.Routes[i].Rules {
 				refs := spec.Routes[i].Rules[j].BackendRefs
 				for k := range refs {
 					refer(HTTPRoute, spec.Routes[i].Name, refs[k].Name, refs[k].Port)
 				}
-				for _, filter := range spec.Routes[i].Rules[j].Filters {
-					if filter.ExternalAuth != nil {
-						refer(HTTPRoute, spec.Routes[i].Name, filter.ExternalAuth.BackendRef.Name, filter.ExternalAuth.BackendRef.Port)
-					}
-					if filter.RequestMirror != nil {
-						for _, ref := range filter.RequestMirror.BackendRefs {
-							refer(HTTPRoute, spec.Routes[i].Name, ref.Name, ref.Port)
-						}
-					}
-				}
+				filters(HTTPRoute, spec.Routes[i].Name, spec.Routes[i].Rules[j].Filters)
 			}
+		}
+		for i := range spec.Listeners {
+			filters(Listener, spec.Listeners[i].Name, spec.Listeners[i].Filters)
 		}
 		for i := range spec.TCPRoutes {
 			connections(TCPRoute, spec.TCPRoutes[i].Name, spec.TCPRoutes[i].Rules)

@@ -28,11 +28,7 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 		}
 	}
 	for i := range spec.Filters {
-		addFilter(&rule.Action, &spec.Filters[i], spec.Matches)
-		t.addMirrors(&rule.Action, spec.Filters[i].RequestMirror)
-		if auth := spec.Filters[i].ExternalAuth; auth != nil {
-			rule.ExternalAuth = externalAuth(auth, t.backend(auth.BackendRef.Name, auth.BackendRef.Port))
-		}
+		addFilter(&rule.Action, &spec.Filters[i], t.origin.Namespace, spec.Matches)
 	}
 	if retry := spec.Retry; retry != nil {
 		rule.Retry = &model.Retry{Attempts: or(retry.Attempts, 3)}
@@ -101,7 +97,8 @@ func limit(d appv1.Duration) *time.Duration {
 	return &parsed
 }
 
-func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.RouteMatch) {
+// addFilter adds to an action what a filter says. The Services that it names are in the namespace.
+func addFilter(action *model.Action, filter *appv1.RuleFilter, namespace string, matches []appv1.RouteMatch) {
 	addHeaderFilters(&action.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 	if redirect := filter.RequestRedirect; redirect != nil {
 		action.Redirect = &model.Redirect{
@@ -132,6 +129,12 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 	if filter.JWT != nil {
 		action.JWT = jwt(filter.JWT)
 	}
+	if filter.ExternalAuth != nil {
+		action.ExternalAuth = externalAuth(filter.ExternalAuth, namespace)
+	}
+	if filter.RequestMirror != nil {
+		addMirrors(action, filter.RequestMirror, namespace)
+	}
 	action.Cache = action.Cache || filter.Cache != nil
 	if cors := filter.CORS; cors != nil {
 		action.CORS = &model.CORS{
@@ -142,9 +145,9 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, matches []appv1.R
 }
 
 // externalAuth returns how a Service decides about requests.
-func externalAuth(spec *appv1.ExternalAuth, backend model.Backend) *model.ExternalAuth {
+func externalAuth(spec *appv1.ExternalAuth, namespace string) *model.ExternalAuth {
 	return &model.ExternalAuth{
-		Backend: backend, Path: cmp.Or(spec.Path, "/"), Timeout: duration(cmp.Or(spec.Timeout, "5s")),
+		Backend: model.Backend{Namespace: namespace, Service: spec.BackendRef.Name, Port: spec.BackendRef.Port}, Path: cmp.Or(spec.Path, "/"), Timeout: duration(cmp.Or(spec.Timeout, "5s")),
 		RequestHeaders: lowered(spec.RequestHeaders), ResponseHeaders: lowered(spec.ResponseHeaders),
 	}
 }
@@ -166,19 +169,11 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 		case basic != nil && action.JWT != nil, token != nil && action.BasicAuth != nil:
 			return "BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them from the rule"
 		}
-		addFilter(action, filter, nil)
-		if auth != nil {
-			action.ExternalAuth = externalAuth(auth, model.Backend{Namespace: extension.Namespace, Service: auth.BackendRef.Name, Port: auth.BackendRef.Port})
-		}
+		addFilter(action, filter, extension.Namespace, nil)
 	}
 	if len(extension.Spec.Filters) == 0 {
 		return "it has no filters"
 	}
-	return CacheProblem(action)
-}
-
-// CacheProblem returns why the answers of a rule cannot be stored, or else "".
-func CacheProblem(action *model.Action) string {
 	if action.Cache && action.KnowsUsers() {
 		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
 	}
@@ -238,13 +233,13 @@ func lowered(names []appv1.HeaderName) []string {
 	return all
 }
 
-// addMirrors adds the backends that get copies of requests.
-func (t *translator) addMirrors(action *model.Action, spec *appv1.RequestMirror) {
-	if spec == nil {
-		return
-	}
+// addMirrors adds Services that get copies of requests.
+func addMirrors(action *model.Action, spec *appv1.RequestMirror, namespace string) {
 	for _, ref := range spec.BackendRefs {
-		action.Mirrors = append(action.Mirrors, model.Mirror{Backend: t.backend(ref.Name, ref.Port), Numerator: or(ref.Percent, 100), Denominator: 100})
+		action.Mirrors = append(action.Mirrors, model.Mirror{
+			Backend:   model.Backend{Namespace: namespace, Service: ref.Name, Port: ref.Port},
+			Numerator: or(ref.Percent, 100), Denominator: 100,
+		})
 	}
 }
 

@@ -111,8 +111,25 @@ func (t *translator) translateListeners() {
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
 			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
 			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
+			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, listener.Filters),
 		})
 	}
+}
+
+// ListenerFilters returns what the filters of a listener do; nil: there are none. The Services that they name are in the
+// namespace.
+func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter) *model.Action {
+	if len(filters) == 0 {
+		return nil
+	}
+	action := &model.Action{}
+	for i := range filters {
+		addFilter(action, &filters[i], namespace, nil)
+	}
+	for i := range action.RateLimits {
+		action.RateLimits[i].Listener = listener
+	}
+	return action
 }
 
 func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {

@@ -8,7 +8,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
-	source "gateway/internal/source/appv1"
 )
 
 // authTimeout is how long an answer about a request may take: the Gateway API has no field for it.
@@ -42,9 +41,6 @@ func (t *translator) addAuth(r *route, rule, index int, action *model.Action, fi
 	action.ExternalAuth = &model.ExternalAuth{
 		Backend: backend, Path: strings.TrimRight(config.Path, "/"), Timeout: authTimeout,
 		RequestHeaders: append([]string{"authorization"}, send...), ResponseHeaders: keep, Repeat: true,
-	}
-	if problem := source.CacheProblem(action); problem != "" {
-		r.invalidate(rule, "%s", problem)
 	}
 	return true
 }

@@ -48,13 +48,13 @@ func (t *translator) backendProblem(r *route, ref gatewayv1.BackendObjectReferen
 	case backend.Port == 0:
 		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to Service %s/%s has no port", backend.Namespace, backend.Service)
 	default:
-		t.checkPort(&v, r, backend)
+		t.checkPort(&v, r.kind, backend)
 	}
 	return v
 }
 
-// checkPort says what is wrong with a Service port.
-func (t *translator) checkPort(v *verdict, r *route, backend model.Backend) {
+// checkPort says what is wrong with a Service port that an object of a kind names.
+func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	service, known := t.service(backend)
 	if !known {
 		return
@@ -74,7 +74,7 @@ func (t *translator) checkPort(v *verdict, r *route, backend model.Backend) {
 		v.no(gatewayv1.RouteReasonBackendNotFound, "Service %s/%s has no port %d for TCP", backend.Namespace, backend.Service, backend.Port)
 		return
 	}
-	if r.kind == "TCPRoute" || r.kind == "TLSRoute" {
+	if kind == "TCPRoute" || kind == "TLSRoute" {
 		return
 	}
 	switch protocol := strings.ToLower(or(service.Spec.Ports[i].AppProtocol, "")); protocol {

@@ -18,7 +18,7 @@ const kindConfig = "GatewayConfig"
 
 // configure sets how a data plane is to run, by what its class and its Gateway name.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own = &appv1.GatewaySpec{}
+	p.own, p.filters = &appv1.GatewaySpec{}, t.ListenerFilters
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -99,6 +99,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}
+	if spec.Filters != nil {
+		p.filters = spec.Filters
+	}
 	if spec.Cache != nil {
 		p.own.Cache = spec.Cache
 	}
@@ -136,6 +139,9 @@ func (r *Result) DataPlanes() []DataPlane {
 		spec := plane.own.DeepCopy()
 		for i := range plane.to.Listeners {
 			if listener, ok := ownListener(&plane.to.Listeners[i]); ok {
+				if plane.to.Listeners[i].Filters != nil {
+					listener.Filters = plane.filters
+				}
 				spec.Listeners = append(spec.Listeners, listener)
 			}
 		}

@@ -1,13 +1,17 @@
 package gatewayapi_test
 
 import (
+	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
 	"gateway/internal/source/gatewayapi"
 )
 
@@ -69,5 +73,58 @@ func TestConfigsAreMerged(t *testing.T) {
 			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page {
 			t.Errorf("%s: got %+v, want compression from %d byte, a drainTimeout of 7s and the page %s", planes[i].Gateway.Name, spec, want.minBytes, want.page)
 		}
+	}
+}
+
+// TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, at the operator and at the
+// agents, which see it in our own Gateway.
+func TestFiltersOfConfigs(t *testing.T) {
+	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{
+		{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 443}}},
+		{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}},
+	}}}
+	objects := read(t, "testdata/auth.yaml")
+	gateway := objects.Gateways[0]
+	gateway.Spec.Listeners = append(gateway.Spec.Listeners, gatewayv1.Listener{Name: "tcp", Port: 81, Protocol: gatewayv1.TCPProtocolType})
+	gateway.Spec.Infrastructure = &gatewayv1.GatewayInfrastructure{
+		ParametersRef: &gatewayv1.LocalParametersReference{Group: appv1.GroupName, Kind: "GatewayConfig", Name: "config"},
+	}
+	objects.Config = func(_, _ string) *appv1.GatewayConfig { return config }
+	result := gatewayapi.Translate(objects)
+	planes := result.DataPlanes()
+	if len(planes) != 1 || planes[0].Spec == nil || len(planes[0].Spec.Listeners) != 2 || planes[0].Spec.Listeners[0].Filters == nil || planes[0].Spec.Listeners[1].Filters != nil {
+		t.Fatalf("got the data planes %+v, want the filters at the listener http, and none at tcp", planes)
+	}
+	auth := model.Backend{Namespace: "team", Service: "auth", Port: 443}
+	expect := func(who string, plane *model.Gateway, names ...string) {
+		t.Helper()
+		for _, listener := range plane.Listeners {
+			want := slices.Contains(names, listener.Name)
+			if want != (listener.Filters != nil) || want && (listener.Filters.ExternalAuth.Backend != auth || listener.Filters.RateLimits[0].Listener != listener.Name) {
+				t.Errorf("%s: listener %s: got the filters %+v", who, listener.Name, listener.Filters)
+			}
+		}
+		if plane.Policies[auth].TLS == nil {
+			t.Errorf("%s: the question is asked without the TLS of its BackendTLSPolicy: %+v", who, plane.Policies)
+		}
+	}
+	expect("operator", result.Planes[gatewayapi.GatewayParent("team", "gw")], "http")
+
+	// The Gateway got another listener, which our own has not yet.
+	gateway.Spec.Listeners = append(gateway.Spec.Listeners, gatewayv1.Listener{Name: "new", Port: 82, Protocol: gatewayv1.HTTPProtocolType})
+	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "gw", OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "gw", Controller: ptr.To(true),
+	}}}, Spec: *planes[0].Spec}
+	seen := gatewayapi.AttachedTo(own)
+	seen.Service, seen.Policies = objects.Service, objects.Policies
+	seen.Add(gateway)
+	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
+
+	// What the filters name is not there.
+	config.Spec.Filters[0].ExternalAuth.BackendRef.Name = "gone"
+	status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: "team", Name: "gw"}]
+	resolved := meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionResolvedRefs))
+	if resolved == nil || resolved.Message != "GatewayConfig: filters: there is no Service team/gone" {
+		t.Errorf("got %+v, want a Service that is not there", resolved)
 	}
 }

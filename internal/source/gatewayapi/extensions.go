@@ -55,43 +55,100 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 	return true
 }
 
+// mounted is what pods mount for an action: a Secret with users, or ConfigMaps with keys or CA certificates.
+type mounted struct {
+	filter, kind string
+	names        []string
+	// of is what problems are told by.
+	of string
+}
+
+// mountedFor returns what pods mount for an action, without names if it is nothing.
+func mountedFor(action *model.Action) mounted {
+	switch {
+	case action.BasicAuth != nil:
+		return mounted{"BasicAuth", "Secret", []string{action.BasicAuth.Secret}, action.BasicAuth.Secret}
+	case action.JWT != nil && action.JWT.KeysFrom.URL != "":
+		return mounted{"JWT", "ConfigMap", strings.Split(action.JWT.KeysFrom.Authorities, ","), action.JWT.KeysFrom.URL}
+	case action.JWT != nil && action.JWT.KeysFrom.ConfigMap != "":
+		return mounted{"JWT", "ConfigMap", []string{action.JWT.KeysFrom.ConfigMap}, action.JWT.KeysFrom.ConfigMap}
+	}
+	return mounted{}
+}
+
+// mountedProblem says what is wrong with what pods mount.
+func (t *translator) mountedProblem(m mounted, namespace string) (v verdict) {
+	reported, reason := t.Keys, appv1.ProblemInvalidKeysRef
+	if m.filter == "BasicAuth" {
+		reported, reason = t.Users, appv1.ProblemInvalidUsersRef
+	}
+	if m.filter != "" && reported != nil {
+		if problem := reported(namespace, m.of); problem != "" {
+			v.no(reason, "%s", problem)
+		}
+	}
+	return v
+}
+
 // rules returns the rules of a route for a data plane. Its pods mount the Secrets with users, and the ConfigMaps with keys.
 // They can mount those of their own namespace only: requests of a rule that needs another one are answered with 500.
 func (t *translator) rules(p *plane, r *route) []model.Rule {
 	rules := r.rules
 	for i := range r.rules {
-		filter, kind, mount, reported, reason := "JWT", "ConfigMap", p.mount, t.Keys, appv1.ProblemInvalidKeysRef
-		var names []string
-		var of string
-		switch action := &r.rules[i].Action; {
-		case action.BasicAuth != nil:
-			of, names = action.BasicAuth.Secret, []string{action.BasicAuth.Secret}
-			filter, kind, mount, reported, reason = "BasicAuth", "Secret", p.mountUsers, t.Users, appv1.ProblemInvalidUsersRef
-		case action.JWT != nil && action.JWT.KeysFrom.URL != "":
-			of, names = action.JWT.KeysFrom.URL, strings.Split(action.JWT.KeysFrom.Authorities, ",")
-		case action.JWT != nil && action.JWT.KeysFrom.ConfigMap != "":
-			of, names = action.JWT.KeysFrom.ConfigMap, []string{action.JWT.KeysFrom.ConfigMap}
-		default:
+		m := mountedFor(&r.rules[i].Action)
+		if m.filter == "" {
 			continue
 		}
 		if r.GetNamespace() != p.parent.Namespace {
 			r.resolved.no(gatewayv1.RouteReasonRefNotPermitted,
 				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
-				i, filter, kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, names[0])
+				i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
 			rules = slices.Clone(rules)
 			rules[i].Action, rules[i].Backends = model.Action{MaxBody: -1}, nil
 			continue
 		}
-		for _, name := range names {
-			mount(name)
-		}
-		if reported != nil {
-			if problem := reported(r.GetNamespace(), of); problem != "" {
-				r.resolved.no(reason, "rules[%d]: %s", i, problem)
+		for _, name := range m.names {
+			if m.kind == "Secret" {
+				p.mountUsers(name)
+			} else {
+				p.mount(name)
 			}
+		}
+		if problem := t.mountedProblem(m, r.GetNamespace()); problem.reason != "" {
+			r.resolved.no(problem.reason, "rules[%d]: %s", i, problem.message)
 		}
 	}
 	return rules
+}
+
+// addListenerFilters adds filters to the listeners of a data plane, and notes what they name that cannot be used. Pods
+// mount what our own Gateway names.
+func (t *translator) addListenerFilters(p *plane) {
+	if p.gateway == nil {
+		return
+	}
+	for i := range p.to.Listeners {
+		l := &p.to.Listeners[i]
+		if !isForRequests(l.Protocol) {
+			continue
+		}
+		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters); l.Filters == nil {
+			return
+		}
+		problem := t.mountedProblem(mountedFor(l.Filters), p.parent.Namespace)
+		if auth := l.Filters.ExternalAuth; auth != nil {
+			p.used = append(p.used, auth.Backend)
+			t.checkPort(&problem, "Gateway", auth.Backend)
+		}
+		if problem.reason != "" {
+			p.resolved.no(problem.reason, "%s: filters: %s", kindConfig, problem.message)
+		}
+	}
+}
+
+// isForRequests says whether listeners of a protocol take requests.
+func isForRequests(protocol string) bool {
+	return protocol == model.ProtocolHTTP || protocol == model.ProtocolHTTPS
 }
 
 // pendingFilters says why the RouteFilters of a route are not live yet at a data plane.

@@ -30,6 +30,8 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
+	// ListenerFilters are those of all HTTP and HTTPS listeners of Gateways whose GatewayConfigs say nothing else.
+	ListenerFilters []appv1.RuleFilter
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.
@@ -102,6 +104,7 @@ func Translate(objects Objects) *Result {
 	}
 	for _, plane := range t.planes {
 		plane.addListeners()
+		t.addListenerFilters(plane)
 	}
 	t.addRoutes()
 	t.Cache.routes = t.kept
@@ -151,6 +154,8 @@ type plane struct {
 	used []model.Backend
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
+	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
+	filters []appv1.RuleFilter
 	attached
 }
 

@@ -147,6 +147,9 @@ func limitKey(limit routing.RateLimit) string {
 	case model.ByPath:
 		return "each path"
 	case model.ByRule:
+		if limit.Listener != "" {
+			return "all requests of listener " + limit.Listener
+		}
 		return "all requests of the rule"
 	case model.ByClaim:
 		return "each value of the claim " + limit.Name

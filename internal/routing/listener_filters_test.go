@@ -1,0 +1,87 @@
+package routing_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+	source "gateway/internal/source/appv1"
+)
+
+const listenerFilters = `
+listeners:
+  - {name: a, port: 1, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}
+  - {name: b, port: 2, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: b}}}]}
+  - {name: c, port: 3, protocol: HTTP}
+routes:
+  - name: r
+    rules:
+      - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /stored}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour}]}}], backendRefs: [{name: web, port: 80}]}
+  - {name: only-c, listeners: [c], rules: [{matches: [{path: {value: /c}}], backendRefs: [{name: web, port: 80}]}]}
+`
+
+// TestListenerFilters: a rule is another one at each listener that has filters.
+func TestListenerFilters(t *testing.T) {
+	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, listenerFilters)}))
+	for i, want := range []struct{ users, scope, own, stored string }{
+		{"a", "Listener/a", "HTTPRoute/r/2", "500"}, {"b", "HTTPRoute/r/0", "HTTPRoute/r/2", "500"}, {"", "HTTPRoute/r/0", "HTTPRoute/r/2", "stored"},
+	} {
+		listener := &table.Listeners[i]
+		for entry := range listener.Entries() {
+			users := ""
+			if entry.Rule.BasicAuth != nil {
+				users = entry.Rule.BasicAuth.Secret
+			}
+			switch entry.Path {
+			case "/stored/":
+				if want.stored == "500" != (len(entry.Rule.Targets) == 0) || entry.Rule.Cache != (want.stored == "stored") {
+					t.Errorf("listener %s: got %+v, want it %s", listener.Name, entry.Rule, want.stored)
+				}
+			case "/own/":
+				if users != want.users || entry.Rule.RateLimitScope() != want.own {
+					t.Errorf("listener %s: got users %q and the scope %s, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), want)
+				}
+			case "/":
+				if users != want.users || entry.Rule.RateLimitScope() != want.scope {
+					t.Errorf("listener %s: got users %q and the scope %s, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), want)
+				}
+			}
+		}
+	}
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rules[1] are answered with 500: Cache would") {
+		t.Errorf("got the problems %v, want one of rules[1]", problems)
+	}
+}
+
+// TestListenerFiltersAreKept: a host is compiled again only if the filters of its listener say something else.
+func TestListenerFiltersAreKept(t *testing.T) {
+	gateway := source.Translate(&appv1.Gateway{Spec: *parseSpec(t, listenerFilters)})
+	compile := func(compiler *routing.Compiler, secret string) []*routing.Host {
+		same := *gateway
+		same.Listeners = slices.Clone(gateway.Listeners)
+		for i := range same.Listeners[:2] {
+			filters := *same.Listeners[i].Filters
+			same.Listeners[i].Filters = &filters
+		}
+		same.Listeners[1].Filters.BasicAuth = &model.BasicAuth{Secret: secret}
+		table, _ := compiler.Compile(&same)
+		var hosts []*routing.Host
+		for i := range table.Listeners {
+			hosts = append(hosts, table.Listeners[i].Hosts...)
+		}
+		return hosts
+	}
+	compiler := &routing.Compiler{}
+	before, same, after := compile(compiler, "b"), compile(compiler, "b"), compile(compiler, "other")
+	if !slices.Equal(before, same) {
+		t.Errorf("hosts are compiled again though nothing changed")
+	}
+	if after[0] != same[0] || after[1] == same[1] || after[2] != same[2] {
+		t.Errorf("got %v after %v, want another host of the second listener", after, same)
+	}
+}
