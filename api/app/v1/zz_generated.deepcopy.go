@@ -669,6 +669,13 @@ func (in *GatewayConfigSpec) DeepCopyInto(out *GatewayConfigSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Filters != nil {
+		in, out := &in.Filters, &out.Filters
+		*out = make([]RuleFilter, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Cache != nil {
 		in, out := &in.Cache, &out.Cache
 		*out = new(ResponseCache)
@@ -1167,6 +1174,13 @@ func (in *Listener) DeepCopyInto(out *Listener) {
 		in, out := &in.HTTPSRedirect, &out.HTTPSRedirect
 		*out = new(HTTPSRedirect)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Filters != nil {
+		in, out := &in.Filters, &out.Filters
+		*out = make([]RuleFilter, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.AllowedRoutes != nil {
 		in, out := &in.AllowedRoutes, &out.AllowedRoutes

@@ -1387,6 +1387,27 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"filters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the namespace of the Gateway.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RuleFilter"),
+									},
+								},
+							},
+						},
+					},
 					"cache": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How much the proxies store of answers, for rules with the filter Cache.",
@@ -1416,7 +1437,7 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ResponseCache", "gateway/api/app/v1.ServiceSpec"},
+			"gateway/api/app/v1.ClientLimits", "gateway/api/app/v1.Compression", "gateway/api/app/v1.ErrorPage", "gateway/api/app/v1.PodsSpec", "gateway/api/app/v1.ResponseCache", "gateway/api/app/v1.RuleFilter", "gateway/api/app/v1.ServiceSpec"},
 	}
 }
 
@@ -2429,6 +2450,27 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 							Ref:         ref("gateway/api/app/v1.HTTPSRedirect"),
 						},
 					},
+					"filters": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule matches are answered with 404 before these filters.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref("gateway/api/app/v1.RuleFilter"),
+									},
+								},
+							},
+						},
+					},
 					"proxyProtocol": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from within the cluster: give such clients a listener of their own, on another port.",
@@ -2447,7 +2489,7 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.AllowedRoutes", "gateway/api/app/v1.HTTPSRedirect", "gateway/api/app/v1.ListenerTLS"},
+			"gateway/api/app/v1.AllowedRoutes", "gateway/api/app/v1.HTTPSRedirect", "gateway/api/app/v1.ListenerTLS", "gateway/api/app/v1.RuleFilter"},
 	}
 }
 

@@ -440,6 +440,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ErrorPage
           elementRelationship: atomic
+    - name: filters
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RuleFilter
+          elementRelationship: associative
+          keys:
+          - type
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
@@ -773,6 +781,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: allowedRoutes
       type:
         namedType: gateway.api.app.v1.AllowedRoutes
+    - name: filters
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.RuleFilter
+          elementRelationship: associative
+          keys:
+          - type
     - name: hostname
       type:
         scalar: string

@@ -24,6 +24,9 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
+	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the namespace
+	// of the Gateway.
+	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
 	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
@@ -83,6 +86,19 @@ func (b *GatewayConfigSpecApplyConfiguration) WithErrorPages(values ...*ErrorPag
 			panic("nil value passed to WithErrorPages")
 		}
 		b.ErrorPages = append(b.ErrorPages, *values[i])
+	}
+	return b
+}
+
+// WithFilters adds the given value to the Filters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Filters field.
+func (b *GatewayConfigSpecApplyConfiguration) WithFilters(values ...*RuleFilterApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFilters")
+		}
+		b.Filters = append(b.Filters, *values[i])
 	}
 	return b
 }

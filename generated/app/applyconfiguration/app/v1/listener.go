@@ -31,6 +31,11 @@ type ListenerApplyConfiguration struct {
 	// Answer every request with a redirect to the same URL with HTTPS, at the port of an HTTPS listener that takes its
 	// hostname: 443, if there is one. The listener then has no routes.
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
+	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
+	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
+	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule matches
+	// are answered with 404 before these filters.
+	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
 	// within the cluster: give such clients a listener of their own, on another port.
@@ -91,6 +96,19 @@ func (b *ListenerApplyConfiguration) WithTLS(value *ListenerTLSApplyConfiguratio
 // If called multiple times, the HTTPSRedirect field is set to the value of the last call.
 func (b *ListenerApplyConfiguration) WithHTTPSRedirect(value *HTTPSRedirectApplyConfiguration) *ListenerApplyConfiguration {
 	b.HTTPSRedirect = value
+	return b
+}
+
+// WithFilters adds the given value to the Filters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Filters field.
+func (b *ListenerApplyConfiguration) WithFilters(values ...*RuleFilterApplyConfiguration) *ListenerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFilters")
+		}
+		b.Filters = append(b.Filters, *values[i])
+	}
 	return b
 }
 
