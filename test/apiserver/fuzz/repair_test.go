@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,6 +103,29 @@ func (g *generator) repairListeners(spec object) {
 	spec["listeners"] = kept
 }
 
+// repairListenerFilters: only listeners for requests have filters, of some types, and users are asked for one thing only.
+func repairListenerFilters(listener object) {
+	var kept []any
+	secured := false
+	for _, filter := range elements(listener["filters"]) {
+		kind := fmt.Sprint(filter["type"])
+		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
+			continue
+		}
+		if kind == "BasicAuth" || kind == "JWT" {
+			if secured {
+				continue
+			}
+			secured = true
+		}
+		kept = append(kept, filter)
+	}
+	listener["filters"] = kept
+	if len(kept) == 0 || listener["protocol"] != "HTTP" && listener["protocol"] != "HTTPS" {
+		delete(listener, "filters")
+	}
+}
+
 func (g *generator) repairProtocol(listener object) {
 	if listener["protocol"] != "HTTP" {
 		delete(listener, "httpsRedirect")
@@ -109,6 +133,7 @@ func (g *generator) repairProtocol(listener object) {
 	if listener["protocol"] == "TCP" {
 		delete(listener, "hostname")
 	}
+	repairListenerFilters(listener)
 	tls, _ := listener["tls"].(object)
 	if tls == nil {
 		tls = object{}

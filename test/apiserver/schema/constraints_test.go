@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,6 +60,9 @@ var kubernetes = map[string]bool{
 	"spec.pods.affinity": true, "spec.pods.tolerations[]": true, "spec.pods.topologySpreadConstraints[]": true,
 }
 
+// Filters of listeners are as those of rules: see TestFiltersAreAlike.
+const listenerFilter, ruleFilter = "spec.listeners[].filters[]", "spec.routes[].rules[].filters[]"
+
 // breaker makes a violation for each constraint of a schema, in places that an object has.
 type breaker struct {
 	t          *testing.T
@@ -80,7 +84,7 @@ func (b *breaker) visit(name string, schema map[string]any, at []place) {
 		return
 	}
 	b.scalar(at[0], schema)
-	if kubernetes[name] {
+	if kubernetes[name] || name == listenerFilter {
 		return
 	}
 	b.list(at[0], schema)
@@ -263,6 +267,21 @@ func TestConstraints(t *testing.T) {
 				t.Errorf("the error is\n  %s\nand should be about %s and contain\n  %s", abridged(got), v.at, v.want)
 			}
 		})
+	}
+}
+
+// TestFiltersAreAlike: what is refused of the filters of rules is refused of those of listeners.
+func TestFiltersAreAlike(t *testing.T) {
+	t.Parallel()
+	at := func(path ...string) any {
+		schema := specSchema(t)
+		for _, field := range path {
+			schema = schema["properties"].(map[string]any)[field].(map[string]any)["items"].(map[string]any)
+		}
+		return schema
+	}
+	if !reflect.DeepEqual(at("listeners", "filters"), at("routes", "rules", "filters")) {
+		t.Errorf("the schemas of %s and %s differ", listenerFilter, ruleFilter)
 	}
 }
 

@@ -54,6 +54,13 @@ var invalidTLS = []refusal{
 		[]string{`spec.listeners[0].tls.cipherProfile: Unsupported value: "Old": supported values: "Intermediate", "Modern"`}},
 	{"client certificates of anyone", "", https + "{certificateRefs: [{name: a}], clientValidation: {caCertificateRefs: []}}}]}",
 		[]string{"spec.listeners[0].tls.clientValidation.caCertificateRefs: Invalid value: 0", "should have at least 1 items"}},
+	{"filters of a TCP listener", "", "spec: {listeners: [{name: db, port: 80, protocol: TCP, filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}]}",
+		[]string{"spec.listeners[0].filters: Invalid value: filters are for protocols HTTP and HTTPS: remove them"}},
+	{"a listener that redirects by a filter", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}",
+		[]string{"spec.listeners[0].filters: Invalid value: a listener has no filters of type RequestRedirect"}},
+	{"a listener that wants a password and a token", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +
+		"{type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: a}}}}]}]}",
+		[]string{"spec.listeners[0].filters: Invalid value: BasicAuth and JWT both want the header Authorization"}},
 	{"HTTPS that redirects to HTTPS", "",
 		"spec: {listeners: [{name: a, port: 443, protocol: HTTPS, httpsRedirect: {}, tls: {certificateRefs: [{name: a}]}}]}",
 		[]string{"spec.listeners[0].httpsRedirect: Invalid value: httpsRedirect is only for protocol HTTP"}},
