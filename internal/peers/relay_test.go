@@ -31,15 +31,15 @@ type testPod struct {
 }
 
 // startPod starts a pod whose requests for / are limited, as a number from 1. The others listen on a port.
-func startPod(t testing.TB, number, port int, limit appv1.RequestLimit) *testPod {
+func startPod(t testing.TB, number, port int, limit appv1.RequestLimit, others ...appv1.RuleFilter) *testPod {
 	t.Helper()
 	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}}
 	spec := &appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "http", Port: haproxytest.FreePort(t), Protocol: appv1.ProtocolHTTP}},
-		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: []appv1.RuleFilter{
-			{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{limit}}},
-			{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{}},
-		}}}}},
+		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: append(others,
+			appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{limit}}},
+			appv1.RuleFilter{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{}},
+		)}}}},
 	}
 	p.url = fmt.Sprintf("http://127.0.0.1:%d/", spec.Listeners[0].Port)
 	table, problems := routingtest.Compile(spec)
@@ -91,9 +91,33 @@ func meet(pods ...*testPod) {
 	}
 }
 
-func (p *testPod) get() int {
+// learned is what HAProxy says of its peers once it asks them no more for all that they know: the last two bits are
+// set. Until then, an old number that another pod tells may replace what a pod counts itself. If all pods start at once,
+// that is for 5 s.
+var learned = regexp.MustCompile(`flags=0x[0-9a-f]*[37bf] `)
+
+// hasLearned waits until a pod has learned what the others know.
+func (p *testPod) hasLearned() {
 	p.t.Helper()
-	response, err := http.Get(p.url)
+	deadline := time.Now().Add(20 * time.Second)
+	for !learned.MatchString(strings.SplitN(p.haproxy.Worker("show peers"), "\n", 2)[0]) {
+		if time.Now().After(deadline) {
+			p.t.Fatal(p.Name, "does not learn what other pods know")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (p *testPod) get() int { return p.getWith(nil) }
+
+func (p *testPod) getWith(headers http.Header) int {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url, http.NoBody)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	request.Header = headers
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -130,6 +154,7 @@ func TestPodsCountTogether(t *testing.T) {
 	limit := appv1.RequestLimit{Requests: 6, Unit: appv1.RateLimitHour}
 	a, b, c := startPod(t, 1, port, limit), startPod(t, 2, port, limit), startPod(t, 3, port, limit)
 	meet(a, b, c)
+	a.hasLearned()
 	expect := func(p *testPod, want int) {
 		t.Helper()
 		if got := p.get(); got != want {
