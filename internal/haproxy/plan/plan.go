@@ -104,6 +104,8 @@ const (
 	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
 	// ReloadLimits: HAProxy has a table for each unit of rate limits, and none of the unit was there before.
 	ReloadLimits = "the first rate limit, or the first of its unit"
+	// ReloadCache: HAProxy has a section for the response cache, and rules for it in all frontends.
+	ReloadCache = "the first or last filter Cache, or other settings of the response cache"
 	// ReloadKeys: HAProxy reads the keys that tokens are signed with when it starts.
 	ReloadKeys = "the first filter JWT, or a new key of one"
 	// ReloadSettings is anything else, as after an upgrade of the agent.
@@ -214,26 +216,22 @@ func reloadReason(desired, running ir.Config) string {
 	if len(running.Sections) == 0 {
 		return ReloadFirst
 	}
-	have := map[string][]string{}
-	frontends := 0
+	have, more := map[string][]string{}, map[string]int{}
 	for _, section := range running.Sections {
 		have[section.Header] = section.Lines
-		if strings.HasPrefix(section.Header, "frontend ") {
-			frontends++
-		}
+		more[kindOf(section)]--
 	}
 	reasons := map[string]bool{}
 	for _, section := range desired.Sections {
 		lines, ok := have[section.Header]
 		reasons[sectionReason(section, lines, ok)] = true
-		if strings.HasPrefix(section.Header, "frontend ") {
-			frontends--
-		}
+		more[kindOf(section)]++
 	}
-	if frontends != 0 {
+	if more["frontend"] != 0 {
 		return ReloadPorts
 	}
-	for _, reason := range []string{ReloadSettings, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadKeys, ReloadNames} {
+	reasons[ReloadCache] = reasons[ReloadCache] || more["cache"] != 0
+	for _, reason := range []string{ReloadSettings, ReloadCache, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadKeys, ReloadNames} {
 		if reasons[reason] {
 			return reason
 		}
@@ -282,10 +280,16 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	return missing
 }
 
+// kindOf returns the first word of a section.
+func kindOf(section ir.Section) string {
+	kind, _, _ := strings.Cut(section.Header, " ")
+	return kind
+}
+
 // sectionReason returns why the section that runs under the same header does not do for one that is desired, "" if it
 // does.
 func sectionReason(desired ir.Section, running []string, exists bool) string {
-	kind, _, _ := strings.Cut(desired.Header, " ")
+	kind := kindOf(desired)
 	isDefaults, isKeys := kind == "defaults", desired.Header == "backend "+ir.KeysBackend+" from common"
 	switch {
 	case exists && slices.Equal(desired.Lines, running):
@@ -298,6 +302,8 @@ func sectionReason(desired ir.Section, running []string, exists bool) string {
 		return ReloadDefaults
 	case kind == "frontend":
 		return ReloadPorts
+	case kind == "cache":
+		return ReloadCache
 	case kind == "peers":
 		return ReloadLimits
 	case isKeys:

@@ -126,12 +126,14 @@ func TestDiffOfFirstTimes(t *testing.T) {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
 	const cache = "requestRedirect: {statusCode: 301}}, {type: Cache, cache: {}}]"
+	const stored = "        - {matches: [{path: {value: /more}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: one, port: 80}]}\n"
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
 		"a mirror":                    {redirect, redirect, mirror("10"), plan.ReloadSettings},
-		"a stored answer":             {redirect, redirect, cache, plan.ReloadSettings},
-		"another stored answer":       {redirect, cache, cache + "\n        - {matches: [{path: {value: /more}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: one, port: 80}]}", ""},
-		"no stored answer any more":   {redirect, cache, redirect, plan.ReloadPorts},
+		"a stored answer":             {redirect, redirect, cache, plan.ReloadCache},
+		"another stored answer":       {redirect, cache, cache + "\n" + stored, ""},
+		"no stored answer any more":   {redirect, cache, redirect, plan.ReloadCache},
+		"the size of the store":       {"  tlsRoutes:", stored + "  tlsRoutes:", stored + "  cache: {sizeMiB: 5}\n  tlsRoutes:", plan.ReloadCache},
 		"a limit of another unit":     {redirect, limit("Hour"), limit("Minute"), plan.ReloadLimits},
 		"a limit for another header":  {redirect, limit("Hour"), limit("Hour, key: {type: Header, name: X-Key}"), plan.ReloadNames},
 		"no limit any more":           {redirect, limit("Hour"), redirect, ""},
