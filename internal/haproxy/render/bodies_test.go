@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/runtime"
 )
 
 // TestBodiesOfUnknownLength are counted: what is within the limit arrives as a whole, and of what is longer, at most as
@@ -96,6 +97,24 @@ func TestSlowBodiesOfUnknownLength(t *testing.T) {
 		if end := <-ended; response.StatusCode != status || end != (status == 200) {
 			t.Errorf("%q: got %d; the request ended for the backend: %v", rest, response.StatusCode, end)
 		}
+	}
+}
+
+// TestTooManyBodiesOfUnknownLength: one more than are counted at a time gets 503, and is none that was allowed.
+func TestTooManyBodiesOfUnknownLength(t *testing.T) {
+	t.Parallel()
+	const begin = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+	g := startBackends(t, ", maxRequestBytes: 10", "", "", serve(t, readAll, nil))
+	for range 1024 {
+		_, _ = io.WriteString(dial(t, g.ports[80]), begin)
+	}
+	eventually(t, "1,024 are counted", func() bool { return g.arrived(t) == "1024" })
+	if got := newClient(t, g.ports[80]).send(begin + "0\r\n\r\n"); got.Status != http.StatusServiceUnavailable {
+		t.Errorf("one more gets %d", got.Status)
+	}
+	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
+	if err != nil || len(decisions) != 1 || decisions[0].Allowed != 0 || decisions[0].Failed["maxRequestBytes"] != 1 {
+		t.Errorf("one failed, and the others are not done: HAProxy says %+v, %v", decisions, err)
 	}
 }
 
