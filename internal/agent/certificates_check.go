@@ -172,14 +172,18 @@ func collect(table *routing.Table, files mounted, namespace string, now time.Tim
 			}
 		}
 	}
+	withKeys := map[routing.KeySource][]*routing.Rule{}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 		if rule.BasicAuth != nil {
 			c.users(rule.BasicAuth.Secret)
 		}
 		if rule.JWT != nil && rule.JWT.KeysFrom != (routing.KeySource{}) {
-			c.keySet(rule)
+			withKeys[rule.JWT.KeysFrom] = append(withKeys[rule.JWT.KeysFrom], rule)
 		}
 	})
+	for from, rules := range withKeys {
+		c.keySet(from, rules)
+	}
 	slices.SortFunc(c.problems, compareProblems)
 	c.problems = slices.Compact(c.problems)
 	return c.material

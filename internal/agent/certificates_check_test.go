@@ -213,3 +213,22 @@ func TestACertificateForOtherNames(t *testing.T) {
 		t.Errorf("certificates are %s, problems %+v", s, got.problems)
 	}
 }
+
+// TestKeysOfManyRules: keys that many rules need are one problem.
+func TestKeysOfManyRules(t *testing.T) {
+	t.Parallel()
+	from := routing.KeySource{ConfigMap: "staff"}
+	gateway := &model.Gateway{Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP, Filters: &model.Action{JWT: &model.JWT{KeysFrom: from}}}}}
+	for _, path := range []string{"/a", "/b", "/c"} {
+		gateway.Routes = append(gateway.Routes, model.Route{
+			Kind: "HTTPRoute", Name: path, Listeners: []string{"http"}, Hostnames: []string{""},
+			Rules: []model.Rule{{Matches: []model.Match{{Path: path, PathType: model.Prefix}}}},
+		})
+	}
+	table, _ := routing.Compile(gateway)
+	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "%s is bad"}}}, "shop", time.Now())
+	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff is bad`
+	if len(got.problems) != 1 || got.problems[0].Message != want {
+		t.Errorf("got %+v, want one problem: %s", got.problems, want)
+	}
+}

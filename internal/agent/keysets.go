@@ -59,19 +59,23 @@ func (m *mounted) authoritiesOf(from model.KeySource) (authorities, without stri
 	return authorities, ""
 }
 
-// keySet looks for the keys that tokens for a rule are signed with.
-func (c *collector) keySet(rule *routing.Rule) {
-	keys, of, problem := c.keysOf(rule.JWT.KeysFrom)
+// keySet looks for keys that tokens for rules are signed with.
+func (c *collector) keySet(from model.KeySource, rules []*routing.Rule) {
+	keys, of, problem := c.keysOf(from)
 	consequence := "are answered with 503"
 	if len(keys) > 0 {
-		c.keySets[rule.JWT.KeysFrom] = keys
+		c.keySets[from] = keys
 		consequence = "need the keys that were there before"
 	}
 	if problem != "" {
 		of.Namespace = c.namespace
+		others := ""
+		if len(rules) > 1 {
+			others = fmt.Sprintf(" and %d more", len(rules)-1)
+		}
 		c.problems = append(c.problems, appv1.ProxyProblem{
 			Origin: of, Reason: appv1.ProblemInvalidKeysRef,
-			Message: fmt.Sprintf("requests for rules[%d] of route %q %s: %s", rule.Index, rule.Route, consequence, problem),
+			Message: fmt.Sprintf("requests for rules[%d] of route %q%s %s: %s", rules[0].Index, rules[0].Route, others, consequence, problem),
 		})
 	}
 }
