@@ -76,6 +76,7 @@ func TestGatewayAPI(t *testing.T) {
 	t.Run("a backend of another namespace", func(t *testing.T) { testGrant(t, api, port) })
 	t.Run("the first RouteFilter", func(t *testing.T) { testFirstRouteFilter(t, api, port) })
 	t.Run("a RouteFilter", func(t *testing.T) { testRouteFilters(t, api, haproxy, port) })
+	t.Run("filters of all listeners", func(t *testing.T) { testListenerFilters(t, api, haproxy, port) })
 	t.Run("an ExternalAuth", func(t *testing.T) { testExternalAuth(t, api, port) })
 	t.Run("cert-manager", func(t *testing.T) { testSolver(t, api, port) })
 	t.Run("external-dns", func(t *testing.T) { testTargets(t, api) })
@@ -87,16 +88,20 @@ func TestGatewayAPI(t *testing.T) {
 		expectAccess(t, "team", false)
 	})
 	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
-	t.Run("another class", func(t *testing.T) {
-		_, err := api.GatewayV1().Gateways(infra).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"gatewayClassName":"other"}}`), metav1.PatchOptions{})
-		must(t, err)
-		testenv.Eventually(t, soon, "our Gateway to go", func(ctx context.Context) error {
-			_, err := server.App.AppV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return errors.Join(err, errors.New("it is there"))
-		})
+	t.Run("another class", func(t *testing.T) { testOtherClass(t, api) })
+}
+
+// testOtherClass: our Gateway goes with the class.
+func testOtherClass(t *testing.T, api routesclient.Interface) {
+	t.Helper()
+	_, err := api.GatewayV1().Gateways(infra).Patch(t.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"gatewayClassName":"other"}}`), metav1.PatchOptions{})
+	must(t, err)
+	testenv.Eventually(t, soon, "our Gateway to go", func(ctx context.Context) error {
+		_, err := server.App.AppV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, errors.New("it is there"))
 	})
 }
 
@@ -228,6 +233,12 @@ func testOwnParent(t *testing.T, api routesclient.Interface) {
 	expectAnswer(t, port, "/second", 200, "infra/web")
 	expectAnswer(t, port, "/first", 200, "infra/web")
 	expectRoute(t, api, infra, "second", 1, "Accepted=True", "ResolvedRefs=True", "Programmed=True")
+	// Filters of its listener are for both.
+	_, err = server.App.AppV1().Gateways(infra).Patch(ctx, "own", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/listeners/0/filters","value":[
+		{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]}]`), metav1.PatchOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/first", 403, "")
+	expectAnswer(t, port, "/second", 403, "")
 	must(t, api.GatewayV1().HTTPRoutes(infra).Delete(ctx, "second", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/second", 404, "")
 }

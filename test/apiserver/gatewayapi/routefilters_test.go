@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -135,6 +136,68 @@ func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxy
 	expectAnswer(t, port, "/guarded", 500, "")
 	must(t, filters.Delete(ctx, "guard", metav1.DeleteOptions{}))
 	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+}
+
+// testListenerFilters: the filters of a GatewayConfig are for the rules of all HTTPRoutes, and edits are live without a
+// reload. A rule with a filter of the same type uses its own.
+func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
+	t.Helper()
+	ctx := t.Context()
+	edit := func(filters string) {
+		t.Helper()
+		_, err := server.App.AppV1().GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, []byte(`{"spec":{"filters":`+filters+`}}`), metav1.PatchOptions{})
+		must(t, err)
+	}
+	route := newRoute("team", "guarded", shop(), "/guarded", service("api"))
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, route, metav1.CreateOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	worker := workerOf(haproxy)
+
+	edit(`[{"type":"ClientAddress","clientAddress":{"deny":["127.0.0.0/8"]}}]`)
+	expectAnswer(t, port, "/guarded", 403, "")
+	expectAnswer(t, port, "/moved", 403, "")
+	filter := &appv1.RouteFilter{
+		ObjectMeta: metav1.ObjectMeta{Name: "open"}, Spec: appv1.RouteFilterSpec{Filters: []appv1.RuleFilter{clientsOf(appv1.ClientAddress{Allow: []appv1.AddressRange{loopback}})}},
+	}
+	_, err = server.App.AppV1().RouteFilters("team").Create(ctx, filter, metav1.CreateOptions{})
+	must(t, err)
+	_, err = api.GatewayV1().HTTPRoutes("team").Patch(ctx, "guarded", types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/rules/0/filters","value":[
+		{"type":"ExtensionRef","extensionRef":{"group":"app.example.com","kind":"RouteFilter","name":"open"}}]}]`), metav1.PatchOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/moved", 403, "")
+
+	edit(`[{"type":"ExternalAuth","externalAuth":{"backendRef":{"name":"gone","port":80}}}]`)
+	expectResolved(t, api, "GatewayConfig: filters: there is no Service infra/gone")
+	expectAnswer(t, port, "/guarded", 503, "")
+	expectAnswer(t, port, "/moved", 503, "")
+	edit(`null`)
+	expectGateway(t, api, 1, "Programmed=True")
+	expectAnswer(t, port, "/guarded", 200, "team/api")
+	expectAnswer(t, port, "/moved", 200, "team/api")
+	if now := workerOf(haproxy); now != worker {
+		t.Errorf("HAProxy was reloaded: its worker is %s, and was %s", now, worker)
+	}
+	must(t, server.App.AppV1().RouteFilters("team").Delete(ctx, "open", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
+	expectAnswer(t, port, "/guarded", 404, "")
+}
+
+// expectResolved waits until ResolvedRefs of Gateway shop has a message.
+func expectResolved(t *testing.T, api routesclient.Interface, want string) {
+	t.Helper()
+	testenv.Eventually(t, soon, want, func(ctx context.Context) error {
+		gateway, err := api.GatewayV1().Gateways(infra).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(gateway.Status.Conditions, string(gatewayv1.GatewayConditionResolvedRefs))
+		if c == nil || c.Message != want {
+			return fmt.Errorf("ResolvedRefs is %+v", c)
+		}
+		return nil
+	})
 }
 
 // askedOf has a Service decide about requests.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -270,7 +271,8 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// TestFiltersAreAlike: what is refused of the filters of rules is refused of those of listeners.
+// TestFiltersAreAlike: what is refused of the filters of rules is refused of those of listeners and GatewayConfigs. All
+// listeners refuse the same types.
 func TestFiltersAreAlike(t *testing.T) {
 	t.Parallel()
 	at := func(path ...string) any {
@@ -282,6 +284,15 @@ func TestFiltersAreAlike(t *testing.T) {
 	}
 	if !reflect.DeepEqual(at("listeners", "filters"), at("routes", "rules", "filters")) {
 		t.Errorf("the schemas of %s and %s differ", listenerFilter, ruleFilter)
+	}
+	filters := func(schema map[string]any) map[string]any {
+		filters := maps.Clone(schema["properties"].(map[string]any)["filters"].(map[string]any))
+		delete(filters, "description")
+		return filters
+	}
+	config := crdSchema(t.Context(), t, "gatewayconfigs")["properties"].(map[string]any)["spec"].(map[string]any)
+	if !reflect.DeepEqual(filters(at("listeners").(map[string]any)), filters(config)) {
+		t.Errorf("the schemas of the filters of listeners and of GatewayConfigs differ")
 	}
 }
 
@@ -300,5 +311,5 @@ func everything(t *testing.T) map[string]any {
 
 func specSchema(t *testing.T) map[string]any {
 	t.Helper()
-	return crdSchema(t.Context(), t)["properties"].(map[string]any)["spec"].(map[string]any)
+	return crdSchema(t.Context(), t, "gateways")["properties"].(map[string]any)["spec"].(map[string]any)
 }

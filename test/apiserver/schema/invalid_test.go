@@ -254,7 +254,7 @@ func expectEveryRule(t *testing.T, said []string) {
 	t.Helper()
 	all := index.ReplaceAllString(strings.Join(said, "\n"), "[]")
 	b := breaker{t: t, object: everything(t), dear: map[string][]string{}}
-	root := crdSchema(t.Context(), t)
+	root := crdSchema(t.Context(), t, "gateways")
 	b.visit("spec", root["properties"].(map[string]any)["spec"].(map[string]any), []place{{"spec"}})
 	for _, rule := range root["x-kubernetes-validations"].([]any) {
 		b.dear["metadata"] = append(b.dear["metadata"], rule.(map[string]any)["message"].(string))

@@ -145,7 +145,7 @@ func expectColumns(t *testing.T, row string) {
 // markers.
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	crd := crdSchema(t.Context(), t)
+	crd := crdSchema(t.Context(), t, "gateways")
 	var visit func(path string, schema map[string]any)
 	visit = func(path string, schema map[string]any) {
 		if items, ok := schema["items"].(map[string]any); ok {
@@ -199,10 +199,10 @@ func TestExplain(t *testing.T) {
 }
 
 // crdSchema is the schema of a Gateway as the API server publishes it.
-func crdSchema(ctx context.Context, t *testing.T) map[string]any {
+func crdSchema(ctx context.Context, t *testing.T, resource string) map[string]any {
 	t.Helper()
 	raw := must(t)(server.Kube.Discovery().RESTClient().Get().
-		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gateways.app.example.com").DoRaw(ctx))
+		AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + resource + ".app.example.com").DoRaw(ctx))
 	var crd struct {
 		Spec struct {
 			Versions []struct {
