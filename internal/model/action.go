@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -51,8 +52,25 @@ func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
+// Invalid says which field of the filters has a value that cannot be used; "": none has.
+func (a *Action) Invalid() string {
+	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
+	if a.Clients != nil {
+		if i := slices.IndexFunc(a.Clients.Allow, isInvalid); i >= 0 {
+			return fmt.Sprintf("clientAddress.allow[%d] is no range of addresses", i)
+		}
+		if i := slices.IndexFunc(a.Clients.Deny, isInvalid); i >= 0 {
+			return fmt.Sprintf("clientAddress.deny[%d] is no range of addresses", i)
+		}
+	}
+	if a.JWT != nil && a.JWT.Unusable != "" {
+		return "jwt." + a.JWT.Unusable
+	}
+	return ""
+}
+
 // With returns the action at a listener with filters; nil: it has none. What the action has itself takes the place of
-// what the listener has. Users are asked for one thing only. Changes of headers follow those of the listener.
+// what the listener has. One with BasicAuth or JWT has neither of the listener's. Changes of headers follow the listener's.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a

@@ -160,24 +160,24 @@ func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]boo
 	})
 	taken := map[string]float64{}
 	for _, entry := range candidates {
-		place, sum := entry.Path, 0.0
+		path, sum := entry.Path, 0.0
 		switch entry.PathType {
 		case Exact:
-			place = "=" + place
-			sum = taken[place]
+			path = "=" + path
+			sum = taken[path]
 		case Regex:
-			place = "~"
-			sum = taken[place]
+			path = "~"
+			sum = taken[path]
 		default:
-			for i := range place {
-				if place[i] == '/' {
-					sum += taken[place[:i+1]]
+			for i := range path {
+				if path[i] == '/' {
+					sum += taken[path[:i+1]]
 				}
 			}
 		}
 		steps := entry.leastSteps()
 		if steps == 0 || sum+steps <= most {
-			taken[place] += steps
+			taken[path] += steps
 			continue
 		}
 		c.refused[refusal{at.hostname, entry.Entry}] = true

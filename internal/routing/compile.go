@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -49,7 +50,7 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	})
 	attached := map[string][]*attachedRoute{}
 	for i := range run.routes {
-		for _, name := range run.routes[i].listeners {
+		for _, name := range run.routes[i].at {
 			attached[name] = append(attached[name], &run.routes[i])
 		}
 	}
@@ -83,14 +84,15 @@ type compilation struct {
 type attachedRoute struct {
 	*model.Route
 	*compiledRoute
-	listeners []string
-	filters   *model.Action
+	// at are the names of the listeners.
+	at      []string
+	filters *model.Action
 }
 
 // attach returns a route at its listeners, whose filters are known by their names.
 func attach(route *model.Route, filters map[string]*model.Action) []attachedRoute {
 	if len(filters) == 0 || len(route.Listeners) == 0 {
-		return []attachedRoute{{Route: route, listeners: route.Listeners}}
+		return []attachedRoute{{Route: route, at: route.Listeners}}
 	}
 	var all []attachedRoute
 	for _, name := range route.Listeners {
@@ -98,7 +100,7 @@ func attach(route *model.Route, filters map[string]*model.Action) []attachedRout
 		if i < 0 {
 			i, all = len(all), append(all, attachedRoute{Route: route, filters: filters[name]})
 		}
-		all[i].listeners = append(all[i].listeners, name)
+		all[i].at = append(all[i].at, name)
 	}
 	return all
 }
@@ -144,16 +146,21 @@ func (c *Compiler) compile(gateway *model.Gateway) *compilation {
 	return run
 }
 
-// keepFilters takes the filters of listeners from a Gateway: the same pointers as before, as long as they say the same.
+// keepFilters takes the filters of listeners from a Gateway. Those that say the same are the same pointer, also the one
+// of the Gateway before.
 func (c *Compiler) keepFilters(gateway *model.Gateway) {
 	filters := map[string]*model.Action{}
+	known := slices.Collect(maps.Values(c.filters))
 	for i := range gateway.Listeners {
-		if listener := &gateway.Listeners[i]; listener.Filters != nil {
-			filters[listener.Name] = listener.Filters
-			if before := c.filters[listener.Name]; reflect.DeepEqual(before, listener.Filters) {
-				filters[listener.Name] = before
-			}
+		listener := &gateway.Listeners[i]
+		if listener.Filters == nil {
+			continue
 		}
+		same := slices.IndexFunc(known, func(f *model.Action) bool { return reflect.DeepEqual(f, listener.Filters) })
+		if same < 0 {
+			same, known = len(known), append(known, listener.Filters)
+		}
+		filters[listener.Name] = known[same]
 	}
 	c.filters = filters
 }

@@ -53,8 +53,43 @@ func TestListenerFilters(t *testing.T) {
 			}
 		}
 	}
-	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rules[1] are answered with 500: Cache would") {
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "rules[1] are answered with 500: with the filters of its listener, Cache would") {
 		t.Errorf("got the problems %v, want one of rules[1]", problems)
+	}
+}
+
+// TestUnusableListenerFilters: what cannot be done of the filters of a listener closes it, and is named there.
+func TestUnusableListenerFilters(t *testing.T) {
+	const spec = `
+listeners:
+  - {name: a, port: 1, protocol: HTTP, filters: [{type: ClientAddress, clientAddress: {deny: [300.0.0.0/8]}}]}
+  - {name: b, port: 2, protocol: HTTP, httpsRedirect: {}, filters: [{type: ClientAddress, clientAddress: {deny: [300.0.0.0/8]}}]}
+routes:
+  - name: r
+    rules:
+      - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /own}}], filters: [{type: ClientAddress, clientAddress: {deny: [192.0.2.0/24]}}], backendRefs: [{name: web, port: 80}]}
+`
+	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, spec)}))
+	for i := range table.Listeners {
+		for entry := range table.Listeners[i].Entries() {
+			if isOpen := len(entry.Rule.Targets) > 0 || entry.Rule.Redirect != nil; isOpen != (entry.Path == "/own/") {
+				t.Errorf("listener %s: got %+v at %s", table.Listeners[i].Name, entry.Rule, entry.Path)
+			}
+		}
+	}
+	var got []string
+	for _, problem := range problems {
+		got = append(got, problem.Listener+": "+problem.Message)
+	}
+	const rest = "clientAddress.deny[0] is no range of addresses"
+	want := []string{
+		`: httpsRedirect of listener "b": requests for rules[0] are answered with 500: with the filters of its listener, ` + rest,
+		`: route "r": requests for rules[0] are answered with 500: with the filters of its listener, ` + rest,
+		`a: listener "a": ` + rest, `b: listener "b": ` + rest,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -80,6 +115,9 @@ func TestListenerFiltersAreKept(t *testing.T) {
 	before, same, after := compile(compiler, "b"), compile(compiler, "b"), compile(compiler, "other")
 	if !slices.Equal(before, same) {
 		t.Errorf("hosts are compiled again though nothing changed")
+	}
+	if all := compile(compiler, "a"); all[0].Entries[0].Rule == all[1].Entries[0].Rule {
+		t.Errorf("listeners whose filters differ have the same rules")
 	}
 	if after[0] != same[0] || after[1] == same[1] || after[2] != same[2] {
 		t.Errorf("got %v after %v, want another host of the second listener", after, same)

@@ -3,7 +3,6 @@ package routing
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -40,9 +39,13 @@ func (c *attachedRoute) problem(format string, args ...any) {
 }
 
 func newProblem(route *model.Route, format string, args ...any) Problem {
+	subject := fmt.Sprintf("route %q", route.Name)
+	if route.Name == "" {
+		subject = fmt.Sprintf("httpsRedirect of listener %q", strings.Join(route.Listeners, ", "))
+	}
 	return Problem{
 		Origin: route.Origin, RouteKind: route.Kind, Route: route.Name, Reason: model.ReasonUnsupportedValue,
-		Message: fmt.Sprintf("route %q: "+format, append([]any{route.Name}, args...)...),
+		Message: subject + ": " + fmt.Sprintf(format, args...),
 	}
 }
 
@@ -55,7 +58,10 @@ func (c *attachedRoute) compileRule(index int) (*Rule, []session) {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
-	if problem := rule.problem(); problem != "" {
+	if problem := filterProblem(&rule.Action); problem != "" {
+		if filterProblem(&from.Action) == "" {
+			problem = "with the filters of its listener, " + problem
+		}
 		c.problem("requests for rules[%d] are answered with 500: %s", index, problem)
 		return failing(rule), nil
 	}
@@ -71,35 +77,17 @@ func (c *attachedRoute) compileRule(index int) (*Rule, []session) {
 	return rule, sessions
 }
 
-// problem says what of the filters of a rule cannot be done; "": all can.
-func (r *Rule) problem() string {
-	if unreadable := unreadableRange(r.Clients); unreadable != "" {
-		return "clientAddress." + unreadable + " is no range of addresses"
+// filterProblem says what of the filters of a rule cannot be done; "": all can.
+func filterProblem(action *model.Action) string {
+	if invalid := action.Invalid(); invalid != "" {
+		return invalid
 	}
-	if r.JWT != nil && r.JWT.Unusable != "" {
-		return "jwt." + r.JWT.Unusable
+	i := slices.IndexFunc(action.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
+	if i >= 0 && action.JWT == nil {
+		return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", action.RateLimits[i].Name)
 	}
-	i := slices.IndexFunc(r.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
-	if i >= 0 && r.JWT == nil {
-		return fmt.Sprintf("rateLimit counts by the claim %s, so the rule or its listener needs a filter JWT", r.RateLimits[i].Name)
-	}
-	if r.Cache && r.KnowsUsers() {
-		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth from the rule and its listener"
-	}
-	return ""
-}
-
-// unreadableRange names the first range that is not valid; "": there is none.
-func unreadableRange(clients *Clients) string {
-	if clients == nil {
-		return ""
-	}
-	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
-	if i := slices.IndexFunc(clients.Allow, isInvalid); i >= 0 {
-		return fmt.Sprintf("allow[%d]", i)
-	}
-	if i := slices.IndexFunc(clients.Deny, isInvalid); i >= 0 {
-		return fmt.Sprintf("deny[%d]", i)
+	if action.Cache && action.KnowsUsers() {
+		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func TestClaimsNeedTokens(t *testing.T) {
 	const jwt = ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}"
 	for others, isRefused := range map[string]bool{jwt: false, "": true, ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": true} {
 		compiled, problems := compileOne(t, "filters: ["+limits+others+"], backendRefs: [{name: a, port: 80}]")
-		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, so the rule or its listener needs a filter JWT"
+		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, which needs a JWT: add one, or a RateLimit without claims"
 		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {
 			t.Errorf("with %q: got %+v and %+v", others, compiled, problems)
 		}

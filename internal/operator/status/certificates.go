@@ -97,7 +97,7 @@ func reasonOf(problem appv1.ProxyProblem) string {
 func messageOf(problem appv1.ProxyProblem) string {
 	switch {
 	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef:
-		return "routes: " + problem.Message
+		return "filters: " + problem.Message
 	case problem.Listener == "":
 		return "backends: " + problem.Message
 	}

@@ -47,7 +47,7 @@ func references(gateway *appv1.Gateway) []model.Reference {
 	return all
 }
 
-// UnusedBackends returns a sentence for each entry of spec.backends that no route refers to. The schema does not refuse it: an entry
+// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema does not refuse it: an entry
 // may come before its route. Of a Gateway with routes of the Gateway API it returns none: one of those may refer to it.
 func UnusedBackends(gateway *appv1.Gateway) []string {
 	if gateway.Status.Attachments != nil {
@@ -55,17 +55,21 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 	}
 	var messages []string
 	for _, i := range source.UnusedBackends(gateway) {
-		messages = append(messages, fmt.Sprintf("no route refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",
+		messages = append(messages, fmt.Sprintf("no route or listener refers to spec.backends[%d] %q port %d: correct its name or port, or remove it",
 			i, gateway.Spec.Backends[i].Name, gateway.Spec.Backends[i].Port))
 	}
 	return messages
 }
 
-// refProblems are the references of routes and listeners to Services and ports that cannot be used.
+// refProblems are the references of routes and listeners to Services and ports that cannot be used. Those of a listener
+// of a Gateway of the Gateway API are in the status of that one.
 func refProblems(gateway *appv1.Gateway, backends map[string]*corev1.Service) []model.Problem {
 	var problems []model.Problem
 	tls := backendsWithTLS(gateway)
 	for _, ref := range references(gateway) {
+		if ref.Kind == source.Listener && proxypod.Parent(gateway) != "" {
+			continue
+		}
 		if reason, message := checkRef(ref, backends[ref.Backend.Service], tls); reason != "" {
 			problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason)}
 			if ref.Kind == source.Listener {

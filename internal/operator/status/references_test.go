@@ -106,11 +106,11 @@ func TestUnusedBackends(t *testing.T) {
 		"the route's Service is not there": {newGateway(toAPI, withTLSBackend("api", 8443, "ca")), Observed{}, served},
 		"its port is another": {
 			newGateway(toAPI, withTLSBackend("api", 8443, "ca"), withTLSBackend("api", 8444, "ca")), Observed{},
-			unused + `no route refers to spec.backends[1] "api" port 8444: correct its name or port, or remove it`,
+			unused + `no route or listener refers to spec.backends[1] "api" port 8444: correct its name or port, or remove it`,
 		},
 		"its name is another, and there is no route at all": {
 			newGateway(withTLSBackend("apy", 8443, "ca")), Observed{},
-			unused + `no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
+			unused + `no route or listener refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
 		"a route of the Gateway API may refer to it": {
 			newGateway(withTLSBackend("apy", 8443, "ca"), func(g *appv1.Gateway) { g.Status.Attachments = &appv1.Attachments{} }), Observed{}, served,
@@ -118,12 +118,12 @@ func TestUnusedBackends(t *testing.T) {
 		"it may be meant for what a route refers to": {
 			newGateway(toAPI, withTLSBackend("apy", 8443, "ca")), Observed{Problems: []model.Problem{{Reason: model.ReasonUnusedBackend, Message: "nothing is sent there"}}},
 			`Accepted=False UnusedBackend: nothing is sent there; ` +
-				`no route refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
+				`no route or listener refers to spec.backends[0] "apy" port 8443: correct its name or port, or remove it`,
 		},
 		"what is wrong comes first, and gives the reason": {
 			newGateway(toAPI, withTLSBackend("api", 80)), Observed{Problems: []model.Problem{{Reason: model.ReasonNoMatchingListenerHostname, Message: "one"}}},
 			`Accepted=False NoMatchingListenerHostname: one; ` +
-				`no route refers to spec.backends[0] "api" port 80: correct its name or port, or remove it`,
+				`no route or listener refers to spec.backends[0] "api" port 80: correct its name or port, or remove it`,
 		},
 	})
 }
@@ -252,16 +252,16 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 		},
 		"users": {
 			newGateway(withUsers("users")), reporting(two, leavingOut("a", users)),
-			"ResolvedRefs=False InvalidUsersRef: routes: Secret web/users does not exist or has no auth",
+			"ResolvedRefs=False InvalidUsersRef: filters: Secret web/users does not exist or has no auth",
 		},
 		"users of a Secret that is not named any more": {newGateway(withUsers("others")), reporting(two, leavingOut("a", users)), resolved},
 		"keys": {
 			newGateway(withKeys("keys")), reporting(two, leavingOut("a", keys)),
-			"ResolvedRefs=False InvalidKeysRef: routes: ConfigMap web/keys does not exist or has no jwks",
+			"ResolvedRefs=False InvalidKeysRef: filters: ConfigMap web/keys does not exist or has no jwks",
 		},
 		"keys at a URL": {
 			newGateway(withRemoteKeys("https://id/keys")), reporting(two, leavingOut("a", unfetched)),
-			"ResolvedRefs=False InvalidKeysRef: routes: no keys come from https://id/keys",
+			"ResolvedRefs=False InvalidKeysRef: filters: no keys come from https://id/keys",
 		},
 		"keys at a URL that is not named any more":       {newGateway(withRemoteKeys("https://id/other")), reporting(two, leavingOut("a", unfetched)), resolved},
 		"keys of a ConfigMap that is not named any more": {newGateway(withKeys("others")), reporting(two, leavingOut("a", keys)), resolved},

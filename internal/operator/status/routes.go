@@ -19,8 +19,8 @@ const (
 type routeKey struct{ kind, name string }
 
 // listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to,
-// reported what proxies cannot use.
-func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []appv1.ProxyProblem, at stamp) []appv1.ListenerStatus {
+// unresolved the Services that cannot be used, reported what proxies cannot use.
+func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved []model.Problem, reported []appv1.ProxyProblem, at stamp) []appv1.ListenerStatus {
 	attached := map[string]int32{}
 	for i := range routes {
 		if routes[i].Name == "" {
@@ -30,9 +30,13 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []a
 			attached[listener]++
 		}
 	}
-	wrong := map[string][]appv1.ProxyProblem{}
+	type wrongRef struct{ reason, message string }
+	wrong := map[string][]wrongRef{}
+	for _, problem := range unresolved {
+		wrong[problem.Listener] = append(wrong[problem.Listener], wrongRef{string(problem.Reason), problem.Message})
+	}
 	for _, problem := range reported {
-		wrong[problem.Listener] = append(wrong[problem.Listener], problem)
+		wrong[problem.Listener] = append(wrong[problem.Listener], wrongRef{reasonOf(problem), problem.Message})
 	}
 	before := map[appv1.Name]appv1.ListenerStatus{}
 	for _, old := range gateway.Status.Listeners {
@@ -45,9 +49,9 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, reported []a
 		if problems := wrong[string(name)]; len(problems) > 0 {
 			var messages []string
 			for _, problem := range problems {
-				messages = append(messages, problem.Message)
+				messages = append(messages, problem.message)
 			}
-			at.set(&status.Conditions, before[name].Conditions, unresolvedRefs(reasonOf(problems[0]), truncate(list(messages), maxRouteMessage)))
+			at.set(&status.Conditions, before[name].Conditions, unresolvedRefs(problems[0].reason, truncate(list(messages), maxRouteMessage)))
 		}
 		statuses = append(statuses, status)
 	}

@@ -39,6 +39,15 @@ func TestListeners(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+
+	// What its filters name is told there, too.
+	gateway.Spec.Listeners[1].Filters = []appv1.RuleFilter{{
+		Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "gone", Port: 80}},
+	}}
+	const told = `ResolvedRefs=False BackendNotFound: listener "http": Service web/gone does not exist: create it or change the listener`
+	if got := conditionsOf(Compute(gateway, observed, now).Listeners[1].Conditions); got != told {
+		t.Errorf("got %q, want %q", got, told)
+	}
 }
 
 func TestRoutes(t *testing.T) {

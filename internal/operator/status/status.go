@@ -60,7 +60,7 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	at := stamp{gateway.Generation, metav1.NewTime(now.Truncate(time.Second))}
 	status := appv1.GatewayStatus{
 		ObservedGeneration: gateway.Generation,
-		Listeners:          listenerStatuses(gateway, observed.Routes, reported, at),
+		Listeners:          listenerStatuses(gateway, observed.Routes, unresolved, reported, at),
 		Routes:             routeStatuses(gateway, observed.Problems, unresolved, at),
 		Addresses:          addresses(observed.Service),
 		ReadyReplicas:      int32(len(proxies.ready)), //nolint:gosec // the CRD allows 100 replicas

@@ -113,6 +113,9 @@ func (t *translator) translateListeners() {
 			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
 			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, listener.Filters),
 		})
+		if filters := t.to.Listeners[i].Filters; filters != nil && filters.Invalid() != "" {
+			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "listener %q: %s", listener.Name, filters.Invalid())
+		}
 	}
 }
 

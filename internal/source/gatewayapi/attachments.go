@@ -192,8 +192,11 @@ func AttachedTo(own *appv1.Gateway) Objects {
 	objects := Objects{Namespaces: map[string]labels.Set{}}
 	if proxypod.Parent(own) == "" {
 		objects.Own = []*appv1.Gateway{own}
-	} else if i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) }); i >= 0 {
-		objects.ListenerFilters = own.Spec.Listeners[i].Filters // as all others have
+	} else {
+		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
+		if objects.FiltersUnknown = i < 0; i >= 0 {
+			objects.ListenerFilters = own.Spec.Listeners[i].Filters // as all others have
+		}
 	}
 	if own.Status.Attachments != nil {
 		for _, namespace := range own.Status.Attachments.Namespaces {

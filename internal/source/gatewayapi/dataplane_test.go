@@ -120,11 +120,25 @@ func TestFiltersOfConfigs(t *testing.T) {
 	seen.Add(gateway)
 	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
 
+	// It has no listener for requests yet, so nobody knows their filters.
+	own.Spec.Listeners = own.Spec.Listeners[1:]
+	seen = gatewayapi.AttachedTo(own)
+	seen.Add(gateway)
+	if plane := gatewayapi.Translate(seen).For(own); len(plane.Listeners) != 1 || plane.Listeners[0].Name != "tcp" {
+		t.Errorf("got the listeners %+v, want tcp alone", plane.Listeners)
+	}
+
 	// What the filters name is not there.
 	config.Spec.Filters[0].ExternalAuth.BackendRef.Name = "gone"
-	status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: "team", Name: "gw"}]
-	resolved := meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionResolvedRefs))
-	if resolved == nil || resolved.Message != "GatewayConfig: filters: there is no Service team/gone" {
-		t.Errorf("got %+v, want a Service that is not there", resolved)
+	resolved := func() string {
+		status := gatewayapi.Translate(objects).Status(nil, allLive{}).Gateways[types.NamespacedName{Namespace: "team", Name: "gw"}]
+		return meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionResolvedRefs)).Message
+	}
+	if got := resolved(); got != "GatewayConfig: filters: there is no Service team/gone" {
+		t.Errorf("got %q, want a Service that is not there", got)
+	}
+	config.Spec.Filters[0] = appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: []appv1.AddressRange{"300.0.0.0/8"}}}
+	if got := resolved(); got != "GatewayConfig: filters: clientAddress.deny[0] is no range of addresses" {
+		t.Errorf("got %q, want a range that is none", got)
 	}
 }

@@ -127,6 +127,9 @@ func (t *translator) addListenerFilters(p *plane) {
 	if p.gateway == nil {
 		return
 	}
+	if t.FiltersUnknown {
+		p.to.Listeners = slices.DeleteFunc(p.to.Listeners, func(l model.Listener) bool { return isForRequests(l.Protocol) })
+	}
 	for i := range p.to.Listeners {
 		l := &p.to.Listeners[i]
 		if !isForRequests(l.Protocol) {
@@ -136,6 +139,9 @@ func (t *translator) addListenerFilters(p *plane) {
 			return
 		}
 		problem := t.mountedProblem(mountedFor(l.Filters), p.parent.Namespace)
+		if invalid := l.Filters.Invalid(); invalid != "" {
+			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
+		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
 			p.used = append(p.used, auth.Backend)
 			t.checkPort(&problem, "Gateway", auth.Backend)

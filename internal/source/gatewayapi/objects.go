@@ -30,8 +30,10 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
-	// ListenerFilters are those of all HTTP and HTTPS listeners of Gateways whose GatewayConfigs say nothing else.
+	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some. Agents take them from the
+	// Gateway of our own. Where that says nothing of them yet, FiltersUnknown keeps such listeners closed.
 	ListenerFilters []appv1.RuleFilter
+	FiltersUnknown  bool
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
 	// Namespaces are the labels of namespaces, by name. One that is not there has its name as a label and no other.

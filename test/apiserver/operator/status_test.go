@@ -120,7 +120,7 @@ listeners: [{name: http, port: 80, protocol: HTTP}]
 routes: [{name: api, rules: [{backendRefs: [{name: api, port: 8443}]}]}]
 backends: [{name: api, port: 443, tls: {caCertificateRefs: [{name: ca}], hostname: api.internal}}]
 `)
-	const text = `no route refers to spec.backends[0] "api" port 443`
+	const text = `no route or listener refers to spec.backends[0] "api" port 443`
 	expectCondition(t, namespace, name, "Accepted", metav1.ConditionFalse, "UnusedBackend", "nothing is sent to port 8443 of Service api: ")
 	expectEvent(t, namespace, name, corev1.EventTypeWarning, "UnusedBackend", text)
 	patchGateway(t, namespace, name, `{"spec": {"backends": [{"name": "api", "port": 443, "proxyProtocol": "V2"}]}}`)

@@ -182,7 +182,7 @@ func TestExamplesPass(t *testing.T) {
 // TestUnusedBackendIsAWarning: an entry of spec.backends may come before its route, so it keeps no check from passing.
 func TestUnusedBackendIsAWarning(t *testing.T) {
 	t.Parallel()
-	const warning = `warning: default/a: no route refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
+	const warning = `warning: default/a: no route or listener refers to spec.backends[0] "api" port 443: correct its name or port, or remove it` + "\n"
 	file := fmt.Sprintf(minimal, "a") + "  backends: [{name: api, port: 443, proxyProtocol: V2}]\n"
 	for args, want := range map[string]string{
 		"render":                  "#### haproxy.cfg\n",

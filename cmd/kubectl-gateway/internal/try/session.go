@@ -121,11 +121,17 @@ func (s *session) apply(o *objects) error {
 // mounts are the names of Secrets and ConfigMaps that the agent has to know, and of the Secrets with users.
 func (o *objects) mounts() [3][]string {
 	users := map[string]bool{}
+	add := func(action *model.Action) {
+		if action != nil && action.BasicAuth != nil {
+			users[action.BasicAuth.Secret] = true
+		}
+	}
+	for i := range o.gateway.Listeners {
+		add(o.gateway.Listeners[i].Filters)
+	}
 	for i := range o.gateway.Routes {
-		for _, rule := range o.gateway.Routes[i].Rules {
-			if rule.BasicAuth != nil {
-				users[rule.BasicAuth.Secret] = true
-			}
+		for j := range o.gateway.Routes[i].Rules {
+			add(&o.gateway.Routes[i].Rules[j].Action)
 		}
 	}
 	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(users))}
