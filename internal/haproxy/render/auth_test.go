@@ -199,6 +199,19 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// TestQuestionsAreNotLogged: the access log has a line for each request of a client, and nothing else.
+func TestQuestionsAreNotLogged(t *testing.T) {
+	t.Parallel()
+	a := startAuth(t, byAuthorization)
+	for i := range 3 {
+		newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\n\r\n")
+		a.accessLog(t, i+1)
+	}
+	if log := a.Log(); strings.Contains(log, "<HTTPCLIENT>") || strings.Count(log, `"time"`) != 3 {
+		t.Errorf("three requests are logged as\n%s", log)
+	}
+}
+
 // TestCookiesOfAnswers: cookies of an answer that lets a request through are the client's, beside those of the backend,
 // also where HAProxy answers. The backend does not get them.
 func TestCookiesOfAnswers(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // the worker is told to stop must not meet a closed connection.
 func (r *renderer) routingLines() []string {
 	lines := []string{
-		"log global",
+		accessLog,
 		"option dontlognull",
 		"option idle-close-on-response",
 		"log-format '" + requestLog + "'",

@@ -110,9 +110,10 @@ func (r *renderer) addPresets(connections bool) {
 // tune.max-rules-at-once: a request is looked up in one go.
 //
 // localpeer, tune.stick-counters: rate limits have three counters beside those of admission.go, and decisions one.
+//
+// There is no log for all: HAProxy's HTTP client would write a line to it for each question about a request.
 func globalLines(in Input) []string {
 	lines := []string{
-		"log stdout len 16384 format raw local0 info",
 		"stats socket " + in.Paths.WorkerSocket() + " mode 600 level admin expose-fd listeners",
 		"hard-stop-after " + milliseconds(in.Table.DrainTimeout) + "ms",
 		"mworker-max-reloads 2147483647",
@@ -186,6 +187,9 @@ func (r *renderer) errorLines() []string {
 	}
 	return lines
 }
+
+// accessLog is where lines about requests and connections go.
+const accessLog = "log stdout len 16384 format raw local0 info"
 
 // tcpLines are in all sections about connections of TCP and TLS listeners.
 var tcpLines = slices.Concat([]string{
@@ -310,7 +314,7 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 	if mixed {
 		log = strings.Replace(log, "%f", itoa(listener.Port), 1)
 	}
-	lines := []string{"log global", "option dontlognull", "log-format '" + log + "'"}
+	lines := []string{accessLog, "option dontlognull", "log-format '" + log + "'"}
 	switch {
 	case listener.TLS != nil:
 		lines = append(lines, connectedLines(r.in)...)
