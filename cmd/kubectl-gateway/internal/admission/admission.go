@@ -1,5 +1,5 @@
-// Package admission decides without a cluster whether an API server admits a Gateway or a RouteFilter. It has the CRDs in
-// it, and runs the API server's own code for custom resources on them.
+// Package admission decides without a cluster whether an API server admits a Gateway, a GatewayConfig or a
+// RouteFilter. It has the CRDs in it, and runs the API server's own code for custom resources on them.
 package admission
 
 import (
@@ -38,8 +38,9 @@ type crd struct {
 
 // definitions read the CRD of each kind when it is first needed.
 var definitions = map[string]func() (*crd, error){
-	"Gateway":     sync.OnceValues(func() (*crd, error) { return readCRD("Gateway") }),
-	"RouteFilter": sync.OnceValues(func() (*crd, error) { return readCRD("RouteFilter") }),
+	"Gateway":       sync.OnceValues(func() (*crd, error) { return readCRD("Gateway") }),
+	"GatewayConfig": sync.OnceValues(func() (*crd, error) { return readCRD("GatewayConfig") }),
+	"RouteFilter":   sync.OnceValues(func() (*crd, error) { return readCRD("RouteFilter") }),
 }
 
 func readCRD(kind string) (*crd, error) {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
 
@@ -14,10 +15,13 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// readGatewayAPI returns the objects of the Gateway API in documents, and the RouteFilters, without those that want a
-// GatewayClass of somebody else. A class that is not there is taken to be ours.
+// readGatewayAPI returns the objects of the Gateway API in documents, the RouteFilters and the GatewayConfigs, without those
+// that want a GatewayClass of somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
-	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
+	configs := map[types.NamespacedName]*appv1.GatewayConfig{}
+	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}, Config: func(namespace, name string) *appv1.GatewayConfig {
+		return configs[types.NamespacedName{Namespace: namespace, Name: name}]
+	}}
 	for _, document := range documents {
 		document.Object = document.Object.DeepCopy()
 		kind := document.Object.GroupVersionKind()
@@ -34,6 +38,13 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 				return objects, err
 			}
 			objects.Add(filter)
+		}
+		if kind == appv1.SchemeGroupVersion.WithKind("GatewayConfig") {
+			config := &appv1.GatewayConfig{}
+			if err := admit(document, namespace, config); err != nil {
+				return objects, err
+			}
+			configs[types.NamespacedName{Namespace: config.Namespace, Name: config.Name}] = config
 		}
 		if kind.Group != gatewayv1.GroupName {
 			continue

@@ -63,10 +63,19 @@ var filterSpecs = map[string]string{
 	"an unknown field":        "spec: {filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour, burst: 1}]}}]}",
 }
 
+var configSpecs = map[string]string{
+	"some settings":         "spec: {replicas: 2, service: {type: ClusterIP}, filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}",
+	"a filter of rules":     "spec: {filters: [{type: Cache, cache: {}}]}",
+	"no range of addresses": "spec: {filters: [{type: ClientAddress, clientAddress: {allow: [office]}}]}",
+	"an unknown field":      "spec: {listeners: []}",
+	"too many replicas":     "spec: {replicas: 1000}",
+}
+
 // TestAdmission compares what the plugin says offline with what the API server says.
 func TestAdmission(t *testing.T) {
 	testAdmission(t, "Gateway", "gateways", specs)
 	testAdmission(t, "RouteFilter", "routefilters", filterSpecs)
+	testAdmission(t, "GatewayConfig", "gatewayconfigs", configSpecs)
 }
 
 func testAdmission(t *testing.T, kind, resource string, specs map[string]string) {

@@ -131,6 +131,38 @@ func TestRouteFilters(t *testing.T) {
 		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves")
 }
 
+const configObjects = `---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: closed, namespace: infra}
+spec:
+  gatewayClassName: gateway
+  infrastructure: {parametersRef: {group: app.example.com, kind: GatewayConfig, name: closed}}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: closed, namespace: infra}
+spec: {parentRefs: [{name: closed}], rules: [{backendRefs: [{name: api, port: 8080}]}]}
+---
+apiVersion: app.example.com/v1
+kind: GatewayConfig
+metadata: {name: closed, namespace: infra}
+spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}
+`
+
+// TestGatewayConfigs: the filters of the GatewayConfig in a file are explained, and refused where the API server refuses
+// them.
+func TestGatewayConfigs(t *testing.T) {
+	for address, want := range map[string]int{"10.0.0.1": 0, "192.0.2.1": 3} {
+		file := clitest.WriteFile(t, "objects.yaml", configObjects)
+		clitest.Run(t, "", "explain", "-f", file, "closed", "http://a/", "--client-address", address).Want(t, want, "ClientAddress: clients from 10.0.0.0/8")
+	}
+	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(configObjects, "10.0.0.0/8", "10.0.0.0", 1))
+	clitest.Run(t, "", "explain", "-f", wrong, "closed", "http://a/").Want(t, 1,
+		"GatewayConfig infra/closed: the API server refuses it: ", "must be a range of addresses")
+}
+
 // TestRouteFilterExample: the example does what it says.
 func TestRouteFilterExample(t *testing.T) {
 	const file = "../../../../artifacts/gateway-api/route-filter.yaml"
