@@ -161,3 +161,15 @@ func TestRateLimitChanges(t *testing.T) {
 	send(http.StatusOK)
 	send(http.StatusTooManyRequests)
 }
+
+// TestRateLimitsOfStrangers: what a client that is no trusted proxy says about its address changes nothing.
+func TestRateLimitsOfStrangers(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, strings.Replace(rateLimitsWorld, "trustedProxies: [127.0.0.0/8]", "trustedProxies: [192.0.2.0/24]", 1)))
+	for i, want := range []int{200, 200, 200, 429} {
+		headers := fmt.Sprintf("X-Forwarded-For: 203.0.113.%d\r\nForwarded: for=203.0.113.%d\r\nX-Real-IP: 203.0.113.%d\r\n", i, i, i)
+		if got := newClient(t, g.ports[80]).send("GET /client HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n"); got.Status != want {
+			t.Errorf("request %d: got %d, want %d", i, got.Status, want)
+		}
+	}
+}
