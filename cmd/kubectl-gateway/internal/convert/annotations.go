@@ -115,7 +115,7 @@ var annotations = map[string]annotation{
 	"auth-realm":             part("auth-type"),
 	"auth-":                  closing(authPolicy),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
-	"enable-global-auth":     listed("there is no global authentication to opt out of"),
+	"enable-global-auth":     listed("the controller's ConfigMap is not read: add its global authentication to the listener's filters"),
 	"enable-modsecurity":     closing(noFirewall, "false"),
 	"enable-owasp-":          closing(noFirewall, "false"),
 	"modsecurity-":           closing(noFirewall),
@@ -127,7 +127,7 @@ var annotations = map[string]annotation{
 	"ssl-ciphers":               listed("see tls.cipherProfile of the listener"),
 	"ssl-prefer-server-ciphers": listed("clients choose among the suites of tls.cipherProfile", "false"),
 	"stream-snippet":            listed(noSnippets),
-	"mirror-":                   listed("requests are not mirrored"),
+	"mirror-":                   listed("no copies are sent: add the filter RequestMirror to the rule"),
 	"client-body-buffer-size":   listed(noBuffers),
 	"proxy-buffering":           listed(noBuffers, "off"),
 	"proxy-request-buffering":   listed(noBuffers, "off"),
