@@ -70,7 +70,8 @@ func (a *Action) Invalid() string {
 }
 
 // With returns the action at a listener with filters; nil: it has none. What the action has itself takes the place of
-// what the listener has. One with BasicAuth or JWT has neither of the listener's. Changes of headers follow the listener's.
+// what the listener has. One with BasicAuth or JWT has neither of the listener's. Changes of headers come after the
+// listener's.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a

@@ -91,9 +91,9 @@ func meet(pods ...*testPod) {
 	}
 }
 
-// learned is what HAProxy says of its peers once it asks them no more for all that they know: the last two bits are
-// set. Until then, an old number that another pod tells may replace what a pod counts itself. If all pods start at once,
-// that is for 5 s.
+// learned matches what HAProxy says of its peers once it has asked them for all that they know: the last two bits are
+// set. Until then, an old number of another pod may replace what a pod counted itself. If all pods start at once, that
+// takes 5 s.
 var learned = regexp.MustCompile(`flags=0x[0-9a-f]*[37bf] `)
 
 // hasLearned waits until a pod has learned what the others know.

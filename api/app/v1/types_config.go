@@ -70,8 +70,8 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[400, 401, 403, 404, 405, 408, 413, 421, 429, 500, 502, 503, 504].all(s, self.filter(p, s in p.statuses).size() <= 1)",message="two pages are for the same status: remove it from one of them"
 	ErrorPages []ErrorPage `json:"errorPages,omitempty"`
 
-	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the namespace
-	// of the Gateway.
+	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
+	// namespace of the Gateway.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -48,8 +48,8 @@ type Listener struct {
 
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
 	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
-	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule matches
-	// are answered with 404 before these filters.
+	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
+	// matches are answered with 404 before these filters.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -47,8 +47,9 @@ func references(gateway *appv1.Gateway) []model.Reference {
 	return all
 }
 
-// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema does not refuse it: an entry
-// may come before its route. Of a Gateway with routes of the Gateway API it returns none: one of those may refer to it.
+// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema does
+// not refuse it: an entry may come before its route. Of a Gateway with routes of the Gateway API it returns none: one of
+// those may refer to it.
 func UnusedBackends(gateway *appv1.Gateway) []string {
 	if gateway.Status.Attachments != nil {
 		return nil

@@ -48,6 +48,11 @@ func TestListeners(t *testing.T) {
 	if got := conditionsOf(Compute(gateway, observed, now).Listeners[1].Conditions); got != told {
 		t.Errorf("got %q, want %q", got, told)
 	}
+	// But not if it is for a Gateway of the Gateway API, which tells it itself.
+	gateway.OwnerReferences = []metav1.OwnerReference{{APIVersion: "gateway.networking.k8s.io/v1", Kind: "Gateway", Name: "shop", Controller: new(true)}}
+	if got := conditionsOf(Compute(gateway, observed, now).Listeners[1].Conditions); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
 }
 
 func TestRoutes(t *testing.T) {

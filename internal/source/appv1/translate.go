@@ -119,8 +119,8 @@ func (t *translator) translateListeners() {
 	}
 }
 
-// ListenerFilters returns what the filters of a listener do; nil: there are none. The Services that they name are in the
-// namespace.
+// ListenerFilters returns what the filters of a listener do; nil: there are none. The Services that they name are in
+// the namespace.
 func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter) *model.Action {
 	if len(filters) == 0 {
 		return nil

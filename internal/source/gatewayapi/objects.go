@@ -30,8 +30,8 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
-	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some. Agents take them from the
-	// Gateway of our own. Where that says nothing of them yet, FiltersUnknown keeps such listeners closed.
+	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some. Agents take them from
+	// the Gateway of our own. While that has no such listener, FiltersUnknown keeps them closed.
 	ListenerFilters []appv1.RuleFilter
 	FiltersUnknown  bool
 	// Own are our own Gateways, which routes may name as parents.

@@ -12,8 +12,8 @@ import (
 )
 
 // sample is what there is at one moment. HAProxy's memory is that of master and worker, in MiB. heap is what a garbage
-// collection leaves of the agent's memory. resident is what the agent has from the kernel, which depends on when Go gives
-// memory back.
+// collection leaves of the agent's memory. resident is what the agent has from the kernel, which depends on when Go
+// gives memory back.
 type sample struct {
 	processes, backends, entries                       int
 	haproxy, heap, resident, goroutines, files, worker float64
@@ -66,8 +66,8 @@ func (s *site) count() {
 	s.samples = append(s.samples, now)
 }
 
-// collected returns the agent's metrics after a garbage collection that began after the call. Each answer allocates memory,
-// so enough questions lead to a collection.
+// collected returns the agent's metrics after a garbage collection that began after the call. Each answer allocates
+// memory, so enough requests lead to a collection.
 func (s *site) collected() (metrics map[string]float64) {
 	s.t.Helper()
 	const collections = "go_gc_duration_seconds_count"

@@ -103,7 +103,7 @@ func (g *generator) repairListeners(spec object) {
 	spec["listeners"] = kept
 }
 
-// repairListenerFilters: only listeners for requests have filters, of some types, and users are asked for one thing only.
+// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types, and not both BasicAuth and JWT.
 func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false

@@ -15,8 +15,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// readGatewayAPI returns the objects of the Gateway API in documents, the RouteFilters and the GatewayConfigs, without those
-// that want a GatewayClass of somebody else. A class that is not there is taken to be ours.
+// readGatewayAPI returns the objects of the Gateway API in documents, the RouteFilters and the GatewayConfigs, without
+// those that want a GatewayClass of somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
 	configs := map[types.NamespacedName]*appv1.GatewayConfig{}
 	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}, Config: func(namespace, name string) *appv1.GatewayConfig {

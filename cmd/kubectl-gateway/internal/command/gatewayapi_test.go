@@ -151,8 +151,8 @@ metadata: {name: closed, namespace: infra}
 spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}
 `
 
-// TestGatewayConfigs: the filters of the GatewayConfig in a file are explained, and refused where the API server refuses
-// them.
+// TestGatewayConfigs: the filters of the GatewayConfig in a file are explained, and refused where the API server
+// refuses them.
 func TestGatewayConfigs(t *testing.T) {
 	for address, want := range map[string]int{"10.0.0.1": 0, "192.0.2.1": 3} {
 		file := clitest.WriteFile(t, "objects.yaml", configObjects)

@@ -115,7 +115,7 @@ var annotations = map[string]annotation{
 	"auth-realm":             part("auth-type"),
 	"auth-":                  closing(authPolicy),
 	"auth-tls-":              closing(noCertificates), // auth-tls-secret is of the host: see guards.go
-	"enable-global-auth":     listed("the controller's ConfigMap is not read: add its global authentication to the listener's filters"),
+	"enable-global-auth":     listed("the controller's ConfigMap, which may have global authentication, is not read"),
 	"enable-modsecurity":     closing(noFirewall, "false"),
 	"enable-owasp-":          closing(noFirewall, "false"),
 	"modsecurity-":           closing(noFirewall),
