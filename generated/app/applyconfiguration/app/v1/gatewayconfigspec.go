@@ -24,8 +24,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
-	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the namespace
-	// of the Gateway.
+	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
+	// namespace of the Gateway.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
 	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`

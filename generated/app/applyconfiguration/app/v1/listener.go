@@ -33,8 +33,8 @@ type ListenerApplyConfiguration struct {
 	HTTPSRedirect *HTTPSRedirectApplyConfiguration `json:"httpsRedirect,omitempty"`
 	// Filters for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a filter
 	// of the same type uses its own instead; one with BasicAuth or JWT uses neither of the listener's. Changes of headers
-	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule matches
-	// are answered with 404 before these filters.
+	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
+	// matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
