@@ -79,7 +79,8 @@ func addFilters(filter schema) {
 	addUnion(at(filter, "urlRewrite", "path"))
 	addHeaders(filter)
 	addCredentials(at(filter, "cors"))
-	addKey(at(filter, "rateLimit"))
+	addKey(at(filter, "rateLimit", "limits", "key"))
+	addKey(at(filter, "rateLimit", "concurrent", "key"))
 	addAuthHeaders(filter)
 }
 
@@ -124,8 +125,7 @@ func addUnion(object schema) {
 }
 
 // addKey makes the type of what requests are counted by decide whether it has a name.
-func addKey(limit schema) {
-	key := at(limit, "limits", "key")
+func addKey(key schema) {
 	key["anyOf"] = []any{
 		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie", "Claim"}}}},
 		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule"}}}},

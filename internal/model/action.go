@@ -33,7 +33,7 @@ type Action struct {
 	CORS *CORS
 	// Clients says which clients have access; nil: all.
 	Clients *Clients
-	// RateLimits bound the rate of requests, each for a period of its own, the shortest first; none: it is not bounded.
+	// RateLimits bound requests, each for a period of its own, the shortest first; none: they are not bounded.
 	RateLimits []RateLimit
 	// BasicAuth asks for a user and a password; nil: nobody does.
 	BasicAuth *BasicAuth
@@ -181,12 +181,12 @@ type Clients struct {
 	Allow, Deny []netip.Prefix
 }
 
-// RateLimit says how many requests are let through within a time.
+// RateLimit says how many requests are let through within a time, or at a time.
 type RateLimit struct {
 	// Listener is the name of the listener whose rules count together; "": each rule counts for itself.
 	Listener string
 	Requests int32
-	// Period is a second, a minute or an hour.
+	// Period is a second, a minute or an hour. 0: there may be as many requests at a time.
 	Period time.Duration
 	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a claim.
 	Key  RateLimitKey

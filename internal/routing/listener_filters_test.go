@@ -13,7 +13,7 @@ import (
 
 const listenerFilters = `
 listeners:
-  - {name: a, port: 1, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}
+  - {name: a, port: 1, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: RateLimit, rateLimit: {concurrent: {requests: 5}, limits: [{requests: 1, unit: Hour}]}}]}
   - {name: b, port: 2, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: b}}}]}
   - {name: c, port: 3, protocol: HTTP}
 routes:
@@ -21,7 +21,7 @@ routes:
     rules:
       - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
       - {matches: [{path: {value: /stored}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: web, port: 80}]}
-      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Hour}]}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], backendRefs: [{name: web, port: 80}]}
   - {name: only-c, listeners: [c], rules: [{matches: [{path: {value: /c}}], backendRefs: [{name: web, port: 80}]}]}
 `
 
@@ -43,11 +43,11 @@ func TestListenerFilters(t *testing.T) {
 					t.Errorf("listener %s: got %+v, want it %s", listener.Name, entry.Rule, want.stored)
 				}
 			case "/own/":
-				if users != want.users || entry.Rule.RateLimitScope() != want.own {
-					t.Errorf("listener %s: got users %q and the scope %s, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), want)
+				if users != want.users || entry.Rule.RateLimitScope() != want.own || !slices.Equal(entry.Rule.RateLimits, []routing.RateLimit{{Requests: 2}}) {
+					t.Errorf("listener %s: got users %q and the scope %s of %+v, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), entry.Rule.RateLimits, want)
 				}
 			case "/":
-				if users != want.users || entry.Rule.RateLimitScope() != want.scope {
+				if users != want.users || entry.Rule.RateLimitScope() != want.scope || listener.Name == "a" && len(entry.Rule.RateLimits) != 2 {
 					t.Errorf("listener %s: got users %q and the scope %s, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), want)
 				}
 			}

@@ -201,7 +201,7 @@ func filtersSize(rule *Rule) int {
 		size += encodedSize(rule.RateLimitScope()) + len("limit=//1024&client=1&")
 	}
 	for _, limit := range rule.RateLimits {
-		size += len(limit.Name) + len("limit.second_claim=1000000&limit.second_claim.by=header.&limit.second_claim.retry=7200&")
+		size += len(limit.Name) + len("limit.concurrent_claim=1000000&limit.concurrent_claim.by=header.&limit.concurrent_claim.retry=7200&")
 	}
 	if basic := rule.BasicAuth; basic != nil {
 		size += len(basic.Secret) + 5*len(basic.Realm) + 2*len(basic.UserHeader) +

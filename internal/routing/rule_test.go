@@ -70,8 +70,10 @@ func TestRangesThatCannotBeRead(t *testing.T) {
 func TestClaimsNeedTokens(t *testing.T) {
 	const limits = "{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second}, {requests: 1, unit: Hour, key: {type: Claim, name: realm.user}}]}}"
 	const jwt = ", {type: JWT, jwt: {issuer: a, audiences: [a], keys: {configMapRef: {name: keys}}}}"
-	for others, isRefused := range map[string]bool{jwt: false, "": true, ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}": true} {
-		compiled, problems := compileOne(t, "filters: ["+limits+others+"], backendRefs: [{name: a, port: 80}]")
+	const concurrent = "{type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Claim, name: realm.user}}}}"
+	for i, isRefused := range []bool{false, true, true, false, true, true} {
+		others := []string{jwt, "", ", {type: BasicAuth, basicAuth: {secretRef: {name: a}}}"}[i%3]
+		compiled, problems := compileOne(t, "filters: ["+[]string{limits, concurrent}[i/3]+others+"], backendRefs: [{name: a, port: 80}]")
 		const want = "requests for rules[0] are answered with 500: rateLimit counts by the claim realm.user, which needs a JWT: add one, or a RateLimit without claims"
 		if isRefused && (len(compiled.Targets) != 0 || len(problems) != 1 || !strings.HasSuffix(problems[0].Message, want)) || !isRefused && len(problems) != 0 {
 			t.Errorf("with %q: got %+v and %+v", others, compiled, problems)

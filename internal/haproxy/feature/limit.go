@@ -13,14 +13,17 @@ import (
 	"gateway/internal/routing"
 )
 
-// limit answers 429 to requests beyond a rate. A rule has up to one limit for each unit of time, and a request has to be
-// within all of them. The parameter "limit" names the rule, or the listener whose rules count together. Others are for
-// each unit: "limit.UNIT" is how many requests there may be, "limit.UNIT.by" says what requests are counted by, and
-// "limit.UNIT.retry" is after how many seconds a client that waits is surely let through.
+// limit answers 429 to requests beyond a rate, or beyond a number at a time. A rule has up to one limit for each unit of
+// time, and one for concurrent requests, and a request has to be within all of them. The parameter "limit" names the rule,
+// or the listener whose rules count together. Others are for each unit: "limit.UNIT" is how many requests there may be,
+// "limit.UNIT.by" says what requests are counted by, and "limit.UNIT.retry" is after how many seconds a client that waits
+// is surely let through. The unit of concurrent requests is "concurrent"; it says when to try again.
 //
-// All proxy pods have the same tables, which HAProxy keeps equal. There, each pod has an entry of its own for each key:
-// no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id of the pod.
-// pods.map has the ids of all pods, one after the other, the own one first.
+// All proxy pods have the same tables of rates, which HAProxy keeps equal. There, each pod has an entry of its own for
+// each key: no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id of
+// the pod. pods.map has the ids of all pods, one after the other, the own one first.
+//
+// Concurrent requests are counted by each pod for itself. What it told others would outlive it when it crashes.
 //
 // HAProxy takes no name of a table, period or name of a header from data. So there are a table and rules for each unit,
 // and rules for each header and cookie.
@@ -66,31 +69,38 @@ func limitRules(env Env, place string) Rules {
 	if len(limits) == 0 {
 		return Rules{}
 	}
-	// A request counts for all limits of a place or for none.
-	var left, retry, track, refuse, count, after []string
+	// A request counts for all limits of a place or for none. One beyond the number at a time is not tracked, so that it
+	// takes no place. Of several that come at once for the last place, all may be refused.
+	tooMany := "http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`
+	var left, retry, track, refuse, over, count, after []string
 	for _, period := range slices.Sorted(maps.Keys(limits)) {
 		unit, table, counter := units[period]+place, tableOf(period), counters[period]
 		variable := "var(txn.left_" + unit + ")"
 		limited := " if { " + variable + " -m found }"
-		left = append(left, leftLines(unit, table, limits[period], env.Paths)...)
+		entry := entryOf(0, unit)
+		left = append(left, countedLines(unit, limits[period])...)
+		if period == 0 {
+			entry = "var(txn.counted_" + unit + ")"
+			left = append(left, "http-request set-var(txn.left_"+unit+") "+entry+",table_conn_cur("+table+"),neg,add(txn.left_"+unit+")")
+			over = append(over,
+				fmt.Sprintf("http-request set-var(txn.concurrent) sc_conn_cur(%d)", counter),
+				"http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+param("limit."+unit)+",sub(txn.concurrent) -m int lt 0 }",
+				tooMany,
+			)
+		} else {
+			left = append(left, leftLines(unit, table, env.Paths)...)
+			count = append(count,
+				fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
+				"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
+			)
+			after = append(after, afterLines(period, unit)...)
+		}
 		retry = append(retry, "http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+variable+" -m int le 0 }")
-		track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entryOf(0, unit), table))
+		track = append(track, fmt.Sprintf("http-request track-sc%d %s table %s", counter, entry, table))
 		refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
-		count = append(count,
-			fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
-			"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
-		)
-		name, seconds := units[period], strconv.Itoa(int(period/time.Second))
-		after = append(after,
-			"http-after-response set-var(txn.left_"+unit+") int(0) if { "+variable+" -m int lt 0 }",
-			`http-after-response set-var-fmt(txn.policies) "%[var(txn.policies)], \"`+name+`\";q=%[`+param("limit."+unit)+"];w="+seconds+`"`+limited,
-			`http-after-response set-var-fmt(txn.limits) "%[var(txn.limits)], \"`+name+`\";r=%[`+variable+"];t="+seconds+`"`+limited,
-		)
 	}
 	return Rules{
-		Request: slices.Concat(left, retry, []string{
-			"http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`,
-		}, track, refuse, count),
+		Request: slices.Concat(left, retry, []string{tooMany}, track, refuse, over, count),
 		AfterResponse: append(after,
 			`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,
 			`http-after-response set-header ratelimit "%[var(txn.limits),bytes(2)]" if { var(txn.limits) -m found }`,
@@ -98,14 +108,30 @@ func limitRules(env Env, place string) Rules {
 	}
 }
 
+// afterLines add a limit to the headers of the answer.
+func afterLines(period time.Duration, unit string) []string {
+	name, seconds, variable := units[period], strconv.Itoa(int(period/time.Second)), "var(txn.left_"+unit+")"
+	limited := " if { " + variable + " -m found }"
+	return []string{
+		"http-after-response set-var(txn.left_" + unit + ") int(0) if { " + variable + " -m int lt 0 }",
+		`http-after-response set-var-fmt(txn.policies) "%[var(txn.policies)], \"` + name + `\";q=%[` + param("limit."+unit) + "];w=" + seconds + `"` + limited,
+		`http-after-response set-var-fmt(txn.limits) "%[var(txn.limits)], \"` + name + `\";r=%[` + variable + "];t=" + seconds + `"` + limited,
+	}
+}
+
 // units are the names of the tables, by their periods.
-var units = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
+var units = map[time.Duration]string{0: ir.ConcurrentTable, time.Second: "second", time.Minute: "minute", time.Hour: "hour"}
 
 // counters are the numbers of HAProxy's stick counters that requests count by, beside those of all requests.
-var counters = map[time.Duration]int{time.Second: 3, time.Minute: 4, time.Hour: 5}
+var counters = map[time.Duration]int{time.Second: 3, time.Minute: 4, time.Hour: 5, 0: 7}
 
 // tableOf returns the table of a period.
-func tableOf(period time.Duration) string { return ir.PodsSection + "/" + units[period] }
+func tableOf(period time.Duration) string {
+	if period == 0 {
+		return ir.ConcurrentTable
+	}
+	return ir.PodsSection + "/" + units[period]
+}
 
 // entryOf returns the expression for the key of a pod's entry, for what a request counts for in a unit. There is none
 // for a rule without a limit for the unit.
@@ -113,13 +139,12 @@ func entryOf(pod int, unit string) string {
 	return fmt.Sprintf("var(txn.pods_%s),bytes(%d,%d),concat(,txn.counted_%[1]s)", unit, pod*ir.PodIDSize, ir.PodIDSize)
 }
 
-// leftLines set txn.left_UNIT to how many requests there may still be. A header or cookie that is there twice does not
-// tell requests apart: the backend could take the other one.
-func leftLines(unit, table string, limits map[string]routing.RateLimit, paths ir.Paths) []string {
+// countedLines set txn.left_UNIT to how many requests there may be, and txn.counted_UNIT to what they count for. A header
+// or cookie that is there twice does not tell requests apart: the backend could take the other one.
+func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 	counted, by := "txn.counted_"+unit, "limit."+unit+".by"
-	left := "http-request set-var(txn.left_" + unit + ") "
 	limited := " if { var(txn.left_" + unit + ") -m found }"
-	lines := []string{left + param("limit."+unit) + ",add(0)"}
+	lines := []string{"http-request set-var(txn.left_" + unit + ") " + param("limit."+unit) + ",add(0)"}
 	if !strings.HasSuffix(unit, byClaim) {
 		lines = append(lines,
 			"http-request set-var("+counted+") var(txn.client),ipmask(32,64) if "+is(by, "client"),
@@ -138,13 +163,18 @@ func leftLines(unit, table string, limits map[string]routing.RateLimit, paths ir
 			lines = append(lines, "http-request set-var("+counted+") "+claim("$."+name+",int")+" if "+is(by, value))
 		}
 	}
-	lines = append(lines,
+	return append(lines,
 		"http-request set-var-fmt("+counted+`) "%[`+param("limit")+`] %[`+param(by)+`] %[var(`+counted+`)]"`+limited,
 		"http-request set-var("+counted+") var("+counted+"),sha1,hex",
-		"http-request set-var(txn.pods_"+unit+") str("+ir.PodsKey+"),map_str("+paths.Map(ir.PodsFile)+")"+limited,
 	)
+}
+
+// leftLines subtract from txn.left_UNIT what all pods have counted.
+func leftLines(unit, table string, paths ir.Paths) []string {
+	limited := " if { var(txn.left_" + unit + ") -m found }"
+	lines := []string{"http-request set-var(txn.pods_" + unit + ") str(" + ir.PodsKey + "),map_str(" + paths.Map(ir.PodsFile) + ")" + limited}
 	for pod := range ir.MaxPods {
-		lines = append(lines, left+entryOf(pod, unit)+",table_gpc_rate(0,"+table+"),neg,add(txn.left_"+unit+")")
+		lines = append(lines, "http-request set-var(txn.left_"+unit+") "+entryOf(pod, unit)+",table_gpc_rate(0,"+table+"),neg,add(txn.left_"+unit+")")
 	}
 	return lines
 }
@@ -184,8 +214,24 @@ func limitsOf(table routing.Table, places ...string) map[time.Duration]map[strin
 	return limits
 }
 
-// HasLimits says whether a table has rate limits.
-func HasLimits(table routing.Table) bool { return len(limitsOf(table, "", byClaim)) > 0 }
+// ratesOf returns the periods in a table, in order. Concurrent requests have none.
+func ratesOf(table routing.Table) []time.Duration {
+	limits := limitsOf(table, "", byClaim)
+	delete(limits, 0)
+	return slices.Sorted(maps.Keys(limits))
+}
+
+// HasRates says whether a table has limits that pods count together for.
+func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
+
+// ConcurrentLines are the lines of the section with the table of concurrent requests, of which there are up to a number;
+// none: there are no limits of them.
+func ConcurrentLines(table routing.Table, most int) []string {
+	if limitsOf(table, "", byClaim)[0] == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("stick-table type string len 41 size %d expire 10s store conn_cur", most)}
+}
 
 // PeersLines are the lines of the section of peers, with the tables that rate limits count in.
 func PeersLines(table routing.Table, paths ir.Paths) []string {
@@ -193,7 +239,7 @@ func PeersLines(table routing.Table, paths ir.Paths) []string {
 	for i := 1; i < ir.MaxPods; i++ {
 		lines = append(lines, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))
 	}
-	for _, period := range slices.Sorted(maps.Keys(limitsOf(table, "", byClaim))) {
+	for _, period := range ratesOf(table) {
 		lines = append(lines, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
 			units[period], ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
 	}

@@ -18,6 +18,8 @@ const (
 	OwnPeer = "self"
 	// PodsKey is the key of the one entry of PodsFile.
 	PodsKey = "ids"
+	// ConcurrentTable is the section with the table of concurrent requests, which each pod counts for itself.
+	ConcurrentTable = "concurrent"
 	// PodIDSize is how many bytes a pod's id has.
 	PodIDSize = 12
 

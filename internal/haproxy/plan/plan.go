@@ -102,7 +102,8 @@ const (
 	// ReloadNames: HAProxy has rules for names of headers and parameters, and for fixed answers, and one of them is
 	// new.
 	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
-	// ReloadLimits: HAProxy has a table for each unit of rate limits, and none of the unit was there before.
+	// ReloadLimits: HAProxy has a table for each unit of rate limits, and for concurrent requests, and one of them was
+	// not there before.
 	ReloadLimits = "the first rate limit, or the first of its unit"
 	// ReloadCache: HAProxy has a section for the response cache, and rules for it in all frontends.
 	ReloadCache = "the first or last filter Cache, or other settings of the response cache"
@@ -304,7 +305,7 @@ func sectionReason(desired ir.Section, running []string, exists bool) string {
 		return ReloadPorts
 	case kind == "cache":
 		return ReloadCache
-	case kind == "peers":
+	case kind == "peers", desired.Header == "backend "+ir.ConcurrentTable+" from common":
 		return ReloadLimits
 	case isKeys:
 		return ReloadKeys

@@ -65,6 +65,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"any origin":                                  {"https://a.io", "*", ""},
 		"addresses of clients":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RequestHeaderModifier,", ""},
 		"the first rate limit":                        {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {limits: [{requests: 5, unit: Hour}]}}, {type: RequestHeaderModifier,", plan.ReloadLimits},
+		"the first limit of concurrent requests":      {"filters: [{type: RequestHeaderModifier,", "filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 5}}}, {type: RequestHeaderModifier,", plan.ReloadLimits},
 		"a timeout":                                   {"request: 1s", "request: 2s", ""},
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", plan.ReloadDefaults},
@@ -109,7 +110,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 }
 
 // TestDiffOfFirstTimes has the edits that take a reload because there was nothing of the kind before.
-func TestDiffOfFirstTimes(t *testing.T) {
+func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 	mirror := func(percent string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
 	}
@@ -125,37 +126,44 @@ func TestDiffOfFirstTimes(t *testing.T) {
 	limit := func(unit string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: " + unit + "}]}}]"
 	}
+	concurrent := func(limit string) string {
+		return "requestRedirect: {statusCode: 301}}, {type: RateLimit, rateLimit: {concurrent: {requests: " + limit + "}}}]"
+	}
 	const cache = "requestRedirect: {statusCode: 301}}, {type: Cache, cache: {}}]"
 	const stored = "        - {matches: [{path: {value: /more}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: one, port: 80}]}\n"
 	redirect := "requestRedirect: {statusCode: 301, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}]"
 	tests := map[string]struct{ old, before, after, reload string }{
-		"a mirror":                    {redirect, redirect, mirror("10"), plan.ReloadSettings},
-		"a stored answer":             {redirect, redirect, cache, plan.ReloadCache},
-		"another stored answer":       {redirect, cache, cache + "\n" + stored, ""},
-		"no stored answer any more":   {redirect, cache, redirect, plan.ReloadCache},
-		"the size of the store":       {"  tlsRoutes:", stored + "  tlsRoutes:", stored + "  cache: {sizeMiB: 5}\n  tlsRoutes:", plan.ReloadCache},
-		"a limit of another unit":     {redirect, limit("Hour"), limit("Minute"), plan.ReloadLimits},
-		"a limit for another header":  {redirect, limit("Hour"), limit("Hour, key: {type: Header, name: X-Key}"), plan.ReloadNames},
-		"no limit any more":           {redirect, limit("Hour"), redirect, ""},
-		"another limit":               {redirect, limit("Hour"), limit("Hour}, {requests: 1, unit: Minute"), plan.ReloadLimits},
-		"one limit of several":        {redirect, limit("Second}, {requests: 1, unit: Minute}, {requests: 1, unit: Hour"), limit("Minute"), ""},
-		"limits in another order":     {redirect, limit("Hour}, {requests: 1, unit: Minute"), limit("Minute}, {requests: 1, unit: Hour"), ""},
-		"a limit of bodies":           {"maxRequestBytes: 10", "", "maxRequestBytes: 10", plan.ReloadSettings},
-		"no limit of bodies any more": {"maxRequestBytes: 10", "maxRequestBytes: 10", "", ""},
-		"another percentage":          {redirect, mirror("10"), mirror("20"), ""},
-		"no mirror any more":          {redirect, mirror("10"), redirect, ""},
-		"an authorization":            {redirect, redirect, auth("/"), plan.ReloadSettings},
-		"another path to ask at":      {redirect, auth("/"), auth("/a"), ""},
-		"no authorization any more":   {redirect, auth("/"), redirect, ""},
-		"a password":                  {redirect, redirect, basic("users"), plan.ReloadSettings},
-		"other users":                 {redirect, basic("users"), basic("others"), ""},
-		"no password any more":        {redirect, basic("users"), redirect, ""},
-		"a JWT":                       {redirect, redirect, token("", "ES256"), plan.ReloadKeys},
-		"a new key":                   {redirect, token("", "ES256"), token("", "ES256", "other"), plan.ReloadKeys},
-		"a key less":                  {redirect, token("", "ES256", "other"), token("", "other"), ""},
-		"a required scope":            {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
-		"a claim for a header":        {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), plan.ReloadNames},
-		"no JWT any more":             {redirect, token("", "ES256"), redirect, ""},
+		"a mirror":                     {redirect, redirect, mirror("10"), plan.ReloadSettings},
+		"a stored answer":              {redirect, redirect, cache, plan.ReloadCache},
+		"another stored answer":        {redirect, cache, cache + "\n" + stored, ""},
+		"no stored answer any more":    {redirect, cache, redirect, plan.ReloadCache},
+		"the size of the store":        {"  tlsRoutes:", stored + "  tlsRoutes:", stored + "  cache: {sizeMiB: 5}\n  tlsRoutes:", plan.ReloadCache},
+		"a limit of another unit":      {redirect, limit("Hour"), limit("Minute"), plan.ReloadLimits},
+		"a limit for another header":   {redirect, limit("Hour"), limit("Hour, key: {type: Header, name: X-Key}"), plan.ReloadNames},
+		"no limit any more":            {redirect, limit("Hour"), redirect, ""},
+		"another limit":                {redirect, limit("Hour"), limit("Hour}, {requests: 1, unit: Minute"), plan.ReloadLimits},
+		"one limit of several":         {redirect, limit("Second}, {requests: 1, unit: Minute}, {requests: 1, unit: Hour"), limit("Minute"), ""},
+		"limits in another order":      {redirect, limit("Hour}, {requests: 1, unit: Minute"), limit("Minute}, {requests: 1, unit: Hour"), ""},
+		"fewer at a time":              {redirect, concurrent("5"), concurrent("4"), ""},
+		"at a time, for each cookie":   {redirect, concurrent("5"), concurrent("5, key: {type: Cookie, name: id}"), plan.ReloadNames},
+		"as many at a time as come":    {redirect, concurrent("5"), redirect, ""},
+		"a limit beside one of a time": {redirect, limit("Hour"), strings.Replace(limit("Hour"), "{limits", "{concurrent: {requests: 5}, limits", 1), plan.ReloadLimits},
+		"a limit of bodies":            {"maxRequestBytes: 10", "", "maxRequestBytes: 10", plan.ReloadSettings},
+		"no limit of bodies any more":  {"maxRequestBytes: 10", "maxRequestBytes: 10", "", ""},
+		"another percentage":           {redirect, mirror("10"), mirror("20"), ""},
+		"no mirror any more":           {redirect, mirror("10"), redirect, ""},
+		"an authorization":             {redirect, redirect, auth("/"), plan.ReloadSettings},
+		"another path to ask at":       {redirect, auth("/"), auth("/a"), ""},
+		"no authorization any more":    {redirect, auth("/"), redirect, ""},
+		"a password":                   {redirect, redirect, basic("users"), plan.ReloadSettings},
+		"other users":                  {redirect, basic("users"), basic("others"), ""},
+		"no password any more":         {redirect, basic("users"), redirect, ""},
+		"a JWT":                        {redirect, redirect, token("", "ES256"), plan.ReloadKeys},
+		"a new key":                    {redirect, token("", "ES256"), token("", "ES256", "other"), plan.ReloadKeys},
+		"a key less":                   {redirect, token("", "ES256", "other"), token("", "other"), ""},
+		"a required scope":             {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
+		"a claim for a header":         {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), plan.ReloadNames},
+		"no JWT any more":              {redirect, token("", "ES256"), redirect, ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", plan.ReloadSettings},
 	}

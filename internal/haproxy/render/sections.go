@@ -53,8 +53,12 @@ func (r *renderer) addSections() {
 	if feature.HasCache(in.Table) {
 		r.section("cache "+feature.CacheName, cacheLines(&in.Table.Cache)...)
 	}
-	if feature.HasLimits(in.Table) {
+	if feature.HasRates(in.Table) {
 		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
+	}
+	// Each connection has a request over HTTP/1.1 at most, and as many may be over HTTP/2.
+	if lines := feature.ConcurrentLines(in.Table, 2*maxConnections(in)+ownFiles); lines != nil {
+		r.section("backend "+ir.ConcurrentTable+" from common", lines...)
 	}
 	r.addKeys()
 	if in.Paths.KeysSocket != "" {
@@ -109,7 +113,7 @@ func (r *renderer) addPresets(connections bool) {
 //
 // tune.max-rules-at-once: a request is looked up in one go.
 //
-// localpeer, tune.stick-counters: rate limits have three counters beside those of admission.go, and decisions one.
+// localpeer, tune.stick-counters: rate limits have four counters beside those of admission.go, and decisions one.
 //
 // There is no log for all: HAProxy's HTTP client would write a line to it for each question about a request.
 func globalLines(in Input) []string {
@@ -125,7 +129,7 @@ func globalLines(in Input) []string {
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
 		"localpeer " + ir.OwnPeer,
-		"tune.stick-counters 7",
+		"tune.stick-counters 8",
 		"tune.max-rules-at-once 1000",
 		"httpclient.ssl.verify none",
 		"ssl-load-extra-files none",

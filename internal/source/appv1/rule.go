@@ -119,7 +119,7 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, namespace string,
 		action.Clients = clients(filter.ClientAddress)
 	}
 	if filter.RateLimit != nil {
-		action.RateLimits = rateLimits(filter.RateLimit.Limits)
+		action.RateLimits = rateLimits(filter.RateLimit)
 	}
 	if basic := filter.BasicAuth; basic != nil {
 		action.BasicAuth = &model.BasicAuth{
@@ -198,14 +198,14 @@ func clients(spec *appv1.ClientAddress) *model.Clients {
 }
 
 // rateLimits returns how many requests are let through.
-func rateLimits(specs []appv1.RequestLimit) []model.RateLimit {
+func rateLimits(spec *appv1.RateLimit) []model.RateLimit {
 	periods := map[appv1.RateLimitUnit]time.Duration{
 		appv1.RateLimitSecond: time.Second, appv1.RateLimitMinute: time.Minute, appv1.RateLimitHour: time.Hour,
 	}
-	limits := make([]model.RateLimit, len(specs))
-	for i, spec := range specs {
-		limit := model.RateLimit{Requests: spec.Requests, Period: periods[spec.Unit]}
-		key := or(spec.Key, appv1.RateLimitKey{})
+	var limits []model.RateLimit
+	add := func(requests int32, period time.Duration, by *appv1.RateLimitKey) {
+		limit := model.RateLimit{Requests: requests, Period: period}
+		key := or(by, appv1.RateLimitKey{})
 		switch limit.Name = key.Name; key.Type {
 		case appv1.RateLimitHeader:
 			limit.Key, limit.Name = model.ByHeader, strings.ToLower(key.Name)
@@ -218,7 +218,13 @@ func rateLimits(specs []appv1.RequestLimit) []model.RateLimit {
 		case appv1.RateLimitClaim:
 			limit.Key = model.ByClaim
 		}
-		limits[i] = limit
+		limits = append(limits, limit)
+	}
+	if concurrent := spec.Concurrent; concurrent != nil {
+		add(concurrent.Requests, 0, concurrent.Key)
+	}
+	for _, limit := range spec.Limits {
+		add(limit.Requests, periods[limit.Unit], limit.Key)
 	}
 	slices.SortFunc(limits, func(a, b model.RateLimit) int { return cmp.Compare(a.Period, b.Period) })
 	return limits

@@ -20,7 +20,7 @@ var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|bodies of requests))?|listen (mirrors|auth|counted) from common|` +
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
-		`backend (((connections|requests)-of|decisions|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
+		`backend (((connections|requests)-of|decisions|concurrent|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
@@ -38,7 +38,7 @@ var (
 	}
 	// actions are the second words of rules.
 	actions = map[string][]string{
-		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
+		"http-request": {"track-sc1", "track-sc2", "track-sc3", "track-sc4", "track-sc5", "track-sc6", "track-sc7", "sc-inc-gpc", "set-var", "set-var-fmt", "unset-var", "deny", "allow", "return", "redirect", "set-header", "add-header", "del-header", "set-path",
 			"set-timeout", "disable-l7-retry", "use-service", "wait-for-body", "lua.auth", "lua.mirror", "set-method", "set-uri", "set-query", "replace-path", "replace-value", "cache-use"},
 		"http-response":       {"allow", "deny", "return", "wait-for-body", "set-timeout", "set-var", "unset-var", "cache-store", "set-header", "add-header", "del-header"},
 		"http-after-response": {"allow", "set-status", "set-header", "add-header", "del-header", "set-var", "set-var-fmt", "unset-var", "sc-inc-gpc", "lua.auth_cookies"},

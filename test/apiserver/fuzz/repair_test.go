@@ -108,6 +108,7 @@ func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false
 	for _, filter := range elements(listener["filters"]) {
+		repairRateLimit(filter)
 		kind := fmt.Sprint(filter["type"])
 		if slices.Contains([]string{"RequestRedirect", "URLRewrite", "DirectResponse", "RequestMirror", "Cache"}, kind) {
 			continue
@@ -123,6 +124,13 @@ func repairListenerFilters(listener object) {
 	listener["filters"] = kept
 	if len(kept) == 0 || listener["protocol"] != "HTTP" && listener["protocol"] != "HTTPS" {
 		delete(listener, "filters")
+	}
+}
+
+// repairRateLimit: it has limits, concurrent or both.
+func repairRateLimit(filter object) {
+	if limit, ok := filter["rateLimit"].(object); ok && len(limit) == 0 {
+		limit["concurrent"] = object{"requests": 1}
 	}
 }
 
@@ -183,6 +191,7 @@ func (g *generator) repairRule(rule object) {
 	answered, prefix, personal := false, false, false
 	filters := elements(rule["filters"])
 	for _, filter := range filters {
+		repairRateLimit(filter)
 		for _, kind := range []string{"requestRedirect", "urlRewrite"} {
 			if path, ok := at(filter, kind, "path").(object); ok {
 				prefix = prefix || path["type"] == "ReplacePrefixMatch"

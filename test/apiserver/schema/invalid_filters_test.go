@@ -14,6 +14,7 @@ const (
 	cors         = filter + "CORS, cors: {allowOrigins: "
 	addresses    = filter + "ClientAddress, clientAddress: {"
 	limit        = filter + "RateLimit, rateLimit: {limits: [{"
+	atATime      = filter + "RateLimit, rateLimit: {concurrent: "
 	basic        = filter + "BasicAuth, basicAuth: {"
 	jwt          = filter + "JWT, jwt: {"
 	remote       = jwt + "issuer: a, audiences: [a], keys: {remote: {uri: "
@@ -153,6 +154,13 @@ var fixedFilters = []refusal{
 	{"a rate limit by a claim that begins with a dot", "", limit + "requests: 1, unit: Hour, key: {type: Claim, name: .a}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Invalid value: \".a\""}},
 	{"a rate limit by a path of a name", "", limit + "requests: 1, unit: Hour, key: {type: Path, name: a}}]}}]}]}]}", []string{filter0 + `.rateLimit.limits[0].key.type: Unsupported value: "Path": supported values: "Header", "Cookie", "Claim"`}},
 	{"a rate limit by a name that is none", "", limit + "requests: 1, unit: Hour, key: {type: Cookie, name: 'a b'}}]}}]}]}]}", []string{filter0 + ".rateLimit.limits[0].key.name: Invalid value: \"a b\""}},
+	{"a rate limit of nothing", "", filter + "RateLimit, rateLimit: {}}]}]}]}", []string{filter0 + ".rateLimit: Invalid value: a RateLimit has limits, concurrent or both"}},
+	{"no requests at a time", "", atATime + "{requests: 0}}}]}]}]}", []string{filter0 + ".rateLimit.concurrent.requests: Invalid value: 0: "}},
+	{"too many requests at a time", "", atATime + "{requests: 1000001}}}]}]}]}", []string{filter0 + ".rateLimit.concurrent.requests: Invalid value: 1000001: "}},
+	{"requests at a time without their number", "", atATime + "{key: {type: Rule}}}}]}]}]}", []string{filter0 + ".rateLimit.concurrent.requests: Required value"}},
+	{"requests at a time by a claim without a name", "", atATime + "{requests: 1, key: {type: Claim}}}}]}]}]}", []string{filter0 + ".rateLimit.concurrent.key.name: Required value"}},
+	{"requests at a time by a rule of a name", "", atATime + "{requests: 1, key: {type: Rule, name: a}}}}]}]}]}", []string{filter0 + `.rateLimit.concurrent.key.type: Unsupported value: "Rule": supported values: "Header", "Cookie", "Claim"`}},
+	{"requests at a time in a unit", "", atATime + "{requests: 1, unit: Hour}}}]}]}]}", []string{"unknown field"}},
 	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
 	{"stored answers for tokens", "", filter + "Cache, cache: {}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}", []string{alike}},
 	{"stored answers that a Service allows", "", filter + "Cache, cache: {}}, {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}}}]}]}]}", []string{alike}},

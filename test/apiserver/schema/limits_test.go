@@ -33,7 +33,7 @@ var (
 	token       = "{type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}"
 	everyFilter = "{type: RequestHeaderModifier, requestHeaderModifier: " + headers + "}, {type: ResponseHeaderModifier, responseHeaderModifier: " +
 		headers + "}, {type: URLRewrite, urlRewrite: {hostname: a.b}}, {type: CORS, cors: {allowOrigins: ['*']}}, " +
-		"{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}, {requests: 1000000, unit: Minute, key: {type: Rule}}, {requests: 1, unit: Second, key: {type: Claim, name: " + strings.Repeat("c", 128) + "}}]}}, " + token + ", {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}, requestHeaders: [" + repeat(16, "h%d", 1) + "], responseHeaders: [" + repeat(16, "h%d", 1) + "]}}, " +
+		"{type: ClientAddress, clientAddress: {deny: [10.0.0.0/8]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}, {requests: 1000000, unit: Minute, key: {type: Rule}}, {requests: 1, unit: Second, key: {type: Claim, name: " + strings.Repeat("c", 128) + "}}], concurrent: {requests: 1000000, key: {type: Header, name: " + strings.Repeat("c", 128) + "}}}}, " + token + ", {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}, requestHeaders: [" + repeat(16, "h%d", 1) + "], responseHeaders: [" + repeat(16, "h%d", 1) + "]}}, " +
 		"{type: RequestMirror, requestMirror: {backendRefs: [{name: a, port: 80}]}}"
 	long           = strings.Repeat("v", 1024)
 	everyCharacter = ` !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_` + "`" + `abcxyz{|}~`

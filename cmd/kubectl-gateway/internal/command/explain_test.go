@@ -166,7 +166,7 @@ spec:
         - {matches: [{path: {value: /users}}], filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}
         - matches: [{path: {value: /claim}}]
           filters:
-            - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Claim, name: sub}}, {requests: 7, unit: Minute}]}}
+            - {type: RateLimit, rateLimit: {concurrent: {requests: 9}, limits: [{requests: 100, unit: Hour, key: {type: Claim, name: sub}}, {requests: 7, unit: Minute}]}}
             - {type: JWT, jwt: {issuer: me, audiences: [web], keys: {configMapRef: {name: keys}}}}
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /none}}], filters: [{type: ClientAddress, clientAddress: {deny: ["::ffff:10.0.0.0/104"]}}]}
@@ -205,7 +205,7 @@ func TestExplainClients(t *testing.T) {
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
 		{"10.1.2.3", "/users", nil, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n"}},
-		{"", "/claim", nil, 0, []string{"filter    RateLimit: 7 requests per minute for each client address, else 429\n" +
+		{"", "/claim", nil, 0, []string{"filter    RateLimit: 9 requests at a time for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
 			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
 		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
 		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},

@@ -1,0 +1,107 @@
+package v1
+
+// RateLimit says how many requests of a rule are let through. Others get 429.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.limits) || has(self.concurrent)",message="a RateLimit has limits, concurrent or both"
+type RateLimit struct {
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them,
+	// except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the Gateway count together.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=unit
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Limits []RequestLimit `json:"limits,omitempty"`
+
+	// How many requests there may be at a time. Each proxy pod counts for itself. A request counts until its answer has been sent, a
+	// WebSocket until it is closed. One that gets 429 for this does not count for the limits.
+	// +optional
+	Concurrent *ConcurrentLimit `json:"concurrent,omitempty"`
+}
+
+// ConcurrentLimit says how many requests there may be at a time.
+type ConcurrentLimit struct {
+	// How many requests there may be for each key.
+	//
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Requests int32 `json:"requests"`
+
+	// What requests are counted by. Without it, by the address of the client.
+	// +optional
+	Key *RateLimitKey `json:"key,omitempty"`
+}
+
+// RequestLimit says how many requests are let through in a second, a minute or an hour.
+type RequestLimit struct {
+	// How many requests are let through for each key. All may come at once.
+	//
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Requests int32 `json:"requests"`
+
+	// Within which time. It slides: at each moment, the time before it counts.
+	//
+	// +required
+	Unit RateLimitUnit `json:"unit"`
+
+	// What requests are counted by. Without it, by the address of the client.
+	// +optional
+	Key *RateLimitKey `json:"key,omitempty"`
+}
+
+// RateLimitUnit is the time that a limit is for.
+//
+// +kubebuilder:validation:Enum=Second;Minute;Hour
+type RateLimitUnit string
+
+const (
+	// RateLimitSecond is a limit for each second.
+	RateLimitSecond RateLimitUnit = "Second"
+	// RateLimitMinute is a limit for each minute.
+	RateLimitMinute RateLimitUnit = "Minute"
+	// RateLimitHour is a limit for each hour.
+	RateLimitHour RateLimitUnit = "Hour"
+)
+
+// RateLimitKey says what requests are counted by: those with the same value count together.
+type RateLimitKey struct {
+	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
+	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
+	// requests of the rule together. Claim is one of the token, which the rule's filter JWT has verified: these limits come after it. Requests
+	// without the claim count together. A rule without a JWT is answered with 500.
+	//
+	// +required
+	Type RateLimitKeyType `json:"type"`
+
+	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
+	// with dots between names if it is within others, as in "realm.user".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
+	Name string `json:"name,omitempty"`
+}
+
+// RateLimitKeyType is where the value is that requests are counted by.
+//
+// +kubebuilder:validation:Enum=ClientAddress;Header;Cookie;Path;Rule;Claim
+type RateLimitKeyType string
+
+const (
+	// RateLimitClientAddress counts by the address of the client.
+	RateLimitClientAddress RateLimitKeyType = "ClientAddress"
+	// RateLimitHeader counts by a header.
+	RateLimitHeader RateLimitKeyType = "Header"
+	// RateLimitCookie counts by a cookie.
+	RateLimitCookie RateLimitKeyType = "Cookie"
+	// RateLimitPath counts by the path.
+	RateLimitPath RateLimitKeyType = "Path"
+	// RateLimitRule counts all requests of the rule together.
+	RateLimitRule RateLimitKeyType = "Rule"
+	// RateLimitClaim counts by a claim of the token.
+	RateLimitClaim RateLimitKeyType = "Claim"
+)
