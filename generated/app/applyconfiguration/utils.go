@@ -43,6 +43,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ClientValidationApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Compression"):
 		return &appv1.CompressionApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ConcurrentLimit"):
+		return &appv1.ConcurrentLimitApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ConnectionBackendRef"):
 		return &appv1.ConnectionBackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ConnectionLimits"):

@@ -32,6 +32,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ClientLimits":                 schema_gateway_api_app_v1_ClientLimits(ref),
 		"gateway/api/app/v1.ClientValidation":             schema_gateway_api_app_v1_ClientValidation(ref),
 		"gateway/api/app/v1.Compression":                  schema_gateway_api_app_v1_Compression(ref),
+		"gateway/api/app/v1.ConcurrentLimit":              schema_gateway_api_app_v1_ConcurrentLimit(ref),
 		"gateway/api/app/v1.ConnectionBackendRef":         schema_gateway_api_app_v1_ConnectionBackendRef(ref),
 		"gateway/api/app/v1.ConnectionLimits":             schema_gateway_api_app_v1_ConnectionLimits(ref),
 		"gateway/api/app/v1.ConnectionRule":               schema_gateway_api_app_v1_ConnectionRule(ref),
@@ -852,6 +853,36 @@ func schema_gateway_api_app_v1_Compression(ref common.ReferenceCallback) common.
 				},
 			},
 		},
+	}
+}
+
+func schema_gateway_api_app_v1_ConcurrentLimit(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConcurrentLimit says how many requests there may be at a time.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"requests": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests there may be for each key.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What requests are counted by. Without it, by the address of the client.",
+							Ref:         ref("gateway/api/app/v1.RateLimitKey"),
+						},
+					},
+				},
+				Required: []string{"requests"},
+			},
+		},
+		Dependencies: []string{
+			"gateway/api/app/v1.RateLimitKey"},
 	}
 }
 
@@ -3175,7 +3206,7 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.",
+				Description: "RateLimit says how many requests of a rule are let through. Others get 429.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"limits": {
@@ -3188,7 +3219,7 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them, except that one beyond a limit by a Claim has counted for the limits before it.",
+							Description: "The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them, except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the Gateway count together.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3199,12 +3230,17 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 							},
 						},
 					},
+					"concurrent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many requests there may be at a time. Each proxy pod counts for itself. A request counts until its answer has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits.",
+							Ref:         ref("gateway/api/app/v1.ConcurrentLimit"),
+						},
+					},
 				},
-				Required: []string{"limits"},
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.RequestLimit"},
+			"gateway/api/app/v1.ConcurrentLimit", "gateway/api/app/v1.RequestLimit"},
 	}
 }
 
@@ -4062,7 +4098,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 					},
 					"rateLimit": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Answer 429 to requests beyond a rate.",
+							Description: "Answer 429 to requests beyond a rate, or beyond a number at a time.",
 							Ref:         ref("gateway/api/app/v1.RateLimit"),
 						},
 					},

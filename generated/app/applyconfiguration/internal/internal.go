@@ -270,6 +270,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: minBytes
       type:
         scalar: numeric
+- name: gateway.api.app.v1.ConcurrentLimit
+  map:
+    fields:
+    - name: key
+      type:
+        namedType: gateway.api.app.v1.RateLimitKey
+    - name: requests
+      type:
+        scalar: numeric
+      default: 0
 - name: gateway.api.app.v1.ConnectionBackendRef
   map:
     fields:
@@ -1062,6 +1072,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: gateway.api.app.v1.RateLimit
   map:
     fields:
+    - name: concurrent
+      type:
+        namedType: gateway.api.app.v1.ConcurrentLimit
     - name: limits
       type:
         list:

@@ -7,11 +7,14 @@ package v1
 // RateLimitApplyConfiguration represents a declarative configuration of the RateLimit type for use
 // with apply.
 //
-// RateLimit says how many requests of a rule are let through. Others get 429. All proxy pods of the Gateway count together.
+// RateLimit says how many requests of a rule are let through. Others get 429.
 type RateLimitApplyConfiguration struct {
 	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them,
-	// except that one beyond a limit by a Claim has counted for the limits before it.
+	// except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the Gateway count together.
 	Limits []RequestLimitApplyConfiguration `json:"limits,omitempty"`
+	// How many requests there may be at a time. Each proxy pod counts for itself. A request counts until its answer has been sent, a
+	// WebSocket until it is closed. One that gets 429 for this does not count for the limits.
+	Concurrent *ConcurrentLimitApplyConfiguration `json:"concurrent,omitempty"`
 }
 
 // RateLimitApplyConfiguration constructs a declarative configuration of the RateLimit type for use with
@@ -30,5 +33,13 @@ func (b *RateLimitApplyConfiguration) WithLimits(values ...*RequestLimitApplyCon
 		}
 		b.Limits = append(b.Limits, *values[i])
 	}
+	return b
+}
+
+// WithConcurrent sets the Concurrent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Concurrent field is set to the value of the last call.
+func (b *RateLimitApplyConfiguration) WithConcurrent(value *ConcurrentLimitApplyConfiguration) *RateLimitApplyConfiguration {
+	b.Concurrent = value
 	return b
 }
