@@ -51,8 +51,8 @@ var annotations = map[string]annotation{
 	"proxy-next-upstream-timeout": listed("the time of all attempts together is not bounded: use timeouts.request", "0"),
 	"limit-rate":                  listed("the speed of answers is not limited", "0"),
 	"limit-rate-after":            listed("the speed of answers is not limited", "0"),
-	"limit-connections":           listed(noConnections, "0"),
-	"limit-rps":                   setLimits, // see limits.go
+	"limit-connections":           setConcurrent, // see limits.go
+	"limit-rps":                   setLimits,
 	"limit-rpm":                   setLimits,
 	"limit-burst-multiplier":      setBurst,
 	"limit-whitelist":             setExempt,

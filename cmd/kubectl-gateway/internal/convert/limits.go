@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"slices"
 	"strconv"
 
 	appv1 "gateway/api/app/v1"
@@ -15,7 +14,8 @@ const (
 	longBurst     = "a burst is up to 60 times the limit"
 	noExemption   = "no clients are exempt, so these are limited too: if they must not be, remove the filter RateLimit, or give them a host of their own"
 	withoutLimit  = "it has no effect without limit-rps or limit-rpm"
-	noConnections = "requests at a time are not counted for each client of an Ingress: spec.clientLimits.maxPerAddress bounds those of a client for each proxy pod"
+	withoutLimits = "it has no effect without limit-rps, limit-rpm or limit-connections"
+	atATimeNote   = "clients get 429, not 503; each rule counts for itself, where nginx counts for all paths of the Ingress; of IPv6, 64 bits count; " + addressNote
 )
 
 const (
@@ -42,10 +42,33 @@ func setLimits(s *settings, value string) string {
 	case limit <= 0: // nginx does not limit then
 		return ""
 	}
-	if !slices.ContainsFunc(s.rule.Filters, func(f appv1.RuleFilter) bool { return f.RateLimit != nil }) { // of the other annotation
-		s.rule.Filters = append(s.rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: limits}})
-	}
+	s.rateLimit().Limits = limits
 	return limitNote + either(cut, "; "+mostRequests, "")
+}
+
+// setConcurrent carries over how many requests of a client there may be at a time. Each pod of nginx counts for itself, too.
+func setConcurrent(s *settings, value string) string {
+	limit, err := strconv.ParseInt(value, 10, 32)
+	switch {
+	case err != nil:
+		return noNumber
+	case limit <= 0: // nginx does not limit then
+		return ""
+	}
+	s.rateLimit().Concurrent = &appv1.ConcurrentLimit{Requests: int32(min(limit, maxRequests))} //nolint:gosec // it is maxRequests at most
+	return atATimeNote + either(limit > maxRequests, "; "+mostRequests, "")
+}
+
+// rateLimit returns the filter of the rule, which it adds for the first annotation that wants it.
+func (s *settings) rateLimit() *appv1.RateLimit {
+	for _, filter := range s.rule.Filters {
+		if filter.RateLimit != nil {
+			return filter.RateLimit
+		}
+	}
+	limit := &appv1.RateLimit{}
+	s.rule.Filters = append(s.rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: limit})
+	return limit
 }
 
 // requestLimits returns the limits of all annotations together, the least for each unit, and whether one had to be less.
@@ -97,9 +120,10 @@ func setBurst(s *settings, value string) string {
 // setExempt is for clients that nginx does not limit. They are limited here: what the limit guards must not be open.
 func setExempt(s *settings, value string) string {
 	limits, _ := s.requestLimits()
+	concurrent, _ := strconv.ParseInt(s.values["limit-connections"], 10, 32)
 	switch {
-	case len(limits) == 0:
-		return withoutLimit
+	case len(limits) == 0 && concurrent <= 0:
+		return withoutLimits
 	case value == "":
 		return ""
 	}

@@ -14,6 +14,9 @@ func rates(result *Result) (all []string) {
 			for _, rule := range route.Rules {
 				text := ""
 				for _, filter := range rule.Filters {
+					if filter.RateLimit != nil && filter.RateLimit.Concurrent != nil {
+						text += fmt.Sprintf("%d at a time ", filter.RateLimit.Concurrent.Requests)
+					}
 					for i := 0; filter.RateLimit != nil && i < len(filter.RateLimit.Limits); i++ {
 						limit := filter.RateLimit.Limits[i]
 						text += fmt.Sprintf("%d/%s ", limit.Requests, limit.Unit)
@@ -77,10 +80,22 @@ var limitTests = map[string]struct {
 		map[string]string{"limit-rpm": "10", "limit-allowlist": "10.0.0.0/8"}, "50/Minute 600/Hour",
 		[]string{"limit-allowlist: " + noExemption, "limit-rpm: " + limitNote},
 	},
-	"exempt clients alone":   {map[string]string{"limit-whitelist": "10.0.0.0/8"}, "", []string{"limit-whitelist: " + withoutLimit}},
-	"no clients are exempt":  {map[string]string{"limit-rps": "10", "limit-whitelist": ""}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
-	"connections":            {map[string]string{"limit-connections": "10"}, "", []string{"limit-connections: " + noConnections}},
-	"no limit of connection": {map[string]string{"limit-connections": "0"}, "", nil},
+	"exempt clients alone":  {map[string]string{"limit-whitelist": "10.0.0.0/8"}, "", []string{"limit-whitelist: " + withoutLimits}},
+	"no clients are exempt": {map[string]string{"limit-rps": "10", "limit-whitelist": ""}, "50/Second 600/Minute", []string{"limit-rps: " + limitNote}},
+	"connections":           {map[string]string{"limit-connections": "10"}, "10 at a time", []string{"limit-connections: " + atATimeNote}},
+	"connections and rates": {
+		map[string]string{"limit-connections": "10", "limit-rps": "2", "limit-whitelist": "10.0.0.0/8"}, "10 at a time 10/Second 120/Minute",
+		[]string{"limit-connections: " + atATimeNote, "limit-rps: " + limitNote, "limit-whitelist: " + noExemption},
+	},
+	"connections and exempt clients": {
+		map[string]string{"limit-connections": "10", "limit-allowlist": "10.0.0.0/8"}, "10 at a time",
+		[]string{"limit-allowlist: " + noExemption, "limit-connections: " + atATimeNote},
+	},
+	"too many connections": {
+		map[string]string{"limit-connections": "2000000"}, "1000000 at a time", []string{"limit-connections: " + atATimeNote + "; " + mostRequests},
+	},
+	"connections that are no number": {map[string]string{"limit-connections": "many"}, "", []string{"limit-connections: " + noNumber}},
+	"no limit of connection":         {map[string]string{"limit-connections": "0"}, "", nil},
 	"a redirect, which nginx answers with before it counts": {
 		map[string]string{"limit-rps": "10", "permanent-redirect": "https://b.example.com"}, "",
 		[]string{"limit-rps: " + limitNote, "permanent-redirect: the request's query is appended, which nginx drops"},
