@@ -18,6 +18,7 @@ import (
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/testtier"
 )
 
 // testPod is a HAProxy with its relay, at an address of its own.
@@ -129,11 +130,12 @@ func (p *testPod) getWith(headers http.Header) int {
 func (p *testPod) sees(table string, other *testPod, requests int) {
 	p.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
+	// A request adds 100 to a counter.
 	entry := regexp.MustCompile(`key=` + ir.PodID(other.Name) + `\w+ .*gpc\w*_rate[^=]*=(\d+)`)
 	for {
-		entries := p.haproxy.Worker("show table " + ir.PodsSection + "/" + table)
+		entries := p.haproxy.Worker("show table " + ir.PodsSection + "/" + table + "_100")
 		if found := entry.FindStringSubmatch(entries); found != nil {
-			if n, _ := strconv.Atoi(found[1]); n >= requests {
+			if n, _ := strconv.Atoi(found[1]); n >= requests*100 {
 				return
 			}
 		}
@@ -202,6 +204,51 @@ func TestPodsCountTogether(t *testing.T) {
 	a.sees("hour", a, 4)
 	a.sees("hour", b, 1)
 	expect(a, http.StatusTooManyRequests)
+}
+
+// TestPodsMeetAtOnce: pods that learn of each other at once are connected soon, though each of two connects.
+func TestPodsMeetAtOnce(t *testing.T) {
+	t.Parallel()
+	port := int(haproxytest.FreePort(t))
+	var pods []*testPod
+	for number := range 5 {
+		pods = append(pods, startPod(t, number+1, port, appv1.RequestLimit{Requests: 1000, Unit: appv1.RateLimitHour}))
+	}
+	start := time.Now()
+	meet(pods...)
+	for _, p := range pods {
+		p.get()
+		for _, other := range pods {
+			other.sees("hour", p, 1)
+		}
+	}
+	testtier.Bound(t, "five pods know each other's counts", time.Since(start), time.Second)
+}
+
+// TestOneConnection: of two connections between two pods, the one from the first by name is made.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	first, second := New("web-1", "/nowhere", 0), New("web-2", "/nowhere", 0)
+	toSecond, toFirst := first.connect("web-2", true), second.connect("web-1", true)
+	if toSecond == nil || toFirst == nil {
+		t.Fatal("no connection is made")
+	}
+	if first.connect("web-2", false) != nil {
+		t.Error("web-1 takes a connection from web-2 beside the one to it")
+	}
+	toFirst()
+	fromFirst := second.connect("web-1", false)
+	if fromFirst == nil {
+		t.Fatal("web-2 does not take the connection from web-1")
+	}
+	if second.connect("web-1", true) != nil {
+		t.Error("web-2 connects with web-1 beside the connection from it")
+	}
+	toSecond()
+	fromFirst()
+	if second.connect("web-1", true) == nil || first.connect("web-2", false) == nil {
+		t.Error("web-2 cannot connect with web-1 after the end of the connection from it")
+	}
 }
 
 // TestOnlyPodsOfTheGateway: nobody else can say what was counted.

@@ -90,7 +90,7 @@ func limitRules(env Env, place string) Rules {
 		} else {
 			left = append(left, leftLines(unit, table, env.Paths)...)
 			count = append(count,
-				fmt.Sprintf("http-request sc-inc-gpc(0,%d)", counter)+limited,
+				fmt.Sprintf("http-request sc-add-gpc(0,%d) %d", counter, requestUnits)+limited,
 				"http-request set-var(txn.left_"+unit+") "+variable+",sub(1)",
 			)
 			after = append(after, afterLines(period, unit)...)
@@ -125,13 +125,21 @@ var units = map[time.Duration]string{0: ir.ConcurrentTable, time.Second: "second
 // counters are the numbers of HAProxy's stick counters that requests count by, beside those of all requests.
 var counters = map[time.Duration]int{time.Second: 3, time.Minute: 4, time.Hour: 5, 0: 7}
 
+// requestUnits is how much a request adds to a counter. HAProxy rounds each rate down, and the sum of those of several
+// pods would be too small by half a request for each pod. The sum is rounded to the nearest request.
+const requestUnits = 100
+
 // tableOf returns the table of a period.
 func tableOf(period time.Duration) string {
 	if period == 0 {
 		return ir.ConcurrentTable
 	}
-	return ir.PodsSection + "/" + units[period]
+	return ir.PodsSection + "/" + rateTable(period)
 }
+
+// rateTable returns the name of a period's table within the section of peers. It has requestUnits, so that pods of
+// versions that count in other units count apart.
+func rateTable(period time.Duration) string { return fmt.Sprintf("%s_%d", units[period], requestUnits) }
 
 // entryOf returns the expression for the key of a pod's entry, for what a request counts for in a unit. There is none
 // for a rule without a limit for the unit.
@@ -171,12 +179,16 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 
 // leftLines subtract from txn.left_UNIT what all pods have counted.
 func leftLines(unit, table string, paths ir.Paths) []string {
-	limited := " if { var(txn.left_" + unit + ") -m found }"
-	lines := []string{"http-request set-var(txn.pods_" + unit + ") str(" + ir.PodsKey + "),map_str(" + paths.Map(ir.PodsFile) + ")" + limited}
-	for pod := range ir.MaxPods {
-		lines = append(lines, "http-request set-var(txn.left_"+unit+") "+entryOf(pod, unit)+",table_gpc_rate(0,"+table+"),neg,add(txn.left_"+unit+")")
+	set, variable := "http-request set-var(txn.left_"+unit+") ", "var(txn.left_"+unit+")"
+	limited := " if { " + variable + " -m found }"
+	lines := []string{
+		"http-request set-var(txn.pods_" + unit + ") str(" + ir.PodsKey + "),map_str(" + paths.Map(ir.PodsFile) + ")" + limited,
+		set + fmt.Sprintf("%s,mul(%d)", variable, requestUnits) + limited,
 	}
-	return lines
+	for pod := range ir.MaxPods {
+		lines = append(lines, set+entryOf(pod, unit)+",table_gpc_rate(0,"+table+"),neg,add(txn.left_"+unit+")")
+	}
+	return append(lines, set+fmt.Sprintf("%s,add(%d),div(%d)", variable, requestUnits/2, requestUnits)+limited)
 }
 
 // limitedBy returns what requests are counted by, as a word for a parameter.
@@ -241,7 +253,7 @@ func PeersLines(table routing.Table, paths ir.Paths) []string {
 	}
 	for _, period := range ratesOf(table) {
 		lines = append(lines, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
-			units[period], ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
+			rateTable(period), ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
 	}
 	return lines
 }
