@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ const (
 	protocol   = "haproxy-peers"
 	// helloTimeout bounds everything before the connection is passed on.
 	helloTimeout = 5 * time.Second
+	// retryInterval is how long a connection waits for the next attempt to reach its pod.
+	retryInterval = 100 * time.Millisecond
 )
 
 // Pod is another proxy pod of the Gateway.
@@ -54,12 +57,17 @@ type Relay struct {
 	gone [ir.MaxPods]bool
 	// updated is closed with the next Update.
 	updated chan struct{}
+	// outgoing and incoming count the connections to and from each other pod.
+	outgoing, incoming map[string]int
 }
 
 // New returns the relay of the pod of a name, whose HAProxy listens for its peers on a Unix socket. The others listen on
 // a port.
 func New(own, haproxy string, port int) *Relay {
-	return &Relay{own: own, haproxy: haproxy, port: port, dialer: net.Dialer{Timeout: helloTimeout}, updated: make(chan struct{})}
+	return &Relay{
+		own: own, haproxy: haproxy, port: port, dialer: net.Dialer{Timeout: helloTimeout},
+		updated: make(chan struct{}), outgoing: map[string]int{}, incoming: map[string]int{},
+	}
 }
 
 // Update says which other pods there are. What a pod has counted still counts after its end, so it keeps its number
@@ -182,6 +190,29 @@ func (r *Relay) number(name string, address netip.Addr) int {
 	return 0
 }
 
+// connect notes a connection to or from a pod, until it is ended. It returns nil if there is another one. If two pods
+// connect with each other at once, HAProxy ends both connections, and connects again after up to 5 s. So only the one
+// from the first pod by name is made.
+func (r *Relay) connect(pod string, outgoing bool) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	connections := r.incoming
+	if outgoing {
+		connections = r.outgoing
+	}
+	if outgoing && r.incoming[pod] > 0 || !outgoing && r.own < pod && r.outgoing[pod] > 0 {
+		return nil
+	}
+	connections[pod]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if connections[pod]--; connections[pod] == 0 {
+			delete(connections, pod)
+		}
+	}
+}
+
 // Serve passes on what HAProxy sends to its peers, until ctx ends. It closes the listener.
 func (r *Relay) Serve(ctx context.Context, listener net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
@@ -214,6 +245,27 @@ func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 	if !ok {
 		return nil
 	}
+	// HAProxy would connect again after 5 s only, and a pod that starts is not there yet, or does not know this one.
+	deadline := time.Now().Add(helloTimeout)
+	for {
+		err := r.sendTo(ctx, pod, hello, stream{conn, from})
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(retryInterval))
+		if _, closed := from.Peek(1); !errors.Is(closed, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
+
+// sendTo passes a connection of the own HAProxy on to a pod. It returns an error if the pod does not take it.
+func (r *Relay) sendTo(ctx context.Context, pod Pod, hello hello, own stream) error {
+	end := r.connect(pod.Name, true)
+	if end == nil {
+		return fmt.Errorf("pod %s: connected already", pod.Name)
+	}
+	defer end()
 	other, err := r.dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(pod.Address, uint16(r.port)).String())
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
@@ -239,7 +291,8 @@ func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 	if err := hello.write(other); err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	return join(ctx, stream{conn, from}, stream{other, to})
+	join(ctx, own, stream{other, to})
+	return nil
 }
 
 // ServeHTTP passes a connection of another pod on to the own HAProxy.
@@ -250,6 +303,12 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "only for the other proxy pods of the Gateway", http.StatusForbidden)
 		return
 	}
+	end := r.connect(request.Header.Get(podHeader), false)
+	if end == nil {
+		http.Error(w, "connected already", http.StatusConflict)
+		return
+	}
+	defer end()
 	r.learn(request.Header.Values(goneHeader))
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -283,7 +342,8 @@ func (r *Relay) receive(ctx context.Context, other stream, number int) error {
 	if err := hello.write(conn); err != nil {
 		return err
 	}
-	return join(ctx, other, stream{conn, bufio.NewReader(conn)})
+	join(ctx, other, stream{conn, bufio.NewReader(conn)})
+	return nil
 }
 
 // hello is how a connection of HAProxy's peers protocol begins: the version, the peer that it is for, and the one that
@@ -323,7 +383,7 @@ type stream struct {
 }
 
 // join copies both ways, until one side or ctx ends.
-func join(ctx context.Context, a, b stream) error {
+func join(ctx context.Context, a, b stream) {
 	_, _ = a.conn.SetDeadline(time.Time{}), b.conn.SetDeadline(time.Time{})
 	closeBoth := func() { _, _ = a.conn.Close(), b.conn.Close() }
 	defer context.AfterFunc(ctx, closeBoth)()
@@ -335,5 +395,4 @@ func join(ctx context.Context, a, b stream) error {
 		})
 	}
 	done.Wait()
-	return nil
 }
