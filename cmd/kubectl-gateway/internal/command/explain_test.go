@@ -191,33 +191,40 @@ func TestExplainClients(t *testing.T) {
 	if want := slices.DeleteFunc(feature.Guards(), func(guard string) bool { return guard == "BasicAuth" }); !slices.Equal(slices.Compact(order), want) {
 		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
 	}
+	token, password := []string{"-H", "Authorization: bearer a.b.c"}, []string{"-H", "Authorization: Basic YTpi"}
 	for _, test := range []struct {
 		client, path string
 		more         []string
 		code         int
 		wants        []string
 	}{
-		{"", "/private", nil, 0, []string{clients + unknown, "100% to Service web"}},
-		{"10.2.0.1", "/private", nil, 0, []string{clients + "\n" + others, "100% to Service web"}},
-		{"::ffff:10.2.0.1", "/private", nil, 0, []string{"100% to Service web"}},
+		{"", "/private", token, 0, []string{clients + unknown, "100% to Service web"}},
+		{"10.2.0.1", "/private", token, 0, []string{clients + "\n" + others, "100% to Service web"}},
+		{"::ffff:10.2.0.1", "/private", token, 0, []string{"100% to Service web"}},
+		{"10.2.0.1", "/private", nil, 3, []string{clients + "\n" + others, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},
+		{"10.2.0.1", "/private", append(token, token...), 3, []string{"answer    401: JWT: "}},
+		{"10.2.0.1", "/private", password, 3, []string{"answer    401: JWT: "}},
 		{"10.1.2.3", "/private", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.1.0.0/16, which is denied\n"}},
 		{"fd00::1", "/private", nil, 3, []string{"answer    403: ClientAddress: fd00::1 is in ::/0, which is denied\n"}},
 		{"203.0.113.1", "/private", nil, 3, []string{"answer    403: ClientAddress: 203.0.113.1 is in no range that is allowed\n"}},
 		{"10.1.2.3", "/private", []string{"-X", "OPTIONS", "-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
-		{"10.1.2.3", "/users", nil, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n"}},
-		{"", "/claim", nil, 0, []string{"filter    RateLimit: 9 requests at a time for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
+		{"", "/users", nil, 3, []string{"answer    401: BasicAuth: the request has no header like Authorization: Basic ...\n"}},
+		{"", "/users", token, 3, []string{"answer    401: BasicAuth: "}},
+		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n", "100% to Service web"}},
+		{"", "/claim", token, 0, []string{"filter    RateLimit: 9 requests at a time for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
 			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
 		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
 		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},
 		{"localhost", "/private", nil, 2, []string{`the client's address "localhost" is no IP address`}},
 		{"fe80::1%eth0", "/private", nil, 2, []string{"is no IP address"}},
 	} {
-		t.Run(test.client+test.path, func(t *testing.T) {
+		t.Run(test.client+test.path+strings.Join(test.more, ""), func(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"explain", "-f", file, "--client-address", test.client, "http://a.test" + test.path}, test.more...)
 			clitest.Run(t, "", args...).Want(t, test.code, test.wants...)
 		})
 	}
+	clitest.Run(t, "", "explain", "-f", file, "http://a:b@a.test/users").Want(t, 0, "100% to Service web")
 }
 
 // TestExplainForwarded asks with headers that the proxy replaces or removes, unless it trusts the client.

@@ -71,7 +71,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		proxy.Stop()
 	}
 	t.Logf("answers: %v", codes)
-	for _, code := range []int{200, 400, 403, 404, 500} {
+	for _, code := range []int{200, 400, 401, 403, 404, 500} {
 		if *tables >= 20 && codes[code] < *tables {
 			t.Errorf("only %d answers have status %d: the test does not try enough", codes[code], code)
 		}
@@ -132,7 +132,11 @@ func addClaims(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 // ranges are some with the address of the client, 127.0.0.1, and some without.
 var ranges = []appv1.AddressRange{"127.0.0.0/8", "127.0.0.1/32", "::ffff:127.0.0.0/105", "10.0.0.0/8", "0.0.0.0/1", "::/0", "fd00::/8"}
 
-// addRanges says of some rules which clients they are for.
+// jwt is a filter that lets none of the requests through, which have no tokens.
+var jwt = appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "me", Audiences: []appv1.JWTAudience{"web"}, Keys: appv1.JWTKeys{Inline: `{"keys":[` +
+	`{"kid":"1","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}`}}}
+
+// addRanges says of some rules which clients they are for, and of others that they need a token.
 func addRanges(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 	some := func() (list []appv1.AddressRange) {
 		for _, one := range ranges {
@@ -149,6 +153,9 @@ func addRanges(g *routingtest.Generator, spec *appv1.GatewaySpec) {
 			answers := slices.ContainsFunc(rule.Filters, func(f appv1.RuleFilter) bool { return f.RequestRedirect != nil || f.DirectResponse != nil })
 			if g.IntN(2) == 0 && !answers && len(clients.Allow)+len(clients.Deny) > 0 {
 				rule.Filters = append(rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: clients})
+			}
+			if g.IntN(6) == 0 && !answers {
+				rule.Filters = append(rule.Filters, jwt)
 			}
 		}
 	}

@@ -32,12 +32,12 @@ func (e *Explanation) follow(site *cli.Site, table routing.Table, listener *rout
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
 	e.Filters = append(e.Filters, filters(rule, r.client)...)
-	refused := refusal(rule.Clients, r.client)
+	refused := refusal(rule, r)
 	switch {
 	case rule.CORS != nil && isPreflight(r.Request):
 		e.Answer = "204: the proxy answers CORS preflight requests"
 	case refused != "":
-		e.refuse("403: ClientAddress: %s", refused)
+		e.refuse("%s", refused)
 	case rule.Redirect != nil:
 		e.Answer = redirect(rule.Redirect)
 	case rule.Response != nil:

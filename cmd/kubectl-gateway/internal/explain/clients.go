@@ -52,8 +52,29 @@ func rangesText(ranges []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// refusal says why a client has no access; "": it has, or is not known.
-func refusal(clients *routing.Clients, client netip.Addr) string {
+// refusal returns the answer of the filter that is certain to refuse a request; "": none is. What explain does not know
+// may still have others do so.
+func refusal(rule *routing.Rule, r request) string {
+	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
+	switch noAccess := noAccess(rule.Clients, r.client); {
+	case noAccess != "":
+		return "403: ClientAddress: " + noAccess
+	case rule.BasicAuth != nil && !authorizes(r, "Basic"):
+		return fmt.Sprintf(unauthorized, "BasicAuth", "Basic")
+	case rule.JWT != nil && !authorizes(r, "Bearer"):
+		return fmt.Sprintf(unauthorized, "JWT", "Bearer")
+	}
+	return ""
+}
+
+// authorizes says whether a request has credentials of a scheme. With several, it counts as one without.
+func authorizes(r request, scheme string) bool {
+	values := r.Header["authorization"]
+	return len(values) == 1 && strings.HasPrefix(strings.ToLower(values[0]), strings.ToLower(scheme)+" ")
+}
+
+// noAccess says why a client has no access; "": it has, or is not known.
+func noAccess(clients *routing.Clients, client netip.Addr) string {
 	if clients == nil || !client.IsValid() {
 		return ""
 	}

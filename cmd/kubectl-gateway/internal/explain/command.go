@@ -20,7 +20,8 @@ With -f it needs no cluster; Services that the file does not have are taken to e
 is refused. A file may also have a Gateway of the Gateway API, and routes of it. In the cluster, the routes that belong to the
 Gateway count, in all namespaces; what you may not read is named, and the exit code is 1 then. The matcher is the one that HAProxy is
 tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
-is, as X-Forwarded-For says, is not known. --client-address tells it to the filter ClientAddress alone. The answer no (3) is that the request gets an error that is no DirectResponse.`
+is, as X-Forwarded-For says, is not known. --client-address tells it to the filter ClientAddress alone.
+Passwords and tokens are not checked: BasicAuth and JWT refuse requests without any. The answer no (3) is that the request gets an error that is no DirectResponse.`
 
 const examples = `  kubectl gateway explain shop http://shop.example.com/beta
   kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -50,7 +51,8 @@ func parseRequest(url, method string, headers []string) (request, error) {
 	rest, _, _ = strings.Cut(rest, "#")
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
-	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	at := strings.LastIndexByte(authority, '@')
+	user, authority := authority[:max(at, 0)], authority[at+1:]
 	r := request{scheme: strings.ToLower(scheme), hostHeader: authority, connected: authority, text: method + " " + url}
 	r.Port, r.Path, r.Query, r.Method, r.Header = protocol.port, "/"+path, query, method, map[string][]string{}
 	if colon := strings.LastIndexByte(authority, ':'); colon >= 0 && !strings.HasSuffix(authority, "]") {
@@ -74,6 +76,9 @@ func parseRequest(url, method string, headers []string) (request, error) {
 		} else {
 			r.Header[name] = append(r.Header[name], value)
 		}
+	}
+	if at >= 0 && r.Header["authorization"] == nil { // as curl does
+		r.Header["authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(user))}
 	}
 	if r.isConnection() {
 		r.text = url
