@@ -117,7 +117,7 @@ var requests = []struct {
 
 	{"listed", "http://listed.example.com/", []string{"Service web port 80", "50 requests per second", "600 requests per minute"}},
 	{"listed", "http://listed.example.com/internal/x", []string{"Service web port 80", "else 403"}},
-	{"listed", "http://listed.example.com/administration", []string{"a user of Secret users, else 401", "Service admin port 80"}},
+	{"listed", "http://user@listed.example.com/administration", []string{"a user of Secret users, else 401", "Service admin port 80"}},
 	{"listed", "http://private.example.com/App/secret", []string{"answer    503"}},
 	{"listed", "http://private.example.com/x", []string{"Service web port 80"}},
 
@@ -245,4 +245,14 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		})
 	}
 	clitest.Run(t, "", "convert").Want(t, 2, "name a file with -f")
+}
+
+// TestConvertWarnsOfTheConfigMap: there may be Ingresses that it is for.
+func TestConvertWarnsOfTheConfigMap(t *testing.T) {
+	for kind, wants := range map[string]bool{"ingress-example": true, "gatewayapi-shop": false} {
+		got := clitest.Run(t, "", "convert", "-f", fixtures+kind+".in.yaml").Err
+		if strings.Contains(got, "warning: the ConfigMap of ingress-nginx's controller is not read: ") != wants {
+			t.Errorf("%s: it says\n%s", kind, got)
+		}
+	}
 }

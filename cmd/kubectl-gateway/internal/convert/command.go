@@ -81,6 +81,10 @@ func (c *command) print(result *Result) error {
 	for _, note := range result.Notes {
 		_, _ = fmt.Fprintln(c.ErrOut, note)
 	}
+	if result.Converted["Ingress"] > 0 {
+		c.Warn("the ConfigMap of ingress-nginx's controller is not read: check it for settings of all Ingresses, such as global-auth-url, " +
+			"whitelist-source-range, block-cidrs and proxy-body-size")
+	}
 	if len(result.Gateways) == 0 && len(result.Notes) == 0 {
 		ingress := "an Ingress"
 		if c.class != "" {
