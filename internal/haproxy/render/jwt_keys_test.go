@@ -3,6 +3,7 @@ package render_test
 import (
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/rand"
@@ -131,4 +132,15 @@ func symmetric(t testing.TB, key, header string) string {
 	text := encode([]byte(header)) + "." + encode([]byte(claims(nil)))
 	_, _ = mac.Write([]byte(text))
 	return text + "." + encode(mac.Sum(nil))
+}
+
+// edwards returns a token that is signed by Ed25519.
+func edwards(t testing.TB, header string) string {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := encode([]byte(header)) + "." + encode([]byte(claims(nil)))
+	return text + "." + encode(ed25519.Sign(private, []byte(text)))
 }

@@ -101,6 +101,8 @@ func TestJWTForgeries(t *testing.T) {
 		"HS256 with the public key":     symmetric(t, "RS256", `{"alg":"HS256","kid":"RS256"}`),
 		"HS256 that says RS256":         symmetric(t, "RS256", `{"alg":"RS256","kid":"RS256"}`),
 		"HS256 before RS256":            symmetric(t, "RS256", `{"alg":"HS256","alg":"RS256","kid":"RS256"}`),
+		"EdDSA":                         edwards(t, `{"alg":"EdDSA","kid":"ES256"}`),
+		"EdDSA by another name":         edwards(t, `{"alg":"Ed25519","kid":"RS256"}`),
 		"a key of the attacker":         other.sign(t, "ES256", `{"alg":"ES256","kid":"ES256"}`, claims(nil)),
 		"a key in the header":           other.sign(t, "ES256", `{"alg":"ES256","kid":"ES256","jwk":{"kty":"EC"}}`, claims(nil)),
 		"an unknown kid":                es.sign(t, "ES256", `{"alg":"ES256","kid":"es256"}`, claims(nil)),
