@@ -38,6 +38,19 @@ func newClient(t testing.TB, port int32) *client {
 	return c
 }
 
+// newClientFrom returns a client with another of this machine's addresses.
+func newClientFrom(t testing.TB, address string, port int32) *client {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	conn, err := dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, port)
+	c.conn, c.reader = conn, bufio.NewReader(conn)
+	return c
+}
+
 // send sends the bytes of one request and returns the answer to it.
 func (c *client) send(request string) answer {
 	c.t.Helper()
