@@ -129,16 +129,17 @@ func TestRepeatedAnswers(t *testing.T) {
 	}
 }
 
-// TestAllHeadersOfAnswers: where no header is named, the backend gets all of the answer but those that frame it.
+// TestAllHeadersOfAnswers: where no header is named, the backend gets all of the answer but those that frame it, and
+// those of the client that the answer lacks: the client could claim to be an admin.
 func TestAllHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	a := startRepeatedAuth(t)
-	newClient(t, a.ports[80]).send("POST /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\nX-User: mallory\r\nUser-Agent: curl\r\nContent-Length: 4\r\n\r\nbody")
+	newClient(t, a.ports[80]).send("POST /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\nX-User: mallory\r\nX-Role: admin\r\nUser-Agent: curl\r\nContent-Length: 4\r\n\r\nbody")
 	if asked := next(t, a.asked); !strings.HasPrefix(asked, "POST /all\n") || !strings.Contains(asked, "User-Agent: curl\r\n") {
 		t.Errorf("the Service got\n%s", asked)
 	}
 	got := next(t, a.web)
-	for _, want := range []string{"Host: shop\n", "X-User: alice\r\n", "X-Other: other\r\n", "Content-Length: 4\r\n", "Date: "} {
+	for _, want := range []string{"Host: shop\n", "X-User: alice\r\n", "X-Other: other\r\n", "X-Role: admin\r\n", "Content-Length: 4\r\n", "Date: "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the backend lacks %q:\n%s", want, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
@@ -324,5 +325,57 @@ func TestAuthOfClientsThatLeave(t *testing.T) {
 	}
 	if got := newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\n\r\n"); got.Status != 200 {
 		t.Errorf("got %d, want 200", got.Status)
+	}
+}
+
+// TestAuthThatFails: requests are refused where the program makes a mistake, does not end or has no memory left. Others
+// go on meanwhile, and those after them are asked about.
+func TestAuthThatFails(t *testing.T) {
+	t.Parallel()
+	const mistakes = `
+  local mistake = txn.f:req_fhdr("x-mistake")
+  if mistake == "error" then error("as such") end
+  while mistake == "endless" do end
+  local all = {}
+  while mistake == "memory" do all[#all + 1] = string.rep("a", 1000000) end
+`
+	a := startAuth(t, byAuthorization)
+	a.Stop()
+	files := haproxytest.ShowMatches(render.Render(a.in).AllFiles())
+	for _, edit := range []struct{ file, before, after string }{
+		{ir.AuthFile, "local function ask(txn)\n", mistakes},
+		{ir.ConfigFile, "tune.lua.maxmem 128\n", "tune.lua.session-timeout 200ms\n"}, // by default, it is 4 s
+	} {
+		content := strings.Replace(string(files[edit.file]), edit.before, edit.before+edit.after, 1)
+		if content == string(files[edit.file]) {
+			t.Fatalf("%s has no %q", edit.file, edit.before)
+		}
+		files[edit.file] = []byte(content)
+	}
+	a.Instance = haproxytest.Start(t, a.in.Paths, files)
+	for _, mistake := range []string{"error", "endless", "memory"} {
+		const clients = 4
+		statuses := make(chan int, clients)
+		for range clients {
+			go func() {
+				statuses <- newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\nX-Mistake: " + mistake + "\r\n\r\n").Status
+			}()
+		}
+		for range clients {
+			if got := newClient(t, a.ports[80]).send(get("x", "/open")); got.Status != 200 {
+				t.Errorf("%s: another rule got %d meanwhile", mistake, got.Status)
+			}
+		}
+		for range clients {
+			if status := <-statuses; status != 503 {
+				t.Errorf("%s: got %d, want 503", mistake, status)
+			}
+		}
+		if got := newClient(t, a.ports[80]).send("GET /a HTTP/1.1\r\nHost: x\r\nAuthorization: good\r\n\r\n"); got.Status != 200 {
+			t.Errorf("%s: the next request got %d", mistake, got.Status)
+		}
+	}
+	if asked := len(a.asked); asked != 3 {
+		t.Errorf("the Service was asked %d times, want 3", asked)
 	}
 }
