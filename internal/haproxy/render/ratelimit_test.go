@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing/routingtest"
@@ -108,7 +109,8 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// TestSeveralRateLimits: a request has to be within all limits of its rule, and one that is not counts for none.
+// TestSeveralRateLimits: a request has to be within all limits of its rule, and one that is not counts for none: a client
+// beyond its own limit makes no counters of other keys.
 func TestSeveralRateLimits(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, parseWorld(t, rateLimitsWorld))
@@ -134,6 +136,9 @@ func TestSeveralRateLimits(t *testing.T) {
 			!slices.Equal(policy, []string{`"second";q=100;w=1, "minute";q=2;w=60, "hour";q=4;w=3600`}) {
 			t.Errorf("request %d, of %s: got %d, %v, want %s to wait, %s left", i, test.key, got.Status, got.Header, test.wait, want)
 		}
+	}
+	if table := g.Worker("show table " + ir.PodsSection + "/minute"); !strings.Contains(table, "used:3\n") {
+		t.Errorf("there are not three counters, of a, b and c:\n%s", table)
 	}
 }
 
