@@ -40,6 +40,7 @@ func startRepeatedAuth(t *testing.T) *authorized {
 	}
 	a.gateway = startGatewayWith(t, parseWorld(t, `
 generation: 1
+repeated: [/check]
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes:
@@ -58,7 +59,6 @@ backends:
   - {service: auth, port: 80, servers: ["127.0.0.1:1"]}
 `), func(in *render.Input) {
 		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-			rule.ExternalAuth.Repeat = true
 			if len(rule.ExternalAuth.ResponseHeaders) == 0 {
 				rule.ExternalAuth.Path = ""
 			}

@@ -3,6 +3,7 @@ package render_test
 import (
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -26,6 +27,8 @@ type world struct {
 	// Certificates are by listener, Authorities by ConfigMap.
 	Certificates map[string][]render.Certificate `json:"certificates"`
 	Authorities  map[string]string               `json:"authorities"`
+	// Repeated are the paths of those ExternalAuths that ask as the Gateway API has it. Our own kind has no field for that.
+	Repeated []string `json:"repeated"`
 }
 
 type worldBackend struct {
@@ -39,6 +42,11 @@ type worldBackend struct {
 func (w world) input(t testing.TB) render.Input {
 	t.Helper()
 	table, _ := routingtest.Compile(&w.Spec)
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if auth := rule.ExternalAuth; auth != nil {
+			auth.Repeat = slices.Contains(w.Repeated, auth.Path)
+		}
+	})
 	in := render.Input{
 		Table: table, Backends: map[routing.Backend]render.BackendState{}, Paths: podPaths,
 		Certificates: w.Certificates, Authorities: map[string][]byte{}, HasBackendCertificate: true,
