@@ -29,10 +29,11 @@ const (
 	h2    protocol = "HTTP/2"
 )
 
-// request is a GET of a path at a host, with the header lines that all have and perhaps more.
+// request is a GET of a path at a host, with the header lines that all have and perhaps more. With a body, it is a POST.
 type request struct {
 	host, path string
 	headers    []string
+	body       string
 }
 
 // usual are the header lines of every request: about what a browser sends.
@@ -69,8 +70,12 @@ type client struct {
 func newLoad(proto protocol, port int, o options, requests []request) *load {
 	l := &load{requests: requests, protocol: proto, port: port, connections: o.connections, pace: rate.NewLimiter(rate.Every(o.every), 1)}
 	for _, r := range requests {
-		lines := append([]string{"GET " + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
-		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
+		method := "GET "
+		if r.body != "" {
+			method = "POST "
+		}
+		lines := append([]string{method + r.path + " HTTP/1.1", "Host: " + r.host}, append(usual, r.headers...)...)
+		l.texts = append(l.texts, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"+r.body))
 	}
 	return l
 }

@@ -33,9 +33,9 @@ type written struct {
 	defaults string
 	// routes is a map that haproxy.cfg finds backends by, instead of rules for the ten hosts, if it is not empty.
 	routes string
-	// policy are lines for what is done to each request, and files those that it names.
-	policy string
-	files  map[string]string
+	// policy are lines for what is done to each request, sections are those that they need, and files those that they name.
+	policy, sections string
+	files            map[string]string
 }
 
 // proxy returns the proxy that the file is for.
@@ -45,7 +45,7 @@ func (w written) proxy() proxy {
 		if err != nil {
 			return nil, fmt.Errorf("failed to read %s: %w", w.file, err)
 		}
-		tmpl, err := template.New(w.file).Parse(strings.Replace(string(text), "POLICY", w.policy, 1))
+		tmpl, err := template.New(w.file).Parse(strings.NewReplacer("POLICY", w.policy, "SECTIONS", w.sections).Replace(string(text)))
 		if err != nil {
 			return nil, fmt.Errorf("failed to parse %s: %w", w.file, err)
 		}

@@ -23,16 +23,20 @@ import (
 // policy is what is done to each request, by a Gateway and by lines of haproxy.cfg and nginx.conf that do the same.
 type policy struct {
 	name string
-	// filter is that of the rules of a Gateway, in YAML.
-	filter      string
-	compression *appv1.Compression
-	// haproxy are lines of its frontend, nginx those of its http block. Without, it does not do it.
-	haproxy, nginx string
+	// filter is that of the rules of a Gateway, in YAML. loadBalancing is that of its Services.
+	filter          string
+	maxRequestBytes *int64
+	loadBalancing   *appv1.LoadBalancing
+	compression     *appv1.Compression
+	// haproxy are lines of its frontend, nginx those of its http block. Without, it does not do it. sections are those
+	// of haproxy.cfg, after its defaults, and balance is a line of its defaults.
+	haproxy, nginx, sections, balance string
 	// files are those that the lines name.
 	files map[string]string
-	// path and headers are those of requests, in place of the usual path and beside the usual headers.
+	// path, headers and body are those of requests, in place of the usual path and beside the usual headers.
 	path    string
 	headers []string
+	body    string
 }
 
 const (
@@ -43,7 +47,10 @@ const (
 )
 
 // policies returns those that are measured.
-func policies() []policy {
+func policies() []policy { return append(accessPolicies(), trafficPolicies()...) }
+
+// accessPolicies returns those that decide whether a request passes.
+func accessPolicies() []policy {
 	return []policy{
 		{
 			name: "a rate limit", filter: `{type: RateLimit, rateLimit: {limits: [{requests: 1000000, unit: Second}]}}`,
@@ -79,6 +86,22 @@ func policies() []policy {
 		},
 		token(jose.RS256), token(jose.ES256),
 		{
+			name: "concurrent requests", filter: `{type: RateLimit, rateLimit: {concurrent: {requests: 1000}}}`,
+			haproxy: `
+    stick-table type ip size 200k expire 10s store conn_cur
+    http-request track-sc0 src
+    http-request deny deny_status 429 if { sc_conn_cur(0) gt 1000 }`,
+			nginx: `
+    limit_conn_zone $binary_remote_addr zone=connections:10m;
+    limit_conn connections 1000;`,
+		},
+	}
+}
+
+// trafficPolicies returns those that change what becomes of a request.
+func trafficPolicies() []policy {
+	return []policy{
+		{
 			name: "20 KiB compressed", compression: &appv1.Compression{ContentTypes: []appv1.MediaType{"text/plain"}, MinBytes: new(int32)},
 			haproxy: `
     compression algo-res gzip
@@ -87,6 +110,39 @@ func policies() []policy {
     gzip on;
     gzip_types text/plain;`,
 			path: textPath,
+		},
+		{
+			name: "an answer from the cache", filter: `{type: Cache, cache: {}}`,
+			sections: `
+cache answers
+    total-max-size 16
+    max-age 60
+`,
+			haproxy: `
+    http-request cache-use answers
+    http-response cache-store answers`,
+			nginx: `
+    proxy_cache_path {{.Dir}}/cache keys_zone=answers:10m;
+    proxy_cache answers;`,
+			path: cachedPath,
+		},
+		{
+			name: "a copy to another Service", filter: `{type: RequestMirror, requestMirror: {backendRefs: [{name: service-1, port: 80}]}}`,
+			nginx: `
+    mirror ` + checkPath + `;`,
+		},
+		{
+			name:          "an endpoint by the client's address, with bounded load",
+			loadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingSourceIP, HashBalanceFactor: new(int32(150))},
+			balance:       "balance source\n    hash-type consistent\n    hash-balance-factor 150",
+		},
+		{
+			name: "a limit of 1 MiB, 1 KiB in chunks", maxRequestBytes: new(int64(1 << 20)),
+			headers: []string{"Transfer-Encoding: chunked"}, body: "400\r\n" + strings.Repeat("x", 1<<10) + "\r\n0\r\n\r\n",
+		},
+		{
+			name: "no limit, 1 KiB in chunks", haproxy: " ",
+			headers: []string{"Transfer-Encoding: chunked"}, body: "400\r\n" + strings.Repeat("x", 1<<10) + "\r\n0\r\n\r\n",
 		},
 	}
 }
@@ -149,19 +205,25 @@ func must(err error) {
 func (p *policy) subjects() []*subject {
 	requests := requestsFor(10, 1)
 	for i := range requests {
-		requests[i].headers = p.headers
+		requests[i].headers, requests[i].body = p.headers, p.body
 		if p.path != "" {
 			requests[i].path = p.path
 		}
 	}
 	spec := appv1.GatewaySpec{Routes: plainRoutes(10, 1, services), Compression: p.compression}
 	for i := range spec.Routes {
-		must(yaml.UnmarshalStrict([]byte("["+p.filter+"]"), &spec.Routes[i].Rules[0].Filters))
+		rule := &spec.Routes[i].Rules[0]
+		must(yaml.UnmarshalStrict([]byte("["+p.filter+"]"), &rule.Filters))
+		rule.MaxRequestBytes = p.maxRequestBytes
+	}
+	for i := range services {
+		spec.Backends = append(spec.Backends, appv1.Backend{Name: service(i), Port: 80, LoadBalancing: p.loadBalancing})
 	}
 	all := []*subject{{name: p.name + ": Gateway", proxy: gateway(p.name, spec, "")}}
-	for _, file := range []struct{ name, lines string }{{"haproxy.cfg", p.haproxy}, {"nginx.conf", p.nginx}} {
-		if file.lines != "" {
-			all = append(all, &subject{name: p.name + ": " + file.name, proxy: written{file: file.name, policy: file.lines, files: p.files}.proxy()})
+	for _, file := range []written{{file: "haproxy.cfg", policy: p.haproxy, sections: p.sections, defaults: p.balance}, {file: "nginx.conf", policy: p.nginx}} {
+		if file.policy != "" || file.defaults != "" {
+			file.files = p.files
+			all = append(all, &subject{name: p.name + ": " + file.file, proxy: file.proxy()})
 		}
 	}
 	for _, s := range all {

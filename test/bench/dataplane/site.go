@@ -13,19 +13,25 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// What every backend answers, but to requests for textPath, to which it is a long text, and for checkPath, to which it is
-// empty: after a body, nginx would close the connection of a question.
+// What every backend answers, but to requests for textPath, to which it is a long text, for cachedPath, to which it may be
+// kept, and for checkPath, to which it is empty: after a body, nginx would close the connection of a question.
 const (
-	body      = "hello, world\n"
-	textPath  = "/app/text"
-	checkPath = "/check"
+	body       = "hello, world\n"
+	textPath   = "/app/text"
+	cachedPath = "/app/cached"
+	checkPath  = "/check"
 )
 
-var answer, longAnswer, emptyAnswer = answerOf(body), answerOf(longText()), answerOf("")
+var (
+	answer       = answerOf(body, "no-store")
+	longAnswer   = answerOf(longText(), "no-store")
+	cachedAnswer = answerOf(body, "max-age=60")
+	emptyAnswer  = answerOf("", "no-store")
+)
 
-func answerOf(body string) []byte {
-	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\nServer: backend\r\nContent-Length: "
-	return fmt.Appendf(nil, head+"%d\r\n\r\n%s", len(body), body)
+func answerOf(body, cacheControl string) []byte {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nCache-Control: %s\r\nServer: backend\r\nContent-Length: %d\r\n\r\n%s"
+	return fmt.Appendf(nil, head, cacheControl, len(body), body)
 }
 
 // longText returns 20 KiB about as compressible as JSON is: lines that differ in numbers and words.
@@ -90,11 +96,11 @@ func (s *site) accept(listener net.Listener) {
 	}
 }
 
-// serve answers requests without bodies, until the other side closes.
+// serve answers requests without bodies, and POSTs with one in chunks, until the other side closes.
 func serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	reader := bufio.NewReader(conn)
-	next := answer
+	next, hasBody := answer, false
 	for {
 		line, err := reader.ReadSlice('\n')
 		if err != nil {
@@ -105,6 +111,12 @@ func serve(conn net.Conn) {
 			next = longAnswer
 		case bytes.HasPrefix(line, []byte("GET "+checkPath+" ")):
 			next = emptyAnswer
+		case bytes.HasPrefix(line, []byte("GET "+cachedPath+" ")):
+			next = cachedAnswer
+		case bytes.HasPrefix(line, []byte("POST ")):
+			hasBody = true
+		case hasBody && bytes.Equal(line, []byte("\r\n")):
+			hasBody = false // An empty line is the end of the last chunk, too.
 		case bytes.Equal(line, []byte("\r\n")):
 			if _, err := conn.Write(next); err != nil {
 				return
