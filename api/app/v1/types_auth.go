@@ -1,7 +1,8 @@
 package v1
 
-// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers
-// X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, or with forwardBody
+// a POST request with the client's. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the
+// request of the client.
 //
 // An answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of
 // 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time,
@@ -31,10 +32,23 @@ type ExternalAuth struct {
 	// +kubebuilder:validation:MaxItems=16
 	ResponseHeaders []HeaderName `json:"responseHeaders,omitempty"`
 
+	// Sends the body of requests to the Service, with POST. By default, it gets none.
+	// +optional
+	ForwardBody *ForwardBody `json:"forwardBody,omitempty"`
+
 	// How long the answer may take. Zero is no limit.
 	// +optional
 	// +kubebuilder:default="5s"
 	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// ForwardBody sends the body of requests to the Service that decides. The proxy waits up to 10 s for it.
+type ForwardBody struct {
+	// How many bytes the body may have. A request with a longer one gets 413.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8192
+	MaxSize int32 `json:"maxSize"`
 }
 
 // ExternalAuthBackendRef is a port of a Service in the Gateway's namespace that decides about requests.
