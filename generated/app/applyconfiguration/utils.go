@@ -61,6 +61,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.ExternalAuthApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ExternalAuthBackendRef"):
 		return &appv1.ExternalAuthBackendRefApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ForwardBody"):
+		return &appv1.ForwardBodyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Gateway"):
 		return &appv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("GatewayAddress"):

@@ -40,6 +40,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		"gateway/api/app/v1.ErrorPage":                    schema_gateway_api_app_v1_ErrorPage(ref),
 		"gateway/api/app/v1.ExternalAuth":                 schema_gateway_api_app_v1_ExternalAuth(ref),
 		"gateway/api/app/v1.ExternalAuthBackendRef":       schema_gateway_api_app_v1_ExternalAuthBackendRef(ref),
+		"gateway/api/app/v1.ForwardBody":                  schema_gateway_api_app_v1_ForwardBody(ref),
 		"gateway/api/app/v1.Gateway":                      schema_gateway_api_app_v1_Gateway(ref),
 		"gateway/api/app/v1.GatewayAddress":               schema_gateway_api_app_v1_GatewayAddress(ref),
 		"gateway/api/app/v1.GatewayConfig":                schema_gateway_api_app_v1_GatewayConfig(ref),
@@ -1079,7 +1080,7 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.\n\nAn answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time. While there are more, clients get 503.",
+				Description: "ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, or with forwardBody a POST request with the client's. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.\n\nAn answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time, the client gets 503. Each proxy asks about up to 1024 requests at a time. While there are more, clients get 503.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"backendRef": {
@@ -1134,6 +1135,12 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 							},
 						},
 					},
+					"forwardBody": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Sends the body of requests to the Service, with POST. By default, it gets none.",
+							Ref:         ref("gateway/api/app/v1.ForwardBody"),
+						},
+					},
 					"timeout": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How long the answer may take. Zero is no limit.",
@@ -1146,7 +1153,7 @@ func schema_gateway_api_app_v1_ExternalAuth(ref common.ReferenceCallback) common
 			},
 		},
 		Dependencies: []string{
-			"gateway/api/app/v1.ExternalAuthBackendRef"},
+			"gateway/api/app/v1.ExternalAuthBackendRef", "gateway/api/app/v1.ForwardBody"},
 	}
 }
 
@@ -1175,6 +1182,28 @@ func schema_gateway_api_app_v1_ExternalAuthBackendRef(ref common.ReferenceCallba
 					},
 				},
 				Required: []string{"name", "port"},
+			},
+		},
+	}
+}
+
+func schema_gateway_api_app_v1_ForwardBody(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ForwardBody sends the body of requests to the Service that decides. The proxy waits up to 10 s for it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxSize": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many bytes the body may have. A request with a longer one gets 413.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"maxSize"},
 			},
 		},
 	}

@@ -351,6 +351,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: gateway.api.app.v1.ExternalAuthBackendRef
       default: {}
+    - name: forwardBody
+      type:
+        namedType: gateway.api.app.v1.ForwardBody
     - name: path
       type:
         scalar: string
@@ -377,6 +380,13 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
       default: ""
     - name: port
+      type:
+        scalar: numeric
+      default: 0
+- name: gateway.api.app.v1.ForwardBody
+  map:
+    fields:
+    - name: maxSize
       type:
         scalar: numeric
       default: 0

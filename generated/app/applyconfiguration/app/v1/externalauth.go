@@ -11,8 +11,9 @@ import (
 // ExternalAuthApplyConfiguration represents a declarative configuration of the ExternalAuth type for use
 // with apply.
 //
-// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body. The headers
-// X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the request of the client.
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, or with forwardBody
+// a POST request with the client's. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the
+// request of the client.
 //
 // An answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of
 // 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time,
@@ -26,6 +27,8 @@ type ExternalAuthApplyConfiguration struct {
 	RequestHeaders []appv1.HeaderName `json:"requestHeaders,omitempty"`
 	// The headers of the Service's answer that the backend gets. Headers of these names that clients send are removed.
 	ResponseHeaders []appv1.HeaderName `json:"responseHeaders,omitempty"`
+	// Sends the body of requests to the Service, with POST. By default, it gets none.
+	ForwardBody *ForwardBodyApplyConfiguration `json:"forwardBody,omitempty"`
 	// How long the answer may take. Zero is no limit.
 	Timeout *appv1.Duration `json:"timeout,omitempty"`
 }
@@ -69,6 +72,14 @@ func (b *ExternalAuthApplyConfiguration) WithResponseHeaders(values ...appv1.Hea
 	for i := range values {
 		b.ResponseHeaders = append(b.ResponseHeaders, values[i])
 	}
+	return b
+}
+
+// WithForwardBody sets the ForwardBody field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ForwardBody field is set to the value of the last call.
+func (b *ExternalAuthApplyConfiguration) WithForwardBody(value *ForwardBodyApplyConfiguration) *ExternalAuthApplyConfiguration {
+	b.ForwardBody = value
 	return b
 }
 
