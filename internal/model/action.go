@@ -263,6 +263,9 @@ type ClaimHeader struct {
 	Claim string
 }
 
+// MaxAuthBody is the largest ExternalAuth.MaxBody. The proxy has to hold the body while it asks.
+const MaxAuthBody = 8192
+
 // ExternalAuth has a Service decide about requests.
 type ExternalAuth struct {
 	Backend Backend
@@ -276,6 +279,8 @@ type ExternalAuth struct {
 	// Repeat asks with the method, path and query of the request, the path after Path, and lets it through only with an
 	// answer of 200. If ResponseHeaders is empty, the backend gets all headers of the answer.
 	Repeat bool
+	// MaxBody is how many bytes the body of a request may have, which the Service gets; 0: it does not get it.
+	MaxBody int64
 }
 
 // Mirror is a backend that gets copies of requests, whose answers nobody sees.

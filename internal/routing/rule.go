@@ -218,7 +218,7 @@ func filtersSize(rule *Rule) int {
 	}
 	if auth := rule.ExternalAuth; auth != nil {
 		size += encodedSize(auth.Path) + len(auth.Backend.Namespace) + len(auth.Backend.Service) +
-			len("auth=__65535.0123456789abcdef&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&auth.repeat=1&")
+			len("auth=__65535.0123456789abcdef&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&auth.repeat=1&auth.body=8192&")
 		for _, name := range slices.Concat(auth.RequestHeaders, auth.ResponseHeaders) {
 			size += len(name) + len(",")*3
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -63,7 +64,11 @@ func questionRules(env Env, name string, answers ...string) []string {
 		"http-request return "+env.Answer(503, "nobody could say whether the request may pass")+asked+" !{ var(txn.authorized) -m bool }")
 }
 
-// auth has a Service decide about requests, by a question.
+// auth has a Service decide about requests, by a question. The parameter "auth.body" is how many bytes the body of a
+// request may have that goes with the question.
+//
+// A body whose length is not known is waited for until it is longer than any may be. A large buffer always holds that
+// beside the headers, so what was waited for is the whole body, or too long.
 var auth = feature{
 	guard: "ExternalAuth", param: "auth",
 	encode: func(in Input, p *params) {
@@ -75,14 +80,27 @@ var auth = feature{
 		if auth.Repeat {
 			p.set("auth.repeat", "1")
 		}
+		if most := auth.MaxBody; most > 0 {
+			if in.Rule.MaxBody >= 0 {
+				most = min(most, in.Rule.MaxBody)
+			}
+			p.set("auth.body", strconv.FormatInt(most, 10))
+		}
 	},
 	rules: func(env Env) Rules {
 		if !HasAuth(env.Table) {
 			return Rules{}
 		}
-		repeat := "http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat")
+		const withBody = " if { var(txn.auth_body) -m found }"
+		tooLong := "http-request return " + env.Answer(413, "the body of the request is too long") + withBody
 		return Rules{
-			Request:       append([]string{repeat}, questionRules(env, "auth")...),
+			Request: append([]string{
+				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
+				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
+				tooLong + " { req.body_size,sub(txn.auth_body) gt 0 }",
+				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + " use-large-buffer" + withBody,
+				tooLong + " { req.body_len,sub(txn.auth_body) gt 0 }",
+			}, questionRules(env, "auth")...),
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
 		}
 	},

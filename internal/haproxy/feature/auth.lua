@@ -88,13 +88,14 @@ end
 
 local function ask(txn)
   local client, path = core.httpclient(), txn:get_var("txn.auth_path")
-  local send = client.get
+  local body = txn:get_var("txn.auth_body") and (txn.f:req_body() or "")
+  local send = body and client.post or client.get
   if txn:get_var("txn.auth_repeat") then
     path = path .. (txn.f:pathq() or "/")
     -- An answer to HEAD has no body, whatever its headers say.
-    send = txn.f:method() == "HEAD" and client.head or client.get
+    send = txn.f:method() == "HEAD" and client.head or send
   end
-  return send(client, {url = "http://auth" .. path, headers = question(txn), dst = "unix@" .. address})
+  return send(client, {url = "http://auth" .. path, headers = question(txn), body = body, dst = "unix@" .. address})
 end
 
 local function auth(txn)

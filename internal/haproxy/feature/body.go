@@ -30,7 +30,8 @@ const BodyBackend = "bodies"
 // body bounds the size of request bodies. The parameter "max-body" is in bytes.
 //
 // A body of unknown length is counted on its way, by a program. HAProxy would run it for each request of a section, so
-// only the section that such requests are sent to has it: see package render. So this guard decides last about them.
+// only the section that such requests are sent to has it: see package render. So this guard decides last about them. A
+// body that a Service gets to decide about is not counted: auth waits for it.
 //
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
@@ -45,7 +46,7 @@ var body = feature{
 		if !HasBodies(env.Table) {
 			return Rules{}
 		}
-		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response")
+		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + has("auth.body")
 		left := func(parameter string) string {
 			return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + isCounted + " "
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // startRepeatedAuth runs HAProxy with questions as the Gateway API has them, below the path /check. Their answers are
-// for the header X-Answer of the request. At /all, there is no path before that of the request, and the backend gets all
-// headers of the answer.
+// for the header X-Answer of the request. At /all, there is no path before that of the request, the Service gets bodies of
+// up to 4 bytes, and the backend all headers of the answer.
 func startRepeatedAuth(t *testing.T) *authorized {
 	t.Helper()
 	a := &authorized{web: make(chan string, 100), asked: make(chan string, 100)}
@@ -60,7 +60,7 @@ backends:
 `), func(in *render.Input) {
 		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 			if len(rule.ExternalAuth.ResponseHeaders) == 0 {
-				rule.ExternalAuth.Path = ""
+				rule.ExternalAuth.Path, rule.ExternalAuth.MaxBody = "", 4
 			}
 		})
 		for name, handler := range map[string]http.HandlerFunc{"web": record(a.web, nil), "auth": record(a.asked, answers)} {
@@ -134,8 +134,9 @@ func TestRepeatedAnswers(t *testing.T) {
 func TestAllHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	a := startRepeatedAuth(t)
-	newClient(t, a.ports[80]).send("POST /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\nX-User: mallory\r\nX-Role: admin\r\nUser-Agent: curl\r\nContent-Length: 4\r\n\r\nbody")
-	if asked := next(t, a.asked); !strings.HasPrefix(asked, "POST /all\n") || !strings.Contains(asked, "User-Agent: curl\r\n") {
+	c := newClient(t, a.ports[80])
+	c.send("POST /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\nX-User: mallory\r\nX-Role: admin\r\nUser-Agent: curl\r\nContent-Length: 4\r\n\r\nbody")
+	if asked := next(t, a.asked); !strings.HasPrefix(asked, "POST /all\n") || !strings.Contains(asked, "User-Agent: curl\r\n") || !strings.HasSuffix(asked, "\nbody") {
 		t.Errorf("the Service got\n%s", asked)
 	}
 	got := next(t, a.web)
@@ -146,5 +147,12 @@ func TestAllHeadersOfAnswers(t *testing.T) {
 	}
 	if strings.Contains(got, "evil") || strings.Contains(got, "mallory") || !strings.HasSuffix(got, "\nbody") {
 		t.Errorf("the backend got\n%s", got)
+	}
+	if got := c.send("PUT /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\n" + chunked("bod", "y!")); got.Status != http.StatusRequestEntityTooLarge || len(a.asked) > 0 {
+		t.Errorf("a longer body gets %d, and the Service is asked about %d requests", got.Status, len(a.asked))
+	}
+	c.send("HEAD /all HTTP/1.1\r\nHost: shop\r\nX-Answer: 200\r\n" + ofLength("a"))
+	if asked := next(t, a.asked); !strings.HasPrefix(asked, "HEAD /all\n") || !strings.HasSuffix(asked, "\na") {
+		t.Errorf("the Service got\n%s", asked)
 	}
 }

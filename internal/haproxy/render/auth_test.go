@@ -37,7 +37,7 @@ spec:
           filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: missing, port: 80}}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /slow}}]
-          filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, timeout: 1m}}]
+          filters: [{type: ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, forwardBody: {maxSize: 8192}, timeout: 1m}}]
           backendRefs: [{name: web, port: 80}]
         - matches: [{path: {value: /cors}}]
           filters:
@@ -248,7 +248,7 @@ func TestPreflightsAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestAuthThatHangs: a Service that does not answer holds up so many requests, and no others.
+// TestAuthThatHangs: a Service that does not answer holds up so many requests, with their bodies, and no others.
 func TestAuthThatHangs(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -258,9 +258,9 @@ func TestAuthThatHangs(t *testing.T) {
 		asked.Add(1)
 		<-ctx.Done()
 	})
-	statuses := make(chan int, 1500)
+	statuses, slow := make(chan int, 1500), "POST /slow HTTP/1.1\r\nHost: x\r\n"+ofLength(strings.Repeat("a", 8192))
 	for range 1500 {
-		go func() { statuses <- newClient(t, a.ports[80]).send(get("x", "/slow")).Status }()
+		go func() { statuses <- newClient(t, a.ports[80]).send(slow).Status }()
 	}
 	for range 1500 - 1024 {
 		if status := <-statuses; status != 503 {

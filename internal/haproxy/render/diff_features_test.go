@@ -154,6 +154,7 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"no mirror any more":           {redirect, mirror("10"), redirect, ""},
 		"an authorization":             {redirect, redirect, auth("/"), plan.ReloadSettings},
 		"another path to ask at":       {redirect, auth("/"), auth("/a"), ""},
+		"bodies for the authorization": {redirect, auth("/"), auth("/, forwardBody: {maxSize: 5}"), ""},
 		"no authorization any more":    {redirect, auth("/"), redirect, ""},
 		"a password":                   {redirect, redirect, basic("users"), plan.ReloadSettings},
 		"other users":                  {redirect, basic("users"), basic("others"), ""},

@@ -101,11 +101,15 @@ func (r *renderer) addUsers() {
 }
 
 // addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its
-// client has left. An answer that is too long to be passed on is none.
+// client has left. An answer that is too long to be passed on is none. A large buffer has room for the headers of a
+// request, which fit another one, and for the longest body that goes with a question.
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
 	r.config.Files[ir.AuthFile] = feature.AuthProgram
-	r.section("global # questions about requests", "lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket())
+	r.section("global # questions about requests",
+		"tune.bufsize.large 32768",
+		"lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket(),
+	)
 	r.section("listen auth from common",
 		"bind "+paths.AuthSocket()+" mode 600",
 		"http-request deny deny_status 503 if { fe_conn gt 1024 }",

@@ -34,3 +34,14 @@ func TestSlowBodiesEnd(t *testing.T) {
 		t.Errorf("got %d", got.StatusCode)
 	}
 }
+
+// TestBodiesOfQuestionsThatNeverArrive: the Service is not asked, and the backend gets nothing.
+func TestBodiesOfQuestionsThatNeverArrive(t *testing.T) {
+	t.Parallel()
+	a := startAuthBodies(t, "")
+	for _, request := range []string{"Content-Length: 5\r\n\r\nbody", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n"} {
+		if got := newClient(t, a.ports[80]).send("POST /a HTTP/1.1\r\nHost: x\r\n" + request); got.Status != http.StatusRequestTimeout || len(a.asked)+len(a.web) > 0 {
+			t.Errorf("got %d; the Service %d requests, the backend %d", got.Status, len(a.asked), len(a.web))
+		}
+	}
+}

@@ -146,9 +146,10 @@ func addFilter(action *model.Action, filter *appv1.RuleFilter, namespace string,
 
 // externalAuth returns how a Service decides about requests.
 func externalAuth(spec *appv1.ExternalAuth, namespace string) *model.ExternalAuth {
+	body := or(spec.ForwardBody, appv1.ForwardBody{})
 	return &model.ExternalAuth{
 		Backend: model.Backend{Namespace: namespace, Service: spec.BackendRef.Name, Port: spec.BackendRef.Port}, Path: cmp.Or(spec.Path, "/"), Timeout: duration(cmp.Or(spec.Timeout, "5s")),
-		RequestHeaders: lowered(spec.RequestHeaders), ResponseHeaders: lowered(spec.ResponseHeaders),
+		RequestHeaders: lowered(spec.RequestHeaders), ResponseHeaders: lowered(spec.ResponseHeaders), MaxBody: int64(body.MaxSize),
 	}
 }
 

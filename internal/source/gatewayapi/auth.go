@@ -19,13 +19,14 @@ var alwaysSent = []string{"authorization", "content-length", "host", "method", "
 // addAuth has a Service decide about the requests of a rule. False: there is none, and the requests must not pass.
 func (t *translator) addAuth(r *route, rule, index int, action *model.Action, filter *gatewayv1.HTTPExternalAuthFilter) bool {
 	config := or(filter.HTTPAuthConfig, gatewayv1.HTTPAuthConfig{})
+	maxBody := int64(or(filter.ForwardBody, gatewayv1.ForwardBodyConfig{}).MaxSize)
 	switch {
 	case action.ExternalAuth != nil:
 		r.invalidate(rule, "the rule has another filter of type ExternalAuth")
 	case filter.ExternalAuthProtocol != gatewayv1.HTTPRouteExternalAuthHTTPProtocol:
 		r.invalidate(rule, "externalAuth.protocol %s is not supported: use HTTP", filter.ExternalAuthProtocol)
-	case or(filter.ForwardBody, gatewayv1.ForwardBodyConfig{}).MaxSize > 0:
-		r.invalidate(rule, "externalAuth.forwardBody is not supported: leave it out")
+	case maxBody > model.MaxAuthBody:
+		r.invalidate(rule, "externalAuth.forwardBody.maxSize %d is not supported: use up to %d", maxBody, model.MaxAuthBody)
 	case config.Path != "" && !urlPaths.MatchString(config.Path):
 		r.invalidate(rule, "externalAuth.http.path %q does not begin with /, or has other signs than those of a path", config.Path)
 	}
@@ -40,7 +41,7 @@ func (t *translator) addAuth(r *route, rule, index int, action *model.Action, fi
 	}
 	action.ExternalAuth = &model.ExternalAuth{
 		Backend: backend, Path: strings.TrimRight(config.Path, "/"), Timeout: authTimeout,
-		RequestHeaders: append([]string{"authorization"}, send...), ResponseHeaders: keep, Repeat: true,
+		RequestHeaders: append([]string{"authorization"}, send...), ResponseHeaders: keep, Repeat: true, MaxBody: maxBody,
 	}
 	return true
 }
