@@ -160,7 +160,7 @@ spec:
             - {type: CORS, cors: {allowOrigins: ["*"]}}
             - {type: RateLimit, rateLimit: {limits: [{requests: 100, unit: Hour, key: {type: Cookie, name: id}}, {requests: 7, unit: Second}]}}
             - {type: JWT, jwt: {issuer: "https://id.test", audiences: [web, api], keys: {inline: '{"keys":[{"kid":"2026-11","kty":"EC","crv":"P-256","x":"RRBtXB3hOAbYDKm7UnEt_Zr_-ey4whvVOryn3jLg5sQ","y":"MZaSEzCbFdKWdDDLEMNp9n0FRHPpuRWZCM1COgAwcC4"}]}'}, requiredScopes: [read, write]}}
-            - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check}}
+            - {type: ExternalAuth, externalAuth: {backendRef: {name: login, port: 80}, path: /check, forwardBody: {maxSize: 10}}}
           maxRequestBytes: 10
           backendRefs: [{name: web, port: 80}]
         - {matches: [{path: {value: /users}}], filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}
@@ -182,7 +182,8 @@ func TestExplainClients(t *testing.T) {
 		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
 		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
 		"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\n" +
-		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n"
+		"filter    ExternalAuth: Service default/login:80 at /check has to answer 2xx, else the client gets its answer or 503\n" +
+		"filter    ExternalAuth: the Service gets bodies of up to 10 bytes, else the client gets 413\n"
 	var order []string
 	for line := range strings.Lines(clients + "\n" + others) {
 		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))

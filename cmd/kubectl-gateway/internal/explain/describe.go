@@ -85,6 +85,9 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 			at, status = auth.Path+"/...", "200"
 		}
 		add("ExternalAuth: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)
+		if auth.MaxBody > 0 {
+			add("ExternalAuth: the Service gets bodies of up to %d bytes, else the client gets 413", auth.MaxBody)
+		}
 	}
 	all = append(all, headerChanges(rule.Headers)...)
 	if rewrite := rule.Rewrite; rewrite != nil {
