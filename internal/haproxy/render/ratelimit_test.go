@@ -137,7 +137,7 @@ func TestSeveralRateLimits(t *testing.T) {
 			t.Errorf("request %d, of %s: got %d, %v, want %s to wait, %s left", i, test.key, got.Status, got.Header, test.wait, want)
 		}
 	}
-	if table := g.Worker("show table " + ir.PodsSection + "/minute"); !strings.Contains(table, "used:3\n") {
+	if table := g.Worker("show table " + ir.PodsSection + "/minute_100"); !strings.Contains(table, "used:3\n") {
 		t.Errorf("there are not three counters, of a, b and c:\n%s", table)
 	}
 }
