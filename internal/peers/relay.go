@@ -191,7 +191,7 @@ func (r *Relay) number(name string, address netip.Addr) int {
 }
 
 // connect notes a connection to or from a pod, until it is ended. It returns nil if there is another one. If two pods
-// connect with each other at once, HAProxy ends both connections, and connects again after up to 5 s. So only the one
+// connect with each other at once, HAProxy may end both connections, and waits before it connects again. So only the one
 // from the first pod by name is made.
 func (r *Relay) connect(pod string, outgoing bool) (end func()) {
 	r.mu.Lock()
@@ -249,7 +249,7 @@ func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 	deadline := time.Now().Add(helloTimeout)
 	for {
 		err := r.sendTo(ctx, pod, hello, stream{conn, from})
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
 			return err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(retryInterval))
@@ -261,16 +261,16 @@ func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 
 // sendTo passes a connection of the own HAProxy on to a pod. It returns an error if the pod does not take it.
 func (r *Relay) sendTo(ctx context.Context, pod Pod, hello hello, own stream) error {
-	end := r.connect(pod.Name, true)
-	if end == nil {
-		return fmt.Errorf("pod %s: connected already", pod.Name)
-	}
-	defer end()
 	other, err := r.dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(pod.Address, uint16(r.port)).String())
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	defer func() { _ = other.Close() }()
+	end := r.connect(pod.Name, true)
+	if end == nil {
+		return fmt.Errorf("pod %s: connected already", pod.Name)
+	}
+	defer end()
 	_ = other.SetDeadline(time.Now().Add(helloTimeout))
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Path}, Host: pod.Name, Header: http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {protocol}, podHeader: {r.own}, goneHeader: r.gonePods(),

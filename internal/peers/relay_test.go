@@ -80,6 +80,21 @@ func (p *testPod) end() {
 	p.haproxy.Stop()
 }
 
+// reload reloads a pod's HAProxy, and waits for its new worker. Requests go to that one.
+func (p *testPod) reload() {
+	worker := func() string {
+		_, pid, _ := strings.Cut(p.haproxy.Worker("show info"), "\nPid: ")
+		pid, _, _ = strings.Cut(pid, "\n")
+		return pid
+	}
+	old := worker()
+	p.haproxy.Master("reload")
+	for worker() == old {
+		time.Sleep(time.Millisecond)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 // meet tells pods of each other.
 func meet(pods ...*testPod) {
 	var all []Pod
@@ -190,16 +205,7 @@ func TestPodsCountTogether(t *testing.T) {
 	expect(d, http.StatusTooManyRequests)
 
 	// A reload hands the counts over.
-	worker := func() string {
-		_, pid, _ := strings.Cut(a.haproxy.Worker("show info"), "\nPid: ")
-		pid, _, _ = strings.Cut(pid, "\n")
-		return pid
-	}
-	old := worker()
-	a.haproxy.Master("reload")
-	for worker() == old {
-		time.Sleep(time.Millisecond)
-	}
+	a.reload()
 	meet(a, b, d)
 	a.sees("hour", a, 4)
 	a.sees("hour", b, 1)
@@ -223,6 +229,30 @@ func TestPodsMeetAtOnce(t *testing.T) {
 		}
 	}
 	testtier.Bound(t, "five pods know each other's counts", time.Since(start), time.Second)
+}
+
+// TestPodsMeetLate: a pod that does not know another yet refuses its connection, and takes it once it does. A reload of
+// either side's HAProxy connects them again.
+func TestPodsMeetLate(t *testing.T) {
+	t.Parallel()
+	port := int(haproxytest.FreePort(t))
+	limit := appv1.RequestLimit{Requests: 1000, Unit: appv1.RateLimitHour}
+	a, b := startPod(t, 1, port, limit), startPod(t, 2, port, limit)
+	b.relay.Update([]Pod{a.Pod, b.Pod})
+	start := time.Now()
+	meet(a, b)
+	for requests := 1; requests <= 5; requests++ {
+		a.get()
+		b.get()
+		a.sees("hour", b, requests)
+		b.sees("hour", a, requests)
+		testtier.Bound(t, "two pods know each other's counts", time.Since(start), time.Second)
+		a.hasLearned()
+		b.hasLearned()
+		[]*testPod{a, b}[requests%2].reload()
+		meet(a, b)
+		start = time.Now()
+	}
 }
 
 // TestOneConnection: of two connections between two pods, the one from the first by name is made.
