@@ -181,12 +181,12 @@ type Clients struct {
 	Allow, Deny []netip.Prefix
 }
 
-// RateLimit says how many requests are let through within a time, or at a time.
+// RateLimit says how many requests are let through within a time, or how many concurrent ones there may be.
 type RateLimit struct {
 	// Listener is the name of the listener whose rules count together; "": each rule counts for itself.
 	Listener string
 	Requests int32
-	// Period is a second, a minute or an hour. 0: there may be as many requests at a time.
+	// Period is a second, a minute or an hour. 0: there may be as many concurrent requests.
 	Period time.Duration
 	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a claim.
 	Key  RateLimitKey

@@ -13,11 +13,12 @@ import (
 	"gateway/internal/routing"
 )
 
-// limit answers 429 to requests beyond a rate, or beyond a number at a time. A rule has up to one limit for each unit of
-// time, and one for concurrent requests, and a request has to be within all of them. The parameter "limit" names the rule,
-// or the listener whose rules count together. Others are for each unit: "limit.UNIT" is how many requests there may be,
-// "limit.UNIT.by" says what requests are counted by, and "limit.UNIT.retry" is after how many seconds a client that waits
-// is surely let through. The unit of concurrent requests is "concurrent"; it says when to try again.
+// limit answers 429 to requests beyond a rate, or beyond a number of concurrent requests. A rule has up to one limit for
+// each unit of time, and one of concurrent requests. A request has to be within all of them. The parameter "limit" names
+// the rule, or the listener whose rules count together. There are others for each unit, and for the unit "concurrent":
+//   - "limit.UNIT" is how many requests there may be.
+//   - "limit.UNIT.by" says what requests are counted by.
+//   - "limit.UNIT.retry" is the seconds of Retry-After. With a unit of time, a client that waits is surely let through.
 //
 // All proxy pods have the same tables of rates, which HAProxy keeps equal. There, each pod has an entry of its own for
 // each key: no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id of
@@ -69,10 +70,10 @@ func limitRules(env Env, place string) Rules {
 	if len(limits) == 0 {
 		return Rules{}
 	}
-	// A request counts for all limits of a place or for none. One beyond the number at a time is not tracked, so that it
-	// takes no place. Of several that come at once for the last place, all may be refused.
+	// A request counts for all limits of a place or for none. One beyond the concurrent requests is not tracked, so that
+	// it takes no place. Of several that come at once for the last place, all may be refused.
 	tooMany := "http-request return " + env.Answer(429, "there are too many requests") + ` hdr retry-after "%[var(txn.retry)]" if { var(txn.retry) -m found }`
-	var left, retry, track, refuse, over, count, after []string
+	var left, retry, track, refuse, recheck, count, after []string
 	for _, period := range slices.Sorted(maps.Keys(limits)) {
 		unit, table, counter := units[period]+place, tableOf(period), counters[period]
 		variable := "var(txn.left_" + unit + ")"
@@ -82,7 +83,7 @@ func limitRules(env Env, place string) Rules {
 		if period == 0 {
 			entry = "var(txn.counted_" + unit + ")"
 			left = append(left, "http-request set-var(txn.left_"+unit+") "+entry+",table_conn_cur("+table+"),neg,add(txn.left_"+unit+")")
-			over = append(over,
+			recheck = append(recheck,
 				fmt.Sprintf("http-request set-var(txn.concurrent) sc_conn_cur(%d)", counter),
 				"http-request set-var(txn.retry) "+param("limit."+unit+".retry")+" if { "+param("limit."+unit)+",sub(txn.concurrent) -m int lt 0 }",
 				tooMany,
@@ -100,7 +101,7 @@ func limitRules(env Env, place string) Rules {
 		refuse = append(refuse, "http-request return "+env.Answer(503, "the request cannot be counted")+limited+fmt.Sprintf(" !{ sc_tracked(%d) }", counter))
 	}
 	return Rules{
-		Request: slices.Concat(left, retry, []string{tooMany}, track, refuse, over, count),
+		Request: slices.Concat(left, retry, []string{tooMany}, track, refuse, recheck, count),
 		AfterResponse: append(after,
 			`http-after-response set-header ratelimit-policy "%[var(txn.policies),bytes(2)]" if { var(txn.policies) -m found }`,
 			`http-after-response set-header ratelimit "%[var(txn.limits),bytes(2)]" if { var(txn.limits) -m found }`,
@@ -236,13 +237,17 @@ func ratesOf(table routing.Table) []time.Duration {
 // HasRates says whether a table has limits that pods count together for.
 func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
 
-// ConcurrentLines are the lines of the section with the table of concurrent requests, of which there are up to a number;
-// none: there are no limits of them.
-func ConcurrentLines(table routing.Table, most int) []string {
+// CurrentTable is what tables have in common that count what there is at the moment. HAProxy may find no room in a full
+// table, though only few of its entries are in use. So the table is large, and forgets the others soon. HAProxy allocates
+// an entry when it is used.
+const CurrentTable = "size 1m expire 1s store conn_cur"
+
+// ConcurrentLines are the lines of the section with the table of concurrent requests; none: there are no limits of them.
+func ConcurrentLines(table routing.Table) []string {
 	if limitsOf(table, "", byClaim)[0] == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("stick-table type string len 41 size %d expire 10s store conn_cur", most)}
+	return []string{"stick-table type string len 41 " + CurrentTable}
 }
 
 // PeersLines are the lines of the section of peers, with the tables that rate limits count in.

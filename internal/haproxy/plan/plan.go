@@ -104,7 +104,7 @@ const (
 	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
 	// ReloadLimits: HAProxy has a table for each unit of rate limits, and for concurrent requests, and one of them was
 	// not there before.
-	ReloadLimits = "the first rate limit, or the first of its unit"
+	ReloadLimits = "the first rate limit, the first of its unit, or the first of concurrent requests"
 	// ReloadCache: HAProxy has a section for the response cache, and rules for it in all frontends.
 	ReloadCache = "the first or last filter Cache, or other settings of the response cache"
 	// ReloadKeys: HAProxy reads the keys that tokens are signed with when it starts.

@@ -36,8 +36,7 @@ const (
 // admissionLines say which connections a port takes. Rules about connections are run before anything of a connection is
 // read.
 //
-// The backend connections-of counts the connections that each client has open. A table that is full forgets clients
-// that have nothing open, so it has room for as many as can have something.
+// The backend connections-of counts the connections that each client has open.
 //
 // With the PROXY protocol, the header of a trusted proxy is believed, and every other connection is closed. Without
 // trusted proxies, the port takes none. In rules of the connection, src is still the proxy. In all later ones it is who

@@ -17,7 +17,7 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
-// concurrentWorld returns a world whose rules let requests through by how many there are at a time.
+// concurrentWorld returns a world whose rules limit concurrent requests.
 func concurrentWorld() string {
 	const jwt = `{type: JWT, jwt: {issuer: "https://id.example.com/", audiences: [shop], keys: {inline: 'KEYS'}}}`
 	return strings.NewReplacer("JWT", strings.ReplaceAll(jwt, "KEYS", keySet("ES256")), "WEB", "backendRefs: [{name: web, port: 80}]").Replace(`
@@ -44,6 +44,9 @@ spec:
           WEB
         - matches: [{path: {value: /both}}]
           filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2, key: {type: Rule}}, limits: [{requests: 4, unit: Hour, key: {type: Rule}}]}}]
+          WEB
+        - matches: [{path: {value: /counted}}]
+          filters: [JWT, {type: RateLimit, rateLimit: {concurrent: {requests: 1, key: {type: Claim, name: sub}}, limits: [{requests: 4, unit: Hour, key: {type: Rule}}]}}]
           WEB
     - name: unlimited
       listeners: [all]
@@ -201,7 +204,23 @@ func TestConcurrentRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequestsAndRates: a request beyond one of the limits counts for none of them.
+// TestManyConcurrentKeys: requests that are held keep no others out, however many clients there were.
+func TestManyConcurrentKeys(t *testing.T) {
+	t.Parallel()
+	h := startHolding(t, strings.Replace(concurrentWorld(), "trustedProxies:", "clientLimits: {maxConnections: 150}\n  trustedProxies:", 1))
+	for i := range 80 {
+		h.hold(t, 80, "/header", fmt.Sprintf("X-Key: held-%d", i))
+	}
+	c := newClient(t, h.ports[80])
+	for i := range 3000 {
+		if got := c.send(lines("/header", []string{fmt.Sprintf("X-Key: %d", i)})); got.Status != http.StatusOK {
+			t.Fatalf("client %d gets %d", i, got.Status)
+		}
+	}
+}
+
+// TestConcurrentRequestsAndRates: a request beyond one of the limits counts for none of them. The exception is one
+// beyond the limit by a Claim: others have counted it before its token was verified.
 func TestConcurrentRequestsAndRates(t *testing.T) {
 	t.Parallel()
 	h := startHolding(t, concurrentWorld())
@@ -222,6 +241,14 @@ func TestConcurrentRequestsAndRates(t *testing.T) {
 	h.hold(t, 80, "/both")
 	for range 5 {
 		expect(http.StatusTooManyRequests, "4500", "0")
+	}
+	bearer := "Authorization: Bearer " + token(t, "ES256", map[string]any{"sub": "ann"})
+	h.hold(t, 80, "/counted", bearer)
+	for left := 2; left >= 0; left-- {
+		got := h.send(t, 80, "/counted", bearer)
+		if want := fmt.Sprintf(`"hour";r=%d;t=3600`, left); got.Status != http.StatusTooManyRequests || got.Header.Get("RateLimit") != want {
+			t.Errorf("by a Claim: got %d, %v, want 429 and %s", got.Status, got.Header, want)
+		}
 	}
 }
 

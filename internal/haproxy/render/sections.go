@@ -45,7 +45,7 @@ func (r *renderer) addSections() {
 	}
 	r.section("frontend metrics from common", append(bindLines(in.Bind, metricsPort, ""), metricsLines...)...)
 	for _, name := range []string{"connections-of", "requests-of"} {
-		r.section("backend "+name+" from common", fmt.Sprintf("stick-table type ipv6 size %d expire 10s store conn_cur", maxConnections(in)+ownFiles))
+		r.section("backend "+name+" from common", "stick-table type ipv6 "+feature.CurrentTable)
 	}
 	if isRouting {
 		r.section("backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
@@ -56,8 +56,7 @@ func (r *renderer) addSections() {
 	if feature.HasRates(in.Table) {
 		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
 	}
-	// Each connection has a request over HTTP/1.1 at most, and as many may be over HTTP/2.
-	if lines := feature.ConcurrentLines(in.Table, 2*maxConnections(in)+ownFiles); lines != nil {
+	if lines := feature.ConcurrentLines(in.Table); lines != nil {
 		r.section("backend "+ir.ConcurrentTable+" from common", lines...)
 	}
 	r.addKeys()
