@@ -212,7 +212,7 @@ func TestExplainClients(t *testing.T) {
 		{"", "/users", nil, 3, []string{"answer    401: BasicAuth: the request has no header like Authorization: Basic ...\n"}},
 		{"", "/users", token, 3, []string{"answer    401: BasicAuth: "}},
 		{"", "/users", password, 0, []string{"filter    BasicAuth: a user of Secret users, else 401\n", "100% to Service web"}},
-		{"", "/claim", token, 0, []string{"filter    RateLimit: 9 requests at a time for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
+		{"", "/claim", token, 0, []string{"filter    RateLimit: 9 concurrent requests for each client address, else 429\nfilter    RateLimit: 7 requests per minute for each client address, else 429\n" +
 			"filter    JWT: a token of me for web, else 401\nfilter    RateLimit: 100 requests per hour for each value of the claim sub, else 429\n"}},
 		{"10.1.2.3", "/none", nil, 3, []string{"answer    403: ClientAddress: 10.1.2.3 is in 10.0.0.0/8, which is denied\n"}},
 		{"203.0.113.1", "/none", nil, 3, []string{"answer    500: "}},

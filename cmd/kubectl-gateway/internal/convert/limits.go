@@ -46,7 +46,7 @@ func setLimits(s *settings, value string) string {
 	return limitNote + either(cut, "; "+mostRequests, "")
 }
 
-// setConcurrent carries over how many requests of a client there may be at a time. Each pod of nginx counts for itself, too.
+// setConcurrent carries over how many concurrent requests a client may have. Each pod of nginx counts for itself, too.
 func setConcurrent(s *settings, value string) string {
 	limit, err := strconv.ParseInt(value, 10, 32)
 	switch {

@@ -52,8 +52,8 @@ func rangesText(ranges []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// refusal returns the answer of the filter that is certain to refuse a request; "": none is. What explain does not know
-// may still have others do so.
+// refusal returns the usual answer of the filter that is certain to refuse a request; "": none is. What explain does not
+// know may still have others do so, or may be why the answer is 503.
 func refusal(rule *routing.Rule, r request) string {
 	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
 	switch noAccess := noAccess(rule.Clients, r.client); {

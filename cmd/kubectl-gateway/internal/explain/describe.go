@@ -127,14 +127,14 @@ func scopesText(scopes []string) string {
 	return "; with " + strings.Join(scopes, " and ") + " as scopes, else 403"
 }
 
-var perUnit = map[time.Duration]string{0: "at a time", time.Second: "per second", time.Minute: "per minute", time.Hour: "per hour"}
+var counted = map[time.Duration]string{0: "concurrent requests", time.Second: "requests per second", time.Minute: "requests per minute", time.Hour: "requests per hour"}
 
 // limitTexts say how many requests are let through: by claims of the token, or by what needs none.
 func limitTexts(rule *routing.Rule, byClaim bool) []string {
 	var all []string
 	for _, limit := range rule.RateLimits {
 		if (limit.Key == model.ByClaim) == byClaim {
-			all = append(all, fmt.Sprintf("RateLimit: %d requests %s for %s, else 429", limit.Requests, perUnit[limit.Period], limitKey(limit)))
+			all = append(all, fmt.Sprintf("RateLimit: %d %s for %s, else 429", limit.Requests, counted[limit.Period], limitKey(limit)))
 		}
 	}
 	return all
