@@ -40,7 +40,7 @@ type RuleFilter struct {
 	// +optional
 	ClientAddress *ClientAddress `json:"clientAddress,omitempty"`
 
-	// Answer 429 to requests beyond a rate, or beyond a number at a time.
+	// Answer 429 to requests beyond a rate, or beyond a number of concurrent requests.
 	// +optional
 	RateLimit *RateLimit `json:"rateLimit,omitempty"`
 
@@ -84,7 +84,7 @@ const (
 	RuleFilterCORS RuleFilterType = "CORS"
 	// RuleFilterClientAddress answers 403 to clients by their addresses.
 	RuleFilterClientAddress RuleFilterType = "ClientAddress"
-	// RuleFilterRateLimit answers 429 to requests beyond a rate, or beyond a number at a time.
+	// RuleFilterRateLimit answers 429 to requests beyond a rate, or beyond a number of concurrent requests.
 	RuleFilterRateLimit RuleFilterType = "RateLimit"
 	// RuleFilterBasicAuth asks for a user and a password.
 	RuleFilterBasicAuth RuleFilterType = "BasicAuth"

@@ -14,15 +14,16 @@ type RateLimit struct {
 	// +kubebuilder:validation:MaxItems=3
 	Limits []RequestLimit `json:"limits,omitempty"`
 
-	// How many requests there may be at a time. Each proxy pod counts for itself. A request counts until its answer has been sent, a
-	// WebSocket until it is closed. One that gets 429 for this does not count for the limits.
+	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has been sent, a
+	// WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that with a Claim it has counted for the
+	// limits before it.
 	// +optional
 	Concurrent *ConcurrentLimit `json:"concurrent,omitempty"`
 }
 
-// ConcurrentLimit says how many requests there may be at a time.
+// ConcurrentLimit says how many concurrent requests there may be.
 type ConcurrentLimit struct {
-	// How many requests there may be for each key.
+	// How many there may be for each key.
 	//
 	// +required
 	// +kubebuilder:validation:Minimum=1
