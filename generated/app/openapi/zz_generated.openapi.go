@@ -861,12 +861,12 @@ func schema_gateway_api_app_v1_ConcurrentLimit(ref common.ReferenceCallback) com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ConcurrentLimit says how many requests there may be at a time.",
+				Description: "ConcurrentLimit says how many concurrent requests there may be.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"requests": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many requests there may be for each key.",
+							Description: "How many there may be for each key.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -3261,7 +3261,7 @@ func schema_gateway_api_app_v1_RateLimit(ref common.ReferenceCallback) common.Op
 					},
 					"concurrent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many requests there may be at a time. Each proxy pod counts for itself. A request counts until its answer has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits.",
+							Description: "How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that with a Claim it has counted for the limits before it.",
 							Ref:         ref("gateway/api/app/v1.ConcurrentLimit"),
 						},
 					},
@@ -4127,7 +4127,7 @@ func schema_gateway_api_app_v1_RuleFilter(ref common.ReferenceCallback) common.O
 					},
 					"rateLimit": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Answer 429 to requests beyond a rate, or beyond a number at a time.",
+							Description: "Answer 429 to requests beyond a rate, or beyond a number of concurrent requests.",
 							Ref:         ref("gateway/api/app/v1.RateLimit"),
 						},
 					},

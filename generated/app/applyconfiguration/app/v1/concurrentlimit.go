@@ -7,9 +7,9 @@ package v1
 // ConcurrentLimitApplyConfiguration represents a declarative configuration of the ConcurrentLimit type for use
 // with apply.
 //
-// ConcurrentLimit says how many requests there may be at a time.
+// ConcurrentLimit says how many concurrent requests there may be.
 type ConcurrentLimitApplyConfiguration struct {
-	// How many requests there may be for each key.
+	// How many there may be for each key.
 	Requests *int32 `json:"requests,omitempty"`
 	// What requests are counted by. Without it, by the address of the client.
 	Key *RateLimitKeyApplyConfiguration `json:"key,omitempty"`

@@ -33,7 +33,7 @@ type RuleFilterApplyConfiguration struct {
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 	// Answer 403 to clients by their addresses.
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
-	// Answer 429 to requests beyond a rate, or beyond a number at a time.
+	// Answer 429 to requests beyond a rate, or beyond a number of concurrent requests.
 	RateLimit *RateLimitApplyConfiguration `json:"rateLimit,omitempty"`
 	// Ask for a user and a password.
 	BasicAuth *BasicAuthApplyConfiguration `json:"basicAuth,omitempty"`
