@@ -82,7 +82,6 @@ func TestObjectsInSeveralNamespaces(t *testing.T) {
 				Rules: []model.Rule{{
 					Matches:  []model.Match{{PathType: model.Prefix, Path: "/" + origin.Name}},
 					Backends: []model.Target{{Backend: model.Backend{Namespace: origin.Namespace, Service: "api", Port: 80}, Weight: 1}},
-					Action:   model.Action{MaxBody: -1},
 				}},
 			})
 		}

@@ -19,8 +19,8 @@ type Action struct {
 	Retry *Retry
 	// Affinity keeps clients on an endpoint; nil: it does not.
 	Affinity *Affinity
-	// MaxBody is the size of the largest request body in bytes; negative: any.
-	MaxBody int64
+	// MaxBody is the size of the largest request body in bytes; nil: any.
+	MaxBody *int64
 	// Headers is what happens to headers on the way.
 	Headers HeaderChanges
 	// Rewrite is another host or path for the backend; nil: none.
@@ -84,6 +84,7 @@ func (a Action) With(filters *Action) Action {
 	if a.BasicAuth == nil && a.JWT == nil {
 		a.BasicAuth, a.JWT = filters.BasicAuth, filters.JWT
 	}
+	a.MaxBody = cmp.Or(a.MaxBody, filters.MaxBody)
 	a.CORS = cmp.Or(a.CORS, filters.CORS)
 	a.Clients = cmp.Or(a.Clients, filters.Clients)
 	a.ExternalAuth = cmp.Or(a.ExternalAuth, filters.ExternalAuth)

@@ -53,7 +53,7 @@ func TestHostnames(t *testing.T) {
 func TestWith(t *testing.T) {
 	limits := func(listener string) []RateLimit { return []RateLimit{{Listener: listener, Requests: 1}} }
 	filters := &Action{
-		CORS: &CORS{}, Clients: &Clients{}, RateLimits: limits("l"), JWT: &JWT{}, ExternalAuth: &ExternalAuth{},
+		MaxBody: new(int64(9)), CORS: &CORS{}, Clients: &Clients{}, RateLimits: limits("l"), JWT: &JWT{}, ExternalAuth: &ExternalAuth{},
 		Headers: HeaderChanges{
 			Request:  []HeaderChange{{Name: "a", Clear: true, Values: []string{"1"}}, {Name: "b", Clear: true, Values: []string{"1"}}},
 			Response: []HeaderChange{{Name: "c", Values: []string{"1"}}},
@@ -61,7 +61,7 @@ func TestWith(t *testing.T) {
 	}
 	own := Action{
 		CORS: &CORS{}, Clients: &Clients{}, RateLimits: limits(""), BasicAuth: &BasicAuth{}, ExternalAuth: &ExternalAuth{},
-		MaxBody: 7, Cache: true,
+		MaxBody: new(int64(7)), Cache: true,
 		Headers: HeaderChanges{Request: []HeaderChange{{Name: "a", Clear: true, Values: []string{"2"}}, {Name: "b", Values: []string{"2"}}}},
 	}
 	want := own
@@ -72,10 +72,8 @@ func TestWith(t *testing.T) {
 	if got := own.With(filters); !reflect.DeepEqual(got, want) || got.CORS != own.CORS || got.Clients != own.Clients || got.ExternalAuth != own.ExternalAuth {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	plain := Action{MaxBody: 7}
 	want = *filters
-	want.MaxBody = 7
-	if got := plain.With(filters); !reflect.DeepEqual(got, want) {
+	if got := (Action{}).With(filters); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := own.With(nil); !reflect.DeepEqual(got, own) {

@@ -13,7 +13,7 @@ import (
 
 const listenerFilters = `
 listeners:
-  - {name: a, port: 1, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: RateLimit, rateLimit: {concurrent: {requests: 5}, limits: [{requests: 1, unit: Hour}]}}]}
+  - {name: a, port: 1, protocol: HTTP, maxRequestBytes: 10, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: RateLimit, rateLimit: {concurrent: {requests: 5}, limits: [{requests: 1, unit: Hour}]}}]}
   - {name: b, port: 2, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: b}}}]}
   - {name: c, port: 3, protocol: HTTP}
 routes:
@@ -21,15 +21,18 @@ routes:
     rules:
       - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
       - {matches: [{path: {value: /stored}}], filters: [{type: Cache, cache: {}}], backendRefs: [{name: web, port: 80}]}
-      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], backendRefs: [{name: web, port: 80}]}
+      - {matches: [{path: {value: /own}}], filters: [{type: RateLimit, rateLimit: {concurrent: {requests: 2}}}], maxRequestBytes: 0, backendRefs: [{name: web, port: 80}]}
   - {name: only-c, listeners: [c], rules: [{matches: [{path: {value: /c}}], backendRefs: [{name: web, port: 80}]}]}
 `
 
 // TestListenerFilters: a rule is another one at each listener that has filters.
 func TestListenerFilters(t *testing.T) {
 	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, listenerFilters)}))
-	for i, want := range []struct{ users, scope, own, stored string }{
-		{"a", "Listener/a", "HTTPRoute/r/2", "500"}, {"b", "HTTPRoute/r/0", "HTTPRoute/r/2", "500"}, {"", "HTTPRoute/r/0", "HTTPRoute/r/2", "stored"},
+	for i, want := range []struct {
+		users, scope, own, stored string
+		maxBody                   *int64
+	}{
+		{"a", "Listener/a", "HTTPRoute/r/2", "500", new(int64(10))}, {"b", "HTTPRoute/r/0", "HTTPRoute/r/2", "500", nil}, {"", "HTTPRoute/r/0", "HTTPRoute/r/2", "stored", nil},
 	} {
 		listener := &table.Listeners[i]
 		for entry := range listener.Entries() {
@@ -46,7 +49,13 @@ func TestListenerFilters(t *testing.T) {
 				if users != want.users || entry.Rule.RateLimitScope() != want.own || !slices.Equal(entry.Rule.RateLimits, []routing.RateLimit{{Requests: 2}}) {
 					t.Errorf("listener %s: got users %q and the scope %s of %+v, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), entry.Rule.RateLimits, want)
 				}
+				if most := entry.Rule.MaxBody; most == nil || *most != 0 {
+					t.Errorf("listener %s: bodies of the rule with a limit may have %v bytes", listener.Name, most)
+				}
 			case "/":
+				if got := entry.Rule.MaxBody; (got == nil) != (want.maxBody == nil) || got != nil && *got != *want.maxBody {
+					t.Errorf("listener %s: got the limit of bodies %v, want %v", listener.Name, got, want.maxBody)
+				}
 				if users != want.users || entry.Rule.RateLimitScope() != want.scope || listener.Name == "a" && len(entry.Rule.RateLimits) != 2 {
 					t.Errorf("listener %s: got users %q and the scope %s, want %+v", listener.Name, users, entry.Rule.RateLimitScope(), want)
 				}

@@ -94,7 +94,7 @@ func filterProblem(action *model.Action) string {
 
 // failing returns a rule without targets in place of another: its requests are answered with 500.
 func failing(rule *Rule) *Rule {
-	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index, Action: Action{MaxBody: -1}}
+	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index}
 }
 
 // compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the

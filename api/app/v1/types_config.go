@@ -81,6 +81,13 @@ type GatewayConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
+	// The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its
+	// own instead. Empty: any size.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627776
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
+
 	// How much the proxies store of answers, for rules with the filter Cache.
 	// +optional
 	Cache *ResponseCache `json:"cache,omitempty"`

@@ -12,6 +12,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.httpsRedirect) || self.protocol == 'HTTP'",fieldPath=".httpsRedirect",message="httpsRedirect is only for protocol HTTP"
 // +kubebuilder:validation:XValidation:rule="!has(self.hostname) || self.protocol != 'TCP'",fieldPath=".hostname",message="a connection of a TCP listener has no hostname: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".filters",message="filters are for protocols HTTP and HTTPS: remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxRequestBytes) || self.protocol in ['HTTP', 'HTTPS']",fieldPath=".maxRequestBytes",message="maxRequestBytes is for protocols HTTP and HTTPS: remove it"
 type Listener struct {
 	// The listener's name; routes refer to it. A DNS label.
 	// +required
@@ -58,6 +59,13 @@ type Listener struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'CORS', 'ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="a listener has no filters of type RequestRedirect, URLRewrite, DirectResponse, RequestMirror and Cache: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
+
+	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to, also
+	// those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627776
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from

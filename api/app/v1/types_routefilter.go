@@ -37,16 +37,25 @@ type RouteFilterList struct {
 }
 
 // RouteFilterSpec is what happens to requests.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.filters) || has(self.maxRequestBytes)",message="it says nothing: add filters or maxRequestBytes"
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT,
 	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
 	// a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.
-	// +required
+	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=6
 	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth', 'Cache'])",message="the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
-	Filters []RuleFilter `json:"filters"`
+	Filters []RuleFilter `json:"filters,omitempty"`
+
+	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
+	// say its length, the backend may get as much as this, but not its end. Empty: any size.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1099511627776
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 }

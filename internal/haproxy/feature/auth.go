@@ -81,8 +81,8 @@ var auth = feature{
 			p.set("auth.repeat", "1")
 		}
 		if most := auth.MaxBody; most > 0 {
-			if in.Rule.MaxBody >= 0 {
-				most = min(most, in.Rule.MaxBody)
+			if in.Rule.MaxBody != nil {
+				most = min(most, *in.Rule.MaxBody)
 			}
 			p.set("auth.body", strconv.FormatInt(most, 10))
 		}

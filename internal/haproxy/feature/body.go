@@ -38,8 +38,8 @@ const BodyBackend = "bodies"
 var body = feature{
 	guard: "maxRequestBytes", param: "max-body",
 	encode: func(in Input, p *params) {
-		if in.Rule.MaxBody >= 0 {
-			p.set("max-body", strconv.FormatInt(in.Rule.MaxBody, 10))
+		if in.Rule.MaxBody != nil {
+			p.set("max-body", strconv.FormatInt(*in.Rule.MaxBody, 10))
 		}
 	},
 	rules: func(env Env) Rules {
@@ -81,6 +81,6 @@ func CountedLines() []string {
 // HasBodies says whether any rule bounds the size of bodies.
 func HasBodies(table routing.Table) bool {
 	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.MaxBody >= 0 })
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.MaxBody != nil })
 	return found
 }

@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,6 +43,63 @@ backends:
   - {service: web, port: 80, servers: ["127.0.0.1:1"]}
   - {service: auth, port: 80, servers: ["127.0.0.1:1"]}
 `
+
+// TestBodiesAtListeners: the limit of a listener is for all its rules, but for those that have one, whether a body says its
+// length or not. It is for no other listener.
+func TestBodiesAtListeners(t *testing.T) {
+	t.Parallel()
+	const world = `
+generation: 1
+spec:
+  listeners:
+    - {name: small, port: 80, protocol: HTTP, maxRequestBytes: 10}
+    - {name: other, port: 81, protocol: HTTP}
+    - {name: moved, port: 83, protocol: HTTP, maxRequestBytes: 10, httpsRedirect: {}}
+  routes:
+    - name: shop
+      listeners: [small, other]
+      rules:
+        - backendRefs: [{name: web, port: 80}]
+        - {matches: [{path: {value: /large}}], maxRequestBytes: 20, backendRefs: [{name: web, port: 80}]}
+        - {matches: [{path: {value: /answer}}], filters: [{type: DirectResponse, directResponse: {body: hello}}]}
+backends: [{service: web, port: 80, servers: ["127.0.0.1:1"]}]
+`
+	g := startGatewayWith(t, parseWorld(t, world), func(in *render.Input) {
+		in.Backends[routing.Backend{Service: "web", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{serve(t, readAll, nil)}}
+	})
+	for _, test := range []struct {
+		port   int32
+		path   string
+		length int
+		status int
+	}{
+		{80, "/", 10, 200}, {80, "/", 11, 413}, {80, "/large", 20, 200}, {80, "/large", 21, 413}, {81, "/", 30, 200}, {81, "/large", 21, 413},
+	} {
+		body := strings.Repeat("a", test.length)
+		for form, rest := range map[string]string{
+			"Content-Length": fmt.Sprintf("Content-Length: %d\r\n\r\n%s", test.length, body),
+			"chunks":         fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", test.length, body),
+		} {
+			if got := newClient(t, g.ports[test.port]).send("POST " + test.path + " HTTP/1.1\r\nHost: x\r\n" + rest); got.Status != test.status {
+				t.Errorf("%d bytes by %s for %s at port %d: got %d, want %d", test.length, form, test.path, test.port, got.Status, test.status)
+			}
+		}
+	}
+	// Redirects and fixed answers read no body. One that is known to be too long is refused.
+	for _, test := range []struct {
+		port   int32
+		path   string
+		rest   string
+		status int
+	}{
+		{83, "/", "Content-Length: 1\r\n\r\na", 301}, {83, "/", "Content-Length: 11\r\n\r\n01234567890", 413},
+		{80, "/answer", "Content-Length: 1\r\n\r\na", 200}, {80, "/answer", "Content-Length: 11\r\n\r\n01234567890", 413},
+	} {
+		if got := newClient(t, g.ports[test.port]).send("POST " + test.path + " HTTP/1.1\r\nHost: x\r\n" + test.rest); got.Status != test.status {
+			t.Errorf("%q for %s at port %d: got %d, want %d", test.rest, test.path, test.port, got.Status, test.status)
+		}
+	}
+}
 
 // TestListenerFilters: the filters of a listener are for all its rules, but for those that have one of the same type,
 // and for no other listener.

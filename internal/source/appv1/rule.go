@@ -19,7 +19,7 @@ var anyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
 // rule returns what the model has of a rule.
 func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 	rule := model.Rule{Matches: translateMatches(spec.Matches), Backends: make([]model.Target, len(spec.BackendRefs))}
-	rule.MaxBody = or(spec.MaxRequestBytes, -1)
+	rule.MaxBody = spec.MaxRequestBytes
 	for i := range spec.BackendRefs {
 		ref := &spec.BackendRefs[i]
 		rule.Backends[i] = model.Target{Backend: t.backend(ref.Name, ref.Port), Weight: or(ref.Weight, 1)}
@@ -50,7 +50,7 @@ func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 
 // connectionRules returns the one rule of a route for connections.
 func (t *translator) connectionRules(specs []appv1.ConnectionRule) []model.Rule {
-	rule := model.Rule{Matches: anyRequest, Action: model.Action{MaxBody: -1}}
+	rule := model.Rule{Matches: anyRequest}
 	for _, spec := range specs {
 		for _, ref := range spec.BackendRefs {
 			rule.Backends = append(rule.Backends, model.Target{Backend: t.backend(ref.Name, ref.Port), Weight: or(ref.Weight, 1)})
@@ -172,8 +172,13 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 		}
 		addFilter(action, filter, extension.Namespace, nil)
 	}
-	if len(extension.Spec.Filters) == 0 {
-		return "it has no filters"
+	if most := extension.Spec.MaxRequestBytes; most != nil {
+		if action.MaxBody != nil {
+			return "the rule has another maxRequestBytes"
+		}
+		action.MaxBody = most
+	} else if len(extension.Spec.Filters) == 0 {
+		return "it has neither filters nor maxRequestBytes"
 	}
 	if action.Cache && action.KnowsUsers() {
 		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"

@@ -111,7 +111,7 @@ func (t *translator) translateListeners() {
 			Origin: t.origin, Name: string(listener.Name), Port: listener.Port, Hostname: string(listener.Hostname),
 			Protocol:      cmp.Or(string(listener.Protocol), model.ProtocolHTTP),
 			ProxyProtocol: listener.ProxyProtocol != "", TLS: listenerTLS(listener.TLS),
-			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, listener.Filters),
+			Filters: ListenerFilters(string(listener.Name), t.origin.Namespace, listener.Filters, listener.MaxRequestBytes),
 		})
 		if filters := t.to.Listeners[i].Filters; filters != nil && filters.Invalid() != "" {
 			t.problem(model.ReasonUnsupportedValue, &model.Route{}, string(listener.Name), "listener %q: %s", listener.Name, filters.Invalid())
@@ -119,13 +119,13 @@ func (t *translator) translateListeners() {
 	}
 }
 
-// ListenerFilters returns what the filters of a listener do; nil: there are none. The Services that they name are in
-// the namespace.
-func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter) *model.Action {
-	if len(filters) == 0 {
+// ListenerFilters returns what the filters of a listener do, and its limit of bodies; nil: there are none. The Services
+// that they name are in the namespace.
+func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter, maxRequestBytes *int64) *model.Action {
+	if len(filters) == 0 && maxRequestBytes == nil {
 		return nil
 	}
-	action := &model.Action{}
+	action := &model.Action{MaxBody: maxRequestBytes}
 	for i := range filters {
 		addFilter(action, &filters[i], namespace, nil)
 	}

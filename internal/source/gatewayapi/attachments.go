@@ -195,7 +195,8 @@ func AttachedTo(own *appv1.Gateway) Objects {
 	} else {
 		i := slices.IndexFunc(own.Spec.Listeners, func(l appv1.Listener) bool { return isForRequests(string(l.Protocol)) })
 		if objects.FiltersUnknown = i < 0; i >= 0 {
-			objects.ListenerFilters = own.Spec.Listeners[i].Filters // as all others have
+			// All others have the same.
+			objects.ListenerFilters, objects.MaxRequestBytes = own.Spec.Listeners[i].Filters, own.Spec.Listeners[i].MaxRequestBytes
 		}
 	}
 	if own.Status.Attachments != nil {

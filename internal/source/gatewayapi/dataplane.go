@@ -18,7 +18,7 @@ const kindConfig = "GatewayConfig"
 
 // configure sets how a data plane is to run, by what its class and its Gateway name.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
-	p.own, p.filters = &appv1.GatewaySpec{}, t.ListenerFilters
+	p.own, p.filters, p.maxRequestBytes = &appv1.GatewaySpec{}, t.ListenerFilters, t.MaxRequestBytes
 	config, problem := t.classConfig(class)
 	if problem != "" {
 		p.refused.no(gatewayv1.GatewayReasonInvalidParameters, "GatewayClass %s: %s", class.Name, problem)
@@ -102,6 +102,9 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	if spec.Filters != nil {
 		p.filters = spec.Filters
 	}
+	if spec.MaxRequestBytes != nil {
+		p.maxRequestBytes = spec.MaxRequestBytes
+	}
 	if spec.Cache != nil {
 		p.own.Cache = spec.Cache
 	}
@@ -140,7 +143,7 @@ func (r *Result) DataPlanes() []DataPlane {
 		for i := range plane.to.Listeners {
 			if listener, ok := ownListener(&plane.to.Listeners[i]); ok {
 				if plane.to.Listeners[i].Filters != nil {
-					listener.Filters = plane.filters
+					listener.Filters, listener.MaxRequestBytes = plane.filters, plane.maxRequestBytes
 				}
 				spec.Listeners = append(spec.Listeners, listener)
 			}

@@ -33,11 +33,12 @@ func TestConfigsAreMerged(t *testing.T) {
 	configs := map[string]*appv1.GatewayConfig{
 		"class": {Spec: appv1.GatewayConfigSpec{
 			Compression: &appv1.Compression{MinBytes: ptr.To[int32](1)}, DrainTimeout: "7s",
-			ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{503}, Body: "class"}},
+			ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{503}, Body: "class"}}, MaxRequestBytes: ptr.To[int64](1),
 		}},
 		"bare": {},
 		"own": {Spec: appv1.GatewayConfigSpec{
 			Compression: &appv1.Compression{MinBytes: ptr.To[int32](2)}, ErrorPages: []appv1.ErrorPage{{Statuses: []appv1.ErrorStatus{404}, Body: "own"}},
+			MaxRequestBytes: ptr.To[int64](2),
 		}},
 	}
 	objects := gatewayapi.Objects{
@@ -65,13 +66,13 @@ func TestConfigsAreMerged(t *testing.T) {
 		t.Fatalf("got %d data planes, want 2", len(planes))
 	}
 	for i, want := range []struct {
-		minBytes int32
+		minBytes int32 // and maxRequestBytes
 		page     string
 	}{{1, "class"}, {2, "own"}} {
 		spec := planes[i].Spec
 		if spec == nil || spec.Compression == nil || *spec.Compression.MinBytes != want.minBytes || spec.DrainTimeout != "7s" ||
-			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page {
-			t.Errorf("%s: got %+v, want compression from %d byte, a drainTimeout of 7s and the page %s", planes[i].Gateway.Name, spec, want.minBytes, want.page)
+			len(spec.ErrorPages) != 1 || spec.ErrorPages[0].Body != want.page || *spec.Listeners[0].MaxRequestBytes != int64(want.minBytes) {
+			t.Errorf("%s: got %+v, want %+v and a drainTimeout of 7s", planes[i].Gateway.Name, spec, want)
 		}
 	}
 }
@@ -79,7 +80,7 @@ func TestConfigsAreMerged(t *testing.T) {
 // TestFiltersOfConfigs: all listeners for requests have the filters of the GatewayConfig, at the operator and at the
 // agents, which see it in our own Gateway.
 func TestFiltersOfConfigs(t *testing.T) {
-	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{Filters: []appv1.RuleFilter{
+	config := &appv1.GatewayConfig{Spec: appv1.GatewayConfigSpec{MaxRequestBytes: ptr.To[int64](10), Filters: []appv1.RuleFilter{
 		{Type: appv1.RuleFilterExternalAuth, ExternalAuth: &appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 443}}},
 		{Type: appv1.RuleFilterRateLimit, RateLimit: &appv1.RateLimit{Limits: []appv1.RequestLimit{{Requests: 1, Unit: appv1.RateLimitHour}}}},
 	}}}
@@ -100,7 +101,7 @@ func TestFiltersOfConfigs(t *testing.T) {
 		t.Helper()
 		for _, listener := range plane.Listeners {
 			want := slices.Contains(names, listener.Name)
-			if want != (listener.Filters != nil) || want && (listener.Filters.ExternalAuth.Backend != auth || listener.Filters.RateLimits[0].Listener != listener.Name) {
+			if want != (listener.Filters != nil) || want && (listener.Filters.ExternalAuth.Backend != auth || listener.Filters.RateLimits[0].Listener != listener.Name || *listener.Filters.MaxBody != 10) {
 				t.Errorf("%s: listener %s: got the filters %+v", who, listener.Name, listener.Filters)
 			}
 		}

@@ -104,7 +104,7 @@ func (t *translator) rules(p *plane, r *route) []model.Rule {
 				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
 				i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
 			rules = slices.Clone(rules)
-			rules[i].Action, rules[i].Backends = model.Action{MaxBody: -1}, nil
+			rules[i].Action, rules[i].Backends = model.Action{}, nil
 			continue
 		}
 		for _, name := range m.names {
@@ -135,7 +135,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		if !isForRequests(l.Protocol) {
 			continue
 		}
-		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters); l.Filters == nil {
+		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters, p.maxRequestBytes); l.Filters == nil {
 			return
 		}
 		problem := t.mountedProblem(mountedFor(l.Filters), p.parent.Namespace)

@@ -239,7 +239,7 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 			for _, target := range rule.Backends {
 				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(target.Headers))
 			}
-			if action := plain(rule.Action); action != "{MaxBody:-1}" {
+			if action := plain(rule.Action); action != "{}" {
 				fmt.Fprintf(b, "      %s\n", action)
 			}
 		}

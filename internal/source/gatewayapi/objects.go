@@ -30,9 +30,11 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
-	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some. Agents take them from
-	// the Gateway of our own. While that has no such listener, FiltersUnknown keeps them closed.
+	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some, and MaxRequestBytes is
+	// their limit of bodies. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown
+	// keeps them closed.
 	ListenerFilters []appv1.RuleFilter
+	MaxRequestBytes *int64
 	FiltersUnknown  bool
 	// Own are our own Gateways, which routes may name as parents.
 	Own []*appv1.Gateway
@@ -158,6 +160,8 @@ type plane struct {
 	own *appv1.GatewaySpec
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.
 	filters []appv1.RuleFilter
+	// maxRequestBytes is the limit of bodies of the same listeners.
+	maxRequestBytes *int64
 	attached
 }
 

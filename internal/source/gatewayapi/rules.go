@@ -19,7 +19,7 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 	}
 	for i := range rules {
 		from := &rules[i]
-		rule := model.Rule{Matches: r.matches(i, from.Matches), Action: model.Action{MaxBody: -1}}
+		rule := model.Rule{Matches: r.matches(i, from.Matches)}
 		resolved := true
 		for j := range from.Filters {
 			switch filter := &from.Filters[j]; {
@@ -44,7 +44,7 @@ func (t *translator) addRules(r *route, rules []gatewayv1.HTTPRouteRule) {
 			rule.Backends = append(rule.Backends, target)
 		}
 		if !resolved || r.isInvalid(i) {
-			rule.Action, rule.Backends = model.Action{MaxBody: -1}, nil
+			rule.Action, rule.Backends = model.Action{}, nil
 		}
 		r.rules = append(r.rules, rule)
 	}
@@ -56,7 +56,7 @@ func (t *translator) addConnections(r *route, index int, refs []gatewayv1.Backen
 		r.invalidate(index, "connections go by the first rule")
 		return
 	}
-	rule := model.Rule{Matches: anyRequest, Action: model.Action{MaxBody: -1}}
+	rule := model.Rule{Matches: anyRequest}
 	for i, ref := range refs {
 		rule.Backends = append(rule.Backends, t.target(r, index, i, ref))
 	}

@@ -148,7 +148,7 @@ spec: {parentRefs: [{name: closed}], rules: [{backendRefs: [{name: api, port: 80
 apiVersion: app.example.com/v1
 kind: GatewayConfig
 metadata: {name: closed, namespace: infra}
-spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}
+spec: {maxRequestBytes: 10, filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}
 `
 
 // TestGatewayConfigs: the filters of the GatewayConfig in a file are explained, and refused where the API server
@@ -156,7 +156,7 @@ spec: {filters: [{type: ClientAddress, clientAddress: {allow: [10.0.0.0/8]}}]}
 func TestGatewayConfigs(t *testing.T) {
 	for address, want := range map[string]int{"10.0.0.1": 0, "192.0.2.1": 3} {
 		file := clitest.WriteFile(t, "objects.yaml", configObjects)
-		clitest.Run(t, "", "explain", "-f", file, "closed", "http://a/", "--client-address", address).Want(t, want, "ClientAddress: clients from 10.0.0.0/8")
+		clitest.Run(t, "", "explain", "-f", file, "closed", "http://a/", "--client-address", address).Want(t, want, "ClientAddress: clients from 10.0.0.0/8", "maxRequestBytes: bodies of up to 10 bytes, else 413")
 	}
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(configObjects, "10.0.0.0/8", "10.0.0.0", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "closed", "http://a/").Want(t, 1,
@@ -166,7 +166,7 @@ func TestGatewayConfigs(t *testing.T) {
 // TestRouteFilterExample: the example does what it says.
 func TestRouteFilterExample(t *testing.T) {
 	const file = "../../../../artifacts/gateway-api/route-filter.yaml"
-	for path, want := range map[string]string{"/": "10 requests per minute", "/admin": "ClientAddress: clients from 10.0.0.0/8, fd00::/8, else 403"} {
+	for path, want := range map[string]string{"/": "10 requests per minute", "/admin": "ClientAddress: clients from 10.0.0.0/8, fd00::/8, else 403\n", "/admin/": "maxRequestBytes: bodies of up to 1048576 bytes, else 413"} {
 		clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com"+path, "--client-address", "10.0.0.1").Want(t, 0, want, "10 requests per minute")
 	}
 	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/admin", "--client-address", "192.0.2.1").Want(t, 3, "answer    403: ")

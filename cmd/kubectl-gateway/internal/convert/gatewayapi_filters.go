@@ -15,22 +15,18 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// filters returns the filters of a rule. False means that one is left out which requests must not pass by, as the Gateway API
-// demands it; otherwise says what becomes of them.
-func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter, otherwise string) ([]appv1.RuleFilter, bool) {
-	var filters []appv1.RuleFilter
-	pass := true
+// filters returns a rule with filters, and perhaps a limit of bodies. False means that one is left out which requests must
+// not pass by, as the Gateway API demands it; otherwise says what becomes of them.
+func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv1.HTTPRouteFilter, otherwise string) (rule appv1.RouteRule, pass bool) {
+	pass = true
 	for i := range sources {
 		at, source := at.at("filters[%d]", i), &sources[i]
 		if source.RequestMirror != nil {
-			filters = c.withMirror(at, route, filters, source.RequestMirror)
+			rule.Filters = c.withMirror(at, route, rule.Filters, source.RequestMirror)
 			continue
 		}
 		if source.ExtensionRef != nil {
-			var ok bool
-			if filters, ok = c.withExtension(at, route, filters, source.ExtensionRef, otherwise); !ok {
-				pass = false
-			}
+			pass = c.addExtension(at, route, &rule, source.ExtensionRef, otherwise) && pass
 			continue
 		}
 		filter, ok := ourFilter(at, source)
@@ -39,13 +35,16 @@ func (c *gatewayConverter) filters(at place, route *apiRoute, sources []gatewayv
 			at.note("%s is not carried over: %s", source.Type, otherwise)
 			pass = false
 		case filter != nil:
-			filters = append(filters, *filter)
+			rule.Filters = append(rule.Filters, *filter)
 		}
 	}
-	if !pass {
-		return nil, false
+	if pass {
+		rule.Filters, pass = besideRedirect(at, rule.Filters, otherwise)
 	}
-	return besideRedirect(at, filters, otherwise)
+	if !pass {
+		return appv1.RouteRule{}, false
+	}
+	return rule, true
 }
 
 // besideRedirect leaves out what cannot be beside a redirect. False means that requests must not go on without it.
@@ -71,40 +70,42 @@ func besideRedirect(at place, filters []appv1.RuleFilter, otherwise string) ([]a
 	return filters, true
 }
 
-// withExtension returns filters with those of a RouteFilter. False means that there is none, or that not all of it can be
+// addExtension adds to a rule what a RouteFilter says. False means that there is none, or that not all of it can be
 // carried over.
-func (c *gatewayConverter) withExtension(
-	at place, route *apiRoute, filters []appv1.RuleFilter, ref *gatewayv1.LocalObjectReference, otherwise string,
-) ([]appv1.RuleFilter, bool) {
+func (c *gatewayConverter) addExtension(
+	at place, route *apiRoute, rule *appv1.RouteRule, ref *gatewayv1.LocalObjectReference, otherwise string,
+) bool {
 	extension := c.routeFilters[types.NamespacedName{Namespace: route.GetNamespace(), Name: string(ref.Name)}]
 	switch {
 	case ref.Group != appv1.GroupName || ref.Kind != "RouteFilter":
 		at.note("ExtensionRef is not carried over: %s", otherwise)
-		return filters, false
+		return false
 	case extension == nil:
 		at.note("RouteFilter %s is not in the input: %s", ref.Name, otherwise)
-		return filters, false
+		return false
 	}
 	all := extension.DeepCopy()
-	for _, filter := range filters {
+	for _, filter := range rule.Filters {
 		if isExtension(filter) || filter.Cache != nil {
 			all.Spec.Filters = append(all.Spec.Filters, filter)
 		}
 	}
-	if problem := source.AddExtension(&model.Action{}, all); problem != "" {
+	if problem := source.AddExtension(&model.Action{MaxBody: rule.MaxRequestBytes}, all); problem != "" {
 		at.note("RouteFilter %s is not carried over: %s; %s", ref.Name, problem, otherwise)
-		return filters, false
+		return false
 	}
 	for _, filter := range extension.Spec.Filters {
 		if auth := filter.ExternalAuth; auth != nil {
 			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
 			if _, ok := c.servicePort(at, route, gatewayv1.BackendRef{BackendObjectReference: to}); !ok {
 				at.note("RouteFilter %s is not carried over: %s", ref.Name, otherwise)
-				return filters, false
+				return false
 			}
 		}
 	}
-	return append(filters, extension.Spec.Filters...), true
+	rule.Filters = append(rule.Filters, extension.Spec.Filters...)
+	rule.MaxRequestBytes = cmp.Or(rule.MaxRequestBytes, extension.Spec.MaxRequestBytes)
+	return true
 }
 
 // isExtension says whether a filter is one of those that RouteFilters have. Requests must not pass by it.
@@ -144,7 +145,11 @@ func (c *gatewayConverter) backendFilters(at place, route *apiRoute, sources []g
 	const otherwise = "the Service is left out, and its share goes to the others"
 	var filters []appv1.BackendRefFilter
 	all, ok := c.filters(at, route, sources, otherwise)
-	for _, filter := range all {
+	if all.MaxRequestBytes != nil {
+		at.note("maxRequestBytes is not carried over for one Service: %s", otherwise)
+		return nil, false
+	}
+	for _, filter := range all.Filters {
 		if filter.RequestMirror != nil {
 			at.note("RequestMirror is not carried over for one Service: requests are not copied")
 			continue

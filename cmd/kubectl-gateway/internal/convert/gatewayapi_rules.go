@@ -33,14 +33,12 @@ func (c *gatewayConverter) rules(route *apiRoute, closed bool) []appv1.RouteRule
 		if len(source.Matches) > 0 && len(matches) == 0 {
 			continue
 		}
-		rule := appv1.RouteRule{Matches: matches}
 		if closed || c.closesRule(source.BackendRefs) {
-			rule.Filters = []appv1.RuleFilter{directResponse(503)}
-			rules = append(rules, rule)
+			rules = append(rules, appv1.RouteRule{Matches: matches, Filters: []appv1.RuleFilter{directResponse(503)}})
 			continue
 		}
-		var pass bool
-		rule.Filters, pass = c.filters(at, route, source.Filters, "requests are answered with 500")
+		rule, pass := c.filters(at, route, source.Filters, "requests are answered with 500")
+		rule.Matches = matches
 		if pass {
 			notePreflight(at, &rule)
 			rule.BackendRefs = c.backendRefs(at, route, source.BackendRefs)

@@ -76,8 +76,8 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 		add("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopesText(jwt.Scopes))
 	}
 	all = append(all, limitTexts(rule, true)...)
-	if rule.MaxBody >= 0 {
-		add("maxRequestBytes: bodies of up to %d bytes, else 413", rule.MaxBody)
+	if rule.MaxBody != nil {
+		add("maxRequestBytes: bodies of up to %d bytes, else 413", *rule.MaxBody)
 	}
 	if auth := rule.ExternalAuth; auth != nil {
 		at, status := auth.Path, "2xx"
