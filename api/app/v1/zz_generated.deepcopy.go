@@ -718,6 +718,11 @@ func (in *GatewayConfigSpec) DeepCopyInto(out *GatewayConfigSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.MaxRequestBytes != nil {
+		in, out := &in.MaxRequestBytes, &out.MaxRequestBytes
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Cache != nil {
 		in, out := &in.Cache, &out.Cache
 		*out = new(ResponseCache)
@@ -1223,6 +1228,11 @@ func (in *Listener) DeepCopyInto(out *Listener) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.MaxRequestBytes != nil {
+		in, out := &in.MaxRequestBytes, &out.MaxRequestBytes
+		*out = new(int64)
+		**out = **in
 	}
 	if in.AllowedRoutes != nil {
 		in, out := &in.AllowedRoutes, &out.AllowedRoutes
@@ -1853,6 +1863,11 @@ func (in *RouteFilterSpec) DeepCopyInto(out *RouteFilterSpec) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.MaxRequestBytes != nil {
+		in, out := &in.MaxRequestBytes, &out.MaxRequestBytes
+		*out = new(int64)
+		**out = **in
 	}
 	return
 }

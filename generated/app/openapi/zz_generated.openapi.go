@@ -1468,6 +1468,13 @@ func schema_gateway_api_app_v1_GatewayConfigSpec(ref common.ReferenceCallback) c
 							},
 						},
 					},
+					"maxRequestBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its own instead. Empty: any size.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"cache": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How much the proxies store of answers, for rules with the filter Cache.",
@@ -2529,6 +2536,13 @@ func schema_gateway_api_app_v1_Listener(ref common.ReferenceCallback) common.Ope
 									},
 								},
 							},
+						},
+					},
+					"maxRequestBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to, also those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.",
+							Type:        []string{"integer"},
+							Format:      "int64",
 						},
 					},
 					"proxyProtocol": {
@@ -3715,8 +3729,14 @@ func schema_gateway_api_app_v1_RouteFilterSpec(ref common.ReferenceCallback) com
 							},
 						},
 					},
+					"maxRequestBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not say its length, the backend may get as much as this, but not its end. Empty: any size.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 				},
-				Required: []string{"filters"},
 			},
 		},
 		Dependencies: []string{

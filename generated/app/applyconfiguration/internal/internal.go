@@ -468,6 +468,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: maxRequestBytes
+      type:
+        scalar: numeric
     - name: pods
       type:
         namedType: gateway.api.app.v1.PodsSpec
@@ -815,6 +818,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: httpsRedirect
       type:
         namedType: gateway.api.app.v1.HTTPSRedirect
+    - name: maxRequestBytes
+      type:
+        scalar: numeric
     - name: name
       type:
         scalar: string
@@ -1230,6 +1236,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: maxRequestBytes
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.RouteKind
   map:
     fields:

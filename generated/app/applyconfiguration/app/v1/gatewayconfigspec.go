@@ -27,6 +27,9 @@ type GatewayConfigSpecApplyConfiguration struct {
 	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
 	// namespace of the Gateway.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
+	// The largest request body that all HTTP and HTTPS listeners let through, in bytes. A rule that has a limit uses its
+	// own instead. Empty: any size.
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
 	Cache *ResponseCacheApplyConfiguration `json:"cache,omitempty"`
 	// How long connections that stay open may go on when their HAProxy process has to end.
@@ -100,6 +103,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithFilters(values ...*RuleFilterA
 		}
 		b.Filters = append(b.Filters, *values[i])
 	}
+	return b
+}
+
+// WithMaxRequestBytes sets the MaxRequestBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRequestBytes field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithMaxRequestBytes(value int64) *GatewayConfigSpecApplyConfiguration {
+	b.MaxRequestBytes = &value
 	return b
 }
 

@@ -36,6 +36,9 @@ type ListenerApplyConfiguration struct {
 	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
 	// matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
+	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to, also
+	// those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from
 	// within the cluster: give such clients a listener of their own, on another port.
@@ -109,6 +112,14 @@ func (b *ListenerApplyConfiguration) WithFilters(values ...*RuleFilterApplyConfi
 		}
 		b.Filters = append(b.Filters, *values[i])
 	}
+	return b
+}
+
+// WithMaxRequestBytes sets the MaxRequestBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRequestBytes field is set to the value of the last call.
+func (b *ListenerApplyConfiguration) WithMaxRequestBytes(value int64) *ListenerApplyConfiguration {
+	b.MaxRequestBytes = &value
 	return b
 }
 

@@ -13,6 +13,9 @@ type RouteFilterSpecApplyConfiguration struct {
 	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
 	// a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
+	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not
+	// say its length, the backend may get as much as this, but not its end. Empty: any size.
+	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 }
 
 // RouteFilterSpecApplyConfiguration constructs a declarative configuration of the RouteFilterSpec type for use with
@@ -31,5 +34,13 @@ func (b *RouteFilterSpecApplyConfiguration) WithFilters(values ...*RuleFilterApp
 		}
 		b.Filters = append(b.Filters, *values[i])
 	}
+	return b
+}
+
+// WithMaxRequestBytes sets the MaxRequestBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRequestBytes field is set to the value of the last call.
+func (b *RouteFilterSpecApplyConfiguration) WithMaxRequestBytes(value int64) *RouteFilterSpecApplyConfiguration {
+	b.MaxRequestBytes = &value
 	return b
 }
