@@ -168,6 +168,10 @@ func (s *site) kinds() []kind {
 			s.write()
 		}},
 		{"a listener port", 1, true, func() { s.wish.more = !s.wish.more; s.write() }},
+		{"a limit of bodies for all rules of a listener", 1, true, func() {
+			s.wish.listeners[s.g.IntN(len(s.wish.listeners))].MaxRequestBytes = []*int64{nil, ptr.To[int64](0), ptr.To[int64](100)}[s.g.IntN(3)]
+			s.write()
+		}},
 		{"trusted proxies", 1, true, func() { s.wish.trusted = !s.wish.trusted; s.write() }},
 		{"drainTimeout", 1, true, func() { s.wish.drain = !s.wish.drain; s.write() }},
 		{"client limits", 1, true, func() { s.wish.connections = s.g.Int32N(10); s.write() }},

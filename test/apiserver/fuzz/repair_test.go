@@ -103,7 +103,8 @@ func (g *generator) repairListeners(spec object) {
 	spec["listeners"] = kept
 }
 
-// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types, and not both BasicAuth and JWT.
+// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types and not both BasicAuth and JWT, and limits
+// of bodies.
 func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false
@@ -122,8 +123,12 @@ func repairListenerFilters(listener object) {
 		kept = append(kept, filter)
 	}
 	listener["filters"] = kept
-	if len(kept) == 0 || listener["protocol"] != "HTTP" && listener["protocol"] != "HTTPS" {
+	forRequests := listener["protocol"] == "HTTP" || listener["protocol"] == "HTTPS"
+	if len(kept) == 0 || !forRequests {
 		delete(listener, "filters")
+	}
+	if !forRequests {
+		delete(listener, "maxRequestBytes")
 	}
 }
 

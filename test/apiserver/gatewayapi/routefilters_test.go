@@ -179,6 +179,7 @@ func testListenerFilters(t *testing.T, api routesclient.Interface, haproxy *hapr
 	if now := workerOf(haproxy); now != worker {
 		t.Errorf("HAProxy was reloaded: its worker is %s, and was %s", now, worker)
 	}
+	testBodies(t, port)
 	must(t, server.App.AppV1().RouteFilters("team").Delete(ctx, "open", metav1.DeleteOptions{}))
 	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "guarded", metav1.DeleteOptions{}))
 	expectAnswer(t, port, "/guarded", 404, "")
@@ -234,6 +235,11 @@ func expectStatus(ctx context.Context, port int32, want int) error {
 	if err != nil {
 		return err
 	}
+	return expectAnswerOf(request, want)
+}
+
+// expectAnswerOf sends a request and wants a status.
+func expectAnswerOf(request *http.Request, want int) error {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -243,6 +249,43 @@ func expectStatus(ctx context.Context, port int32, want int) error {
 		err = errors.Join(err, fmt.Errorf("got %d, want %d", response.StatusCode, want))
 	}
 	return errors.Join(err, response.Body.Close())
+}
+
+// testBodies: the limit of a GatewayConfig is for all rules. One whose RouteFilter has a limit uses that.
+func testBodies(t *testing.T, port int32) {
+	t.Helper()
+	ctx, app := t.Context(), server.App.AppV1()
+	limit := func(most string) []byte { return []byte(`{"spec":{"maxRequestBytes":` + most + `}}`) }
+	_, err := app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("10"), metav1.PatchOptions{})
+	must(t, err)
+	expectBodies(t, port, 10)
+	for _, most := range []int{20, 5} {
+		_, err = app.RouteFilters("team").Patch(ctx, "open", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"filters":null,"maxRequestBytes":%d}}`, most), metav1.PatchOptions{})
+		must(t, err)
+		expectBodies(t, port, most)
+	}
+	_, err = app.GatewayConfigs(infra).Patch(ctx, "small", types.MergePatchType, limit("null"), metav1.PatchOptions{})
+	must(t, err)
+}
+
+// expectBodies waits until no longer bodies than so are let through, whether they say their length or not.
+func expectBodies(t *testing.T, port int32, most int) {
+	t.Helper()
+	send := func(ctx context.Context, length int, chunked bool, want int) error {
+		var body io.Reader = strings.NewReader(strings.Repeat("a", length))
+		if chunked {
+			body = io.MultiReader(body) // which hides the length
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/guarded", port), body)
+		if err != nil {
+			return err
+		}
+		return expectAnswerOf(request, want)
+	}
+	testenv.Eventually(t, soon, fmt.Sprint("bodies of up to ", most, " bytes"), func(ctx context.Context) error {
+		const long = http.StatusRequestEntityTooLarge
+		return errors.Join(send(ctx, most, false, 200), send(ctx, most, true, 200), send(ctx, most+1, false, long), send(ctx, most+1, true, long))
+	})
 }
 
 // expectMessage waits until ResolvedRefs of HTTPRoute guarded has a message.

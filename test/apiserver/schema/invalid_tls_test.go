@@ -56,6 +56,10 @@ var invalidTLS = []refusal{
 		[]string{"spec.listeners[0].tls.clientValidation.caCertificateRefs: Invalid value: 0", "should have at least 1 items"}},
 	{"filters of a TCP listener", "", "spec: {listeners: [{name: db, port: 80, protocol: TCP, filters: [{type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: filters are for protocols HTTP and HTTPS: remove them"}},
+	{"a limit of bodies of a TCP listener", "", "spec: {listeners: [{name: db, port: 80, protocol: TCP, maxRequestBytes: 1}]}",
+		[]string{"spec.listeners[0].maxRequestBytes: Invalid value: maxRequestBytes is for protocols HTTP and HTTPS: remove it"}},
+	{"a limit of bodies of a TLS listener", "", "spec: {listeners: [{name: db, port: 80, protocol: TLS, tls: {mode: Passthrough}, maxRequestBytes: 1}]}",
+		[]string{"spec.listeners[0].maxRequestBytes: Invalid value: maxRequestBytes is for protocols HTTP and HTTPS: remove it"}},
 	{"a listener that redirects by a filter", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}",
 		[]string{"spec.listeners[0].filters: Invalid value: a listener has no filters of type RequestRedirect"}},
 	{"a listener that wants a password and a token", "", "spec: {listeners: [{name: a, port: 80, protocol: HTTP, filters: [{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, " +

@@ -48,6 +48,7 @@ var valid = []admitted{
 	{"the least there can be", "a", http + "}"},
 	{"a name of 55 characters", strings.Repeat("a", 55), http + "}"},
 	{"no replicas", "", http + ", replicas: 0}"},
+	{"limits of bodies at all listeners", "", "spec: {listeners: [{name: a, port: 1, protocol: HTTP, maxRequestBytes: 0}, {name: b, port: 2, protocol: HTTPS, tls: {certificateRefs: [{name: a}]}, maxRequestBytes: 1099511627776}]}"},
 	{"100 replicas", "", http + ", replicas: 100}"},
 	{"64 listeners on different ports", "", "spec: {listeners: [" + repeat(64, "{name: l%d, port: %[1]d, protocol: HTTP}", 1) + "]}"},
 	{"64 listeners on one port with long hostnames", "",

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,8 +32,7 @@ func TestRouteFilter(t *testing.T) {
 		"all":                        {[]appv1.RuleFilter{limit, clients, jwt, auth}, ""},
 		"stored answers":             {[]appv1.RuleFilter{limit, clients, stored}, ""},
 		"stored answers of users":    {[]appv1.RuleFilter{jwt, stored}, "spec.filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"},
-		"none":                       {nil, "spec.filters: Required value"},
-		"empty":                      {[]appv1.RuleFilter{}, "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items"},
+		"none":                       {nil, "spec: Invalid value: it says nothing: add filters or maxRequestBytes"},
 		"twice":                      {[]appv1.RuleFilter{limit, limit}, `spec.filters[1]: Duplicate value: {"type":"RateLimit"}`},
 		"too few":                    {[]appv1.RuleFilter{tooFew}, "spec.filters[0].rateLimit.limits[0].requests: Invalid value: 0"},
 		"no field":                   {[]appv1.RuleFilter{{Type: appv1.RuleFilterRateLimit}}, "spec.filters[0].rateLimit: Required value"},
@@ -44,10 +44,28 @@ func TestRouteFilter(t *testing.T) {
 			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves",
 		},
 	} {
-		filter := &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appv1.RouteFilterSpec{Filters: test.filters}}
-		_, err := server.App.AppV1().RouteFilters("default").Create(t.Context(), filter, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%s: got the error %v, want %q", name, err, test.want)
-		}
+		expectFilter(t, name, appv1.RouteFilterSpec{Filters: test.filters}, test.want)
+	}
+	empty := `{"apiVersion":"app.example.com/v1","kind":"RouteFilter","metadata":{"name":"a"},"spec":{"filters":[]}}`
+	err := server.App.AppV1().RESTClient().Post().Namespace("default").Resource("routefilters").Body([]byte(empty)).Do(t.Context()).Error()
+	if err == nil || !strings.Contains(err.Error(), "spec.filters: Invalid value: 0: spec.filters in body should have at least 1 items") {
+		t.Errorf("empty: got the error %v", err)
+	}
+	for most, want := range map[int64]string{
+		0: "", 1 << 40: "", -1: "spec.maxRequestBytes: Invalid value: -1: spec.maxRequestBytes in body should be greater than or equal to 0",
+		1<<40 + 1: "spec.maxRequestBytes in body should be less than or equal to 1099511627776",
+	} {
+		expectFilter(t, fmt.Sprint(most, " bytes"), appv1.RouteFilterSpec{MaxRequestBytes: new(most)}, want)
+		expectFilter(t, fmt.Sprint(most, " bytes and a filter"), appv1.RouteFilterSpec{MaxRequestBytes: new(most), Filters: []appv1.RuleFilter{limit}}, want)
+	}
+}
+
+// expectFilter expects an error that contains a text, or none if that is empty.
+func expectFilter(t *testing.T, name string, spec appv1.RouteFilterSpec, want string) {
+	t.Helper()
+	filter := &appv1.RouteFilter{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: spec}
+	_, err := server.App.AppV1().RouteFilters("default").Create(t.Context(), filter, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: got the error %v, want %q", name, err, want)
 	}
 }
