@@ -15,10 +15,13 @@ import (
 //
 // An old worker leaves idle connections open, and closes each after its next answer: a request that is on its way when
 // the worker is told to stop must not meet a closed connection.
+//
+// http-ignore-probes: a client that connects ahead would take 408 for the answer to its first request.
 func (r *renderer) routingLines() []string {
 	lines := []string{
 		accessLog,
 		"option dontlognull",
+		"option http-ignore-probes",
 		"option idle-close-on-response",
 		"log-format '" + requestLog + "'",
 		"error-log-format '" + errorLog + "'",

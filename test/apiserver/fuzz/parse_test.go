@@ -46,7 +46,7 @@ var (
 		"http-error":          {"status"},
 		"compression":         {"algo-res", "type-res", "minsize-res"},
 		"tcp-request":         {"content", "inspect-delay", "connection", "session"},
-		"option": {"dontlognull", "httpclose", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers",
+		"option": {"dontlognull", "http-ignore-probes", "httpclose", "redispatch", "httpchk", "idle-close-on-response", "srvtcpka", "use-small-buffers",
 			"http-drop-request-trailers"},
 	}
 )
