@@ -58,8 +58,7 @@ func (c *Controller) observe() (*observed, error) {
 		namespace := obj.(metav1.Object)
 		o.Namespaces[namespace.GetName()] = namespace.GetLabels()
 	}
-	o.Service, o.Config, o.Certificate, o.Authority = o.service, o.config, o.certificate, o.authority
-	o.Users, o.Keys = o.local(appv1.ProblemInvalidUsersRef), o.local(appv1.ProblemInvalidKeysRef)
+	o.Service, o.Config, o.Reported = o.service, o.config, o.reported
 	c.noteVersions(o)
 	return o, o.addOwn()
 }
@@ -220,41 +219,16 @@ func (o *observed) config(namespace, name string) *appv1.GatewayConfig {
 	return config
 }
 
-// certificate says what the proxies have reported of a Secret at a listener.
-func (o *observed) certificate(at source.ListenerName, namespace, name string) string {
-	for _, problem := range o.live[at.Plane].Problems {
-		if problem.Reason == appv1.ProblemInvalidCertificateRef && problem.Listener == at.Name &&
-			problem.Origin.Name == source.LocalName(at.Plane.Namespace, namespace, name) {
+// reported returns what the proxies of a data plane report of a subject, "" if nothing is wrong with it.
+func (o *observed) reported(of source.Subject) string {
+	name := source.LocalName(of.Plane.Namespace, of.Namespace, of.Name)
+	for _, problem := range o.live[of.Plane].Problems {
+		isAt := of.Reason != appv1.ProblemInvalidCertificateRef || problem.Listener == of.Listener
+		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt {
 			return problem.Message
 		}
 	}
 	return ""
-}
-
-// authority says what proxies have reported of a ConfigMap.
-func (o *observed) authority(namespace, name string) string {
-	for parent, live := range o.live {
-		for _, problem := range live.Problems {
-			if problem.Reason == appv1.ProblemInvalidCACertificateRef && problem.Origin.Name == source.LocalName(parent.Namespace, namespace, name) {
-				return problem.Message
-			}
-		}
-	}
-	return ""
-}
-
-// local returns what says what proxies have reported for a reason of an object in their own namespace.
-func (o *observed) local(reason appv1.ProxyProblemReason) func(namespace, name string) string {
-	return func(namespace, name string) string {
-		for parent, live := range o.live {
-			for _, problem := range live.Problems {
-				if problem.Reason == reason && parent.Namespace == namespace && problem.Origin.Name == name {
-					return problem.Message
-				}
-			}
-		}
-		return ""
-	}
 }
 
 // Plane says whether the proxies of a data plane run what our Gateway asks for.

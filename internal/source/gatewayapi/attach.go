@@ -15,8 +15,8 @@ import (
 type attachment struct {
 	ref    gatewayv1.ParentReference
 	parent *parent
-	// accepted is why the route does not belong to it.
-	accepted verdict
+	// accepted is why the route does not belong to it, resolved what is wrong with the references of the route there.
+	accepted, resolved verdict
 	// listeners are those that the route belongs to.
 	listeners []*listener
 }

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
 
@@ -29,15 +30,17 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			continue
 		}
 		l.tls.Secrets = append(l.tls.Secrets, plane.mountSecret(namespace, string(ref.Name)))
-		if t.Certificate == nil {
-			continue
-		}
-		if wrong := t.Certificate(ListenerName{plane.parent, l.name}, namespace, string(ref.Name)); wrong != "" {
-			l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs[%d]: %s", i, wrong)
+		reported := t.reported(Subject{
+			Plane: plane.parent, Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
+		}, gatewayv1.ListenerReasonInvalidCertificateRef)
+		if reported.reason != "" {
+			l.resolved.no(reported.reason, "tls.certificateRefs[%d]: %s", i, reported.message)
 			unusable++
 		}
 	}
-	l.unserved = len(l.tls.Secrets) == unusable
+	if len(l.tls.Secrets) == unusable {
+		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.message)
+	}
 	t.setClientValidation(l, plane)
 }
 
@@ -53,11 +56,9 @@ func (t *translator) setBackendCertificate(p *plane) {
 	problem := t.certificateProblem(*ref, owner, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	if problem.reason == "" {
 		p.to.BackendCertificate = p.mountSecret(namespace, string(ref.Name))
-		if t.Certificate != nil {
-			if wrong := t.Certificate(ListenerName{Plane: p.parent}, namespace, string(ref.Name)); wrong != "" {
-				problem.no(gatewayv1.GatewayReasonInvalidClientCertificateRef, "%s", wrong)
-			}
-		}
+		problem = t.reported(Subject{
+			Plane: p.parent, Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
+		}, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	}
 	if problem.reason != "" {
 		p.resolved.no(problem.reason, "tls.backend.clientCertificateRef: %s", problem.message)
@@ -120,25 +121,34 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	l.tls.ClientUnverified = validation.Mode == gatewayv1.AllowInsecureFallback
 	l.tls.ClientRequired = !l.tls.ClientUnverified
 	owner := origin(kindGateway, plane.gateway)
+	unusable := 0
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
-		problem := t.authorityProblem(ref, namespace, owner)
-		if problem.reason == "" {
-			plane.mount(LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
-			plane.attachOther(namespace, "referencegrants")
-			problem = t.contentProblem(gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
-		}
-		if problem.reason != "" {
+		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
 			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
-		l.tls.ClientCAs = append(l.tls.ClientCAs, LocalName(plane.parent.Namespace, namespace, string(ref.Name)))
+		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
+		plane.mount(name)
+		plane.attachOther(namespace, "referencegrants")
+		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
+		if problem := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name)); problem.reason != "" {
+			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, problem.message)
+			unusable++
+		}
 	}
-	if len(l.tls.ClientCAs) == 0 {
+	switch len(l.tls.ClientCAs) {
+	case 0:
 		l.tls.ClientCAs = []string{nobody}
-		l.accepted.no(gatewayv1.ListenerReasonNoValidCACertificate, "no CA certificate for clients can be used")
+		l.accepted.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
+	case unusable:
+		l.refused.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
 	}
 }
+
+// noAuthority is why a listener is not accepted.
+const noAuthority = "no CA certificate for clients can be used"
 
 // authorityProblem says what is wrong with a Gateway's reference to CA certificates.
 func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace string, owner model.Origin) verdict {
@@ -154,11 +164,15 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	return v
 }
 
-// contentProblem says what is wrong with the content of a ConfigMap with CA certificates.
-func (t *translator) contentProblem(reason any, namespace, name string) verdict {
-	var v verdict
-	if t.Authority != nil {
-		if problem := t.Authority(namespace, name); problem != "" {
+// contentProblem says what proxies report of the content of a ConfigMap with CA certificates.
+func (t *translator) contentProblem(p *plane, reason any, namespace, name string) verdict {
+	return t.reported(Subject{Plane: p.parent, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
+}
+
+// reported says what proxies report of a subject.
+func (t *translator) reported(of Subject, reason any) (v verdict) {
+	if t.Reported != nil {
+		if problem := t.Reported(of); problem != "" {
 			v.no(reason, "%s", problem)
 		}
 	}

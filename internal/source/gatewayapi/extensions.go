@@ -76,31 +76,30 @@ func mountedFor(action *model.Action) mounted {
 	return mounted{}
 }
 
-// mountedProblem says what is wrong with what pods mount.
-func (t *translator) mountedProblem(m mounted, namespace string) (v verdict) {
-	reported, reason := t.Keys, appv1.ProblemInvalidKeysRef
-	if m.filter == "BasicAuth" {
-		reported, reason = t.Users, appv1.ProblemInvalidUsersRef
+// mountedProblem says what the pods of a data plane report of what they mount.
+func (t *translator) mountedProblem(m mounted, p *plane) verdict {
+	reason := appv1.ProblemInvalidKeysRef
+	switch m.filter {
+	case "":
+		return verdict{}
+	case "BasicAuth":
+		reason = appv1.ProblemInvalidUsersRef
 	}
-	if m.filter != "" && reported != nil {
-		if problem := reported(namespace, m.of); problem != "" {
-			v.no(reason, "%s", problem)
-		}
-	}
-	return v
+	return t.reported(Subject{Plane: p.parent, Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }
 
-// rules returns the rules of a route for a data plane. Its pods mount the Secrets with users, and the ConfigMaps with keys.
-// They can mount those of their own namespace only: requests of a rule that needs another one are answered with 500.
-func (t *translator) rules(p *plane, r *route) []model.Rule {
-	rules := r.rules
+// rules returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its pods
+// mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only: requests
+// of a rule that needs another one are answered with 500.
+func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved verdict) {
+	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
 		m := mountedFor(&r.rules[i].Action)
 		if m.filter == "" {
 			continue
 		}
 		if r.GetNamespace() != p.parent.Namespace {
-			r.resolved.no(gatewayv1.RouteReasonRefNotPermitted,
+			resolved.no(gatewayv1.RouteReasonRefNotPermitted,
 				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
 				i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
 			rules = slices.Clone(rules)
@@ -114,11 +113,11 @@ func (t *translator) rules(p *plane, r *route) []model.Rule {
 				p.mount(name)
 			}
 		}
-		if problem := t.mountedProblem(m, r.GetNamespace()); problem.reason != "" {
-			r.resolved.no(problem.reason, "rules[%d]: %s", i, problem.message)
+		if problem := t.mountedProblem(m, p); problem.reason != "" {
+			resolved.no(problem.reason, "rules[%d]: %s", i, problem.message)
 		}
 	}
-	return rules
+	return rules, resolved
 }
 
 // addListenerFilters adds filters to the listeners of a data plane, and notes what they name that cannot be used. Pods
@@ -138,7 +137,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters, p.maxRequestBytes); l.Filters == nil {
 			return
 		}
-		problem := t.mountedProblem(mountedFor(l.Filters), p.parent.Namespace)
+		problem := t.mountedProblem(mountedFor(l.Filters), p)
 		if invalid := l.Filters.Invalid(); invalid != "" {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
 		}

@@ -55,6 +55,12 @@ func read(t *testing.T, file string) gatewayapi.Objects {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return parseAll(t, content)
+}
+
+// parseAll returns the objects of a text, as read does.
+func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
+	t.Helper()
 	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}}
 	services, others := map[string]*corev1.Service{}, map[string]bool{}
 	for _, document := range bytes.Split(content, []byte("\n---\n")) {
@@ -97,7 +103,7 @@ func read(t *testing.T, file string) gatewayapi.Objects {
 		case "ReferenceGrant":
 			objects.Grants = append(objects.Grants, parse[gatewayv1.ReferenceGrant](t, document))
 		default:
-			t.Fatalf("%s: unknown kind %q", file, head.Kind)
+			t.Fatalf("unknown kind %q", head.Kind)
 		}
 	}
 	addFunctions(&objects, services, others)
@@ -107,17 +113,15 @@ func read(t *testing.T, file string) gatewayapi.Objects {
 // addFunctions lets the source ask for what it does not get whole.
 func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Service, others map[string]bool) {
 	objects.Service = func(namespace, name string) (*corev1.Service, bool) { return services[namespace+"/"+name], true }
-	exists := func(kind string) func(namespace, name string) string {
-		return func(namespace, name string) string {
-			if others[kind+" "+namespace+"/"+name] {
-				return ""
-			}
-			return kind + " " + namespace + "/" + name + " does not exist"
+	objects.Reported = func(of gatewayapi.Subject) string {
+		kind := "Secret"
+		if of.Reason == appv1.ProblemInvalidCACertificateRef || of.Reason == appv1.ProblemInvalidKeysRef {
+			kind = "ConfigMap"
 		}
-	}
-	objects.Authority, objects.Users, objects.Keys = exists("ConfigMap"), exists("Secret"), exists("ConfigMap")
-	objects.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
-		return exists("Secret")(namespace, name)
+		if others[kind+" "+of.Namespace+"/"+of.Name] {
+			return ""
+		}
+		return kind + " " + of.Namespace + "/" + of.Name + " does not exist"
 	}
 }
 
@@ -176,18 +180,24 @@ func describeDataPlanes(b *strings.Builder, result *gatewayapi.Result) {
 	}
 }
 
-// describe writes down what is made of objects, and their status.
-func describe(result *gatewayapi.Result) string {
-	var b strings.Builder
+// describePlanes writes down what is made of objects, and returns the problems of the models.
+func describePlanes(b *strings.Builder, result *gatewayapi.Result) []model.Problem {
 	var problems []model.Problem
 	for _, parent := range slices.SortedFunc(maps.Keys(result.Planes), func(a, b gatewayapi.Parent) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
 		plane := result.Planes[parent]
-		fmt.Fprintf(&b, "%s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
-		describePlane(&b, plane)
+		fmt.Fprintf(b, "%s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
+		describePlane(b, plane)
 		problems = append(problems, routing.Problems(plane)...)
 	}
 	b.WriteString("\n")
-	describeDataPlanes(&b, result)
+	describeDataPlanes(b, result)
+	return problems
+}
+
+// describe writes down what is made of objects, and their status.
+func describe(result *gatewayapi.Result) string {
+	var b strings.Builder
+	problems := describePlanes(&b, result)
 	status := result.Status(problems, allLive{})
 	for _, name := range slices.Sorted(maps.Keys(status.Classes)) {
 		fmt.Fprintf(&b, "GatewayClass %s:%s\n", name, conditions(status.Classes[name].Conditions))

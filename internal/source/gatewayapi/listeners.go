@@ -23,8 +23,9 @@ type listener struct {
 	kinds []gatewayv1.RouteGroupKind
 	// conflict, accepted and resolved are what is wrong with it.
 	conflict, accepted, resolved verdict
-	// unserved says that it has no certificate.
-	unserved bool
+	// refused is why it is not accepted, and unserved why proxies do not serve it, though it is in the data plane: by what
+	// they report.
+	refused, unserved verdict
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
 	// routes are those that belong to it, by their kind; attached is how many of them can be carried out.
@@ -51,8 +52,11 @@ func (l *listener) add(r *route) {
 	l.routes[r.kind] = append(l.routes[r.kind], r)
 }
 
-// isServed says whether connections to a listener are taken.
+// isServed reports whether a listener is in the data plane.
 func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
+
+// isAccepted reports whether a listener is in the data plane, and proxies report nothing that keeps it from being accepted.
+func (l *listener) isAccepted() bool { return l.isServed() && l.refused.reason == "" }
 
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
 

@@ -43,23 +43,24 @@ type Objects struct {
 	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
-	// Certificate says what is wrong with the certificate of a Secret at a listener, Authority what is wrong with the
-	// CA certificates of a ConfigMap, Users with the users of a Secret, Keys with the keys of a ConfigMap; "" if nothing is.
-	// Nil: nothing is wrong with any. What they say is in the status, and in nothing else: the proxies find out for themselves.
-	Certificate func(at ListenerName, namespace, name string) string
-	Authority   func(namespace, name string) string
-	Users       func(namespace, name string) string
-	Keys        func(namespace, name string) string
+	// Reported returns what the proxies of a data plane report of an object that they mount, or of a URL; "" if nothing is
+	// wrong with it. Nil: nothing is wrong with any. It is in the status, and in nothing else: the proxies find out for
+	// themselves, and pods that lacked what is reported could not.
+	Reported func(Subject) string
 	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
 	Config func(namespace, name string) *appv1.GatewayConfig
 	// Cache keeps what is made of routes for the next translation. Nil: nothing is kept.
 	Cache *Cache
 }
 
-// ListenerName names a listener of a data plane, as the model does.
-type ListenerName struct {
-	Plane Parent
-	Name  string
+// Subject is what proxies of a data plane may report a problem of.
+type Subject struct {
+	Plane  Parent
+	Reason appv1.ProxyProblemReason
+	// Listener is the name, in the model, of the listener that a certificate is for; "" if it is for none.
+	Listener string
+	// Namespace and Name are those of a Secret or ConfigMap. Name may be a URL.
+	Namespace, Name string
 }
 
 // Result is what objects ask for, and their status.

@@ -67,7 +67,7 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 
 // backendPolicy returns what a policy asks for. Nothing is sent where that cannot be done.
 func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *plane) model.BackendPolicy {
-	if accepted, _ := t.policyProblems(policy); accepted.reason != "" {
+	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason != "" {
 		return model.BackendPolicy{Refused: "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message}
 	}
 	if plane.backendCertificateRef() != nil && plane.to.BackendCertificate == "" {
@@ -75,19 +75,23 @@ func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *pl
 	}
 	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
-		if t.policyAuthority(policy, ref).reason == "" {
+		if policyAuthority(ref).reason == "" {
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
 	return model.BackendPolicy{TLS: tls}
 }
 
-// policyProblems says what is wrong with a policy, and with its references.
-func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy) (accepted, resolved verdict) {
+// policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a ConfigMap.
+func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
 	usable := 0
 	for i, ref := range validation.CACertificateRefs {
-		if problem := t.policyAuthority(policy, ref); problem.reason != "" {
+		problem := policyAuthority(ref)
+		if problem.reason == "" {
+			problem = content(string(ref.Name))
+		}
+		if problem.reason != "" {
 			resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 		} else {
 			usable++
@@ -106,13 +110,10 @@ func (t *translator) policyProblems(policy *gatewayv1.BackendTLSPolicy) (accepte
 	return accepted, resolved
 }
 
-// policyAuthority says what is wrong with a policy's reference to CA certificates.
-func (t *translator) policyAuthority(policy *gatewayv1.BackendTLSPolicy, ref gatewayv1.LocalObjectReference) verdict {
-	var v verdict
+// policyAuthority says what is wrong with a policy's reference to CA certificates, whatever it refers to.
+func policyAuthority(ref gatewayv1.LocalObjectReference) (v verdict) {
 	if ref.Group != corev1.GroupName || ref.Kind != "ConfigMap" {
 		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)
-	} else {
-		v = t.contentProblem(gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, string(ref.Name))
 	}
 	return v
 }

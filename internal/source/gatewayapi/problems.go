@@ -34,7 +34,7 @@ func (t *translator) addProblems() {
 				continue
 			}
 			seen[a.parent.plane] = true
-			a.parent.plane.problem(r.resolved, about, what)
+			a.parent.plane.problem(a.resolved, about, what)
 			for _, rule := range r.invalid {
 				wrong := verdict{string(model.ReasonUnsupportedValue), fmt.Sprintf("requests for rules[%d] are answered with 500: %s", rule.index, rule.message)}
 				a.parent.plane.problem(wrong, about, what)

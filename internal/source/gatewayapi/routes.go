@@ -143,17 +143,19 @@ func (r *route) compare(other *route) int {
 
 // addToPlanes adds a route to the data planes that it belongs to.
 func (t *translator) addToPlanes(r *route) {
-	var planes []*plane
-	for _, a := range r.attachments {
-		if !slices.Contains(planes, a.parent.plane) {
-			planes = append(planes, a.parent.plane)
-			t.addToPlane(a.parent.plane, r)
+	for i, a := range r.attachments {
+		isSame := func(other *attachment) bool { return other.parent.plane == a.parent.plane }
+		if before := slices.IndexFunc(r.attachments[:i], isSame); before >= 0 {
+			a.resolved = r.attachments[before].resolved
+		} else {
+			a.resolved = t.addToPlane(a.parent.plane, r)
 		}
 	}
 }
 
-// addToPlane adds a route to a data plane, if it belongs to a listener that is served.
-func (t *translator) addToPlane(p *plane, r *route) {
+// addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns what is wrong with the
+// references of the route there.
+func (t *translator) addToPlane(p *plane, r *route) verdict {
 	var names []string
 	passthrough := true
 	for _, l := range p.listeners {
@@ -163,15 +165,17 @@ func (t *translator) addToPlane(p *plane, r *route) {
 		}
 	}
 	if len(names) == 0 {
-		return
+		return r.resolved
 	}
 	from := origin(r.kind, r)
+	rules, resolved := t.rules(p, r)
 	p.to.Origins = append(p.to.Origins, from)
 	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: t.rules(p, r),
+		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: rules,
 	})
 	if !passthrough {
 		p.used = append(p.used, r.backends...)
 	}
 	p.attachOf(r)
+	return resolved
 }

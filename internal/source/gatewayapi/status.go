@@ -177,7 +177,7 @@ func isProgrammed(conditions []metav1.Condition, generation int64) bool {
 func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	var bad []string
 	for _, l := range own {
-		if !l.isServed() {
+		if !l.isAccepted() {
 			bad = append(bad, string(l.Name))
 		}
 	}
@@ -190,7 +190,7 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	}
 	accepted.Reason = string(gatewayv1.GatewayReasonListenersNotValid)
 	accepted.Message = "these listeners are not served: " + strings.Join(bad, ", ")
-	if slices.ContainsFunc(p.listeners, (*listener).isServed) {
+	if slices.ContainsFunc(p.listeners, (*listener).isAccepted) {
 		return accepted, verdict{}
 	}
 	accepted.Status = metav1.ConditionFalse
@@ -200,6 +200,9 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 // conditions returns those of a listener. pending is why its object is not live yet.
 func (l *listener) conditions(generation int64, pending verdict) []metav1.Condition {
 	accepted := l.accepted
+	if accepted.reason == "" {
+		accepted = l.refused
+	}
 	if l.conflict.reason != "" {
 		accepted = l.conflict
 	}
@@ -211,11 +214,13 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason, l.conflict.message
 	}
 	programmed := accepted
-	if accepted.reason != "" && l.conflict.reason == "" || l.unserved {
-		programmed = verdict{string(gatewayv1.ListenerReasonInvalid), cmp.Or(accepted.message, l.resolved.message)}
+	if accepted.reason != "" && l.conflict.reason == "" {
+		programmed.reason = string(gatewayv1.ListenerReasonInvalid)
 	}
-	if programmed.reason == "" {
-		programmed = pending
+	for _, why := range []verdict{l.unserved, pending} {
+		if programmed.reason == "" {
+			programmed = why
+		}
 	}
 	return []metav1.Condition{
 		condition(gatewayv1.ListenerConditionAccepted, generation, accepted),
@@ -226,7 +231,7 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 
 // isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
 func (p *parent) isAccepted() bool {
-	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isServed() && !l.unserved })
+	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.reason == "" })
 }
 
 // setStatus returns what is said of a ListenerSet.

@@ -34,7 +34,7 @@ func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1
 		}
 		conditions := []metav1.Condition{
 			condition(gatewayv1.RouteConditionAccepted, generation, accepted),
-			condition(gatewayv1.RouteConditionResolvedRefs, generation, r.resolved),
+			condition(gatewayv1.RouteConditionResolvedRefs, generation, a.resolved),
 		}
 		if len(dropped) > 0 && accepted.reason == "" {
 			conditions = append(conditions, metav1.Condition{
@@ -72,13 +72,14 @@ func (r *route) isUnsupported() bool { return len(r.rules) > 0 && len(r.invalid)
 func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
 	all := map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{}
 	for _, policy := range t.Policies {
-		accepted, resolved := t.policyProblems(policy)
 		for _, plane := range t.planes {
 			used, wins := t.usesPolicy(plane, policy)
 			if !used {
 				continue
 			}
-			accepted := accepted
+			accepted, resolved := policyProblems(policy, func(configMap string) verdict {
+				return t.contentProblem(plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
+			})
 			if !wins {
 				accepted = verdict{string(gatewayv1.PolicyReasonConflicted), "an older policy is for the same Service port"}
 			}

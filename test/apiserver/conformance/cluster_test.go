@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/source/gatewayapi"
 )
@@ -140,20 +141,17 @@ func (s *state) addFunctions() {
 	s.Service = func(namespace, name string) (*corev1.Service, bool) {
 		return s.services[types.NamespacedName{Namespace: namespace, Name: name}], true
 	}
-	s.Certificate = func(_ gatewayapi.ListenerName, namespace, name string) string {
-		secret := s.secrets[types.NamespacedName{Namespace: namespace, Name: name}]
-		if secret == nil {
-			return "it does not exist"
+	s.Reported = func(of gatewayapi.Subject) (problem string) {
+		name := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
+		secret, configMap := s.secrets[name], s.configMaps[name]
+		switch {
+		case of.Reason == appv1.ProblemInvalidCertificateRef && secret != nil:
+			_, problem = certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+		case of.Reason == appv1.ProblemInvalidCACertificateRef && configMap != nil:
+			_, problem = certificates.ParseChain([]byte(configMap.Data[certificates.AuthorityFile]), certificates.AuthorityFile)
+		case of.Reason == appv1.ProblemInvalidCertificateRef || of.Reason == appv1.ProblemInvalidCACertificateRef:
+			problem = "%s does not exist"
 		}
-		_, problem := certificates.Join(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-		return strings.ReplaceAll(problem, "%s", "it")
-	}
-	s.Authority = func(namespace, name string) string {
-		configMap := s.configMaps[types.NamespacedName{Namespace: namespace, Name: name}]
-		if configMap == nil {
-			return "it does not exist"
-		}
-		_, problem := certificates.ParseChain([]byte(configMap.Data[certificates.AuthorityFile]), certificates.AuthorityFile)
 		return strings.ReplaceAll(problem, "%s", "it")
 	}
 }
