@@ -14,7 +14,8 @@ import (
 // The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets
 // no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
-// credentials, so those get what they asked for: "any" is every origin where there may be credentials.
+// credentials, so those get what they asked for: "any" is every origin where there may be credentials, and "?" stands for
+// all methods or headers then. There is no such word for the headers of an answer that are exposed.
 var cors = feature{
 	encode: func(in Input, p *params) {
 		cors := in.Rule.CORS
@@ -29,18 +30,16 @@ var cors = feature{
 		default:
 			p.set("cors", in.List(originExpressions(cors.Origins)))
 		}
+		p.set("cors.max-age", strconv.Itoa(int(cors.MaxAge)))
+		every, expose := "*", cors.Expose
 		if cors.Credentials {
 			p.set("cors.credentials", "1")
+			every = asked
+			expose = slices.DeleteFunc(slices.Clone(expose), func(name string) bool { return name == "*" })
 		}
-		p.set("cors.max-age", strconv.Itoa(int(cors.MaxAge)))
-		for _, list := range []struct {
-			name   string
-			values []string
-		}{{"cors.methods", cors.Methods}, {"cors.headers", cors.Headers}, {"cors.expose", cors.Expose}} {
-			if len(list.values) > 0 {
-				p.set(list.name, strings.Join(list.values, ", "))
-			}
-		}
+		setNames(p, "cors.methods", cors.Methods, every)
+		setNames(p, "cors.headers", cors.Headers, every)
+		setNames(p, "cors.expose", expose, every)
 	},
 	rules: func(env Env) Rules {
 		const (
@@ -57,10 +56,10 @@ var cors = feature{
 				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
 				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_reg(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
 				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
-				"http-request set-var(txn.methods) " + text("cors.methods") + " if " + preflight,
-				"http-request set-var(txn.methods) req.fhdr(access-control-request-method) if " + preflight + " { var(txn.methods) -m str * } " + credentials,
-				"http-request set-var(txn.headers) " + text("cors.headers") + " if " + preflight,
-				"http-request set-var(txn.headers) req.fhdr(access-control-request-headers) if " + preflight + " { var(txn.headers) -m str * } " + credentials,
+				"http-request set-var(txn.methods) " + text("cors.methods") + " if " + preflight + " !" + is("cors.methods", asked),
+				"http-request set-var(txn.methods) req.fhdr(access-control-request-method) if " + preflight + " " + is("cors.methods", asked),
+				"http-request set-var(txn.headers) " + text("cors.headers") + " if " + preflight + " !" + is("cors.headers", asked),
+				"http-request set-var(txn.headers) req.fhdr(access-control-request-headers) if " + preflight + " " + is("cors.headers", asked),
 				"http-request return status 204 if " + preflight,
 			},
 			Response: []string{"http-response del-header access-control- -m beg if " + cors},
@@ -75,6 +74,19 @@ var cors = feature{
 			},
 		}
 	},
+}
+
+// asked stands for the methods and headers that a request asks for.
+const asked = "?"
+
+// setNames sets a parameter to names, or to every where "*" is one of them.
+func setNames(p *params, parameter string, names []string, every string) {
+	switch {
+	case slices.Contains(names, "*"):
+		p.set(parameter, every)
+	case len(names) > 0:
+		p.set(parameter, strings.Join(names, ", "))
+	}
 }
 
 // originsPerExpression keeps an expression within a line of a map.
@@ -93,10 +105,19 @@ func originExpressions(origins []string) []string {
 	return expressions
 }
 
+// originExpression has the default port of the scheme with or without its number. Browsers leave it out.
 func originExpression(origin string) string {
 	scheme, host, _ := strings.Cut(origin, "://")
+	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
+	expression := routing.QuoteRegex(scheme + "://")
 	if suffix, ok := strings.CutPrefix(host, "*."); ok {
-		return routing.QuoteRegex(scheme+"://") + `[a-z0-9\x2D\x2E]+` + routing.QuoteRegex("."+suffix)
+		expression += `[a-z0-9\x2D\x2E]+`
+		host = "." + suffix
 	}
-	return routing.QuoteRegex(origin)
+	named, isDefault := strings.CutSuffix(host, port)
+	expression += routing.QuoteRegex(named)
+	if isDefault || !strings.Contains(host, ":") {
+		expression += "(?:" + routing.QuoteRegex(port) + ")?"
+	}
+	return expression
 }

@@ -347,6 +347,12 @@ spec:
         - matches: [{path: {value: /all}}]
           filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"], allowCredentials: true, allowMethods: ["*"], allowHeaders: ["*"]}}]
           backendRefs: [{name: one, port: 80}]
+        - matches: [{path: {value: /several}}]
+          filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"], allowCredentials: true, allowMethods: [GET, "*"], allowHeaders: [X-A, "*"], exposeHeaders: ["*", X-B]}}]
+          backendRefs: [{name: one, port: 80}]
+        - matches: [{path: {value: /ports}}]
+          filters: [{type: CORS, cors: {allowOrigins: ["https://a.com:443", "http://b.com", "https://*.c.com:443", "http://d.com:443"], exposeHeaders: [X-A, "*"]}}]
+          backendRefs: [{name: one, port: 80}]
         - matches: [{path: {value: /limited}}]
           filters: [{type: CORS, cors: {allowOrigins: ["https://a.com"]}}]
           maxRequestBytes: 10
@@ -384,8 +390,20 @@ func TestCORS(t *testing.T) {
 		"any origin, with cookies":              {"GET", "/whoever", "Origin: https://a.com\r\n", 200, "allow-origin=https://a.com credentials=true methods= headers= max-age= expose="},
 		"no origin, with cookies":               {"GET", "/whoever", "", 200, none},
 		"all methods and headers, with cookies": {"OPTIONS", "/all", "Origin: https://a.com\r\n" + preflight, 204, "allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose="},
-		"a body that is too long":               {"PUT", "/limited", "Origin: https://a.com\r\nContent-Length: 11\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
-		"a body of unknown length":              {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
+		"all methods and headers, which are not asked for": {"OPTIONS", "/all", "Origin: https://a.com\r\nAccess-Control-Request-Method: PUT\r\n", 204,
+			"allow-origin=https://a.com credentials=true methods=PUT headers= max-age=5 expose="},
+		"all and others, with cookies": {"OPTIONS", "/several", "Origin: https://a.com\r\n" + preflight, 204,
+			"allow-origin=https://a.com credentials=true methods=PUT headers=X-Z max-age=5 expose=X-B"},
+		"the default port is left out":              {"GET", "/ports", "Origin: https://a.com\r\n", 200, "allow-origin=https://a.com credentials= methods= headers= max-age= expose=*"},
+		"the default port is named":                 {"GET", "/ports", "Origin: https://a.com:443\r\n", 200, "allow-origin=https://a.com:443 credentials= methods= headers= max-age= expose=*"},
+		"the default port is named by a client":     {"GET", "/ports", "Origin: http://b.com:80\r\n", 200, "allow-origin=http://b.com:80 credentials= methods= headers= max-age= expose=*"},
+		"the default port of a wildcard":            {"GET", "/ports", "Origin: https://a.c.com\r\n", 200, "allow-origin=https://a.c.com credentials= methods= headers= max-age= expose=*"},
+		"the default port of another scheme":        {"GET", "/ports", "Origin: http://b.com:443\r\n", 200, none},
+		"the default port of another, not named":    {"GET", "/ports", "Origin: http://d.com\r\n", 200, none},
+		"a port that is no default, as in the list": {"GET", "/ports", "Origin: http://d.com:443\r\n", 200, "allow-origin=http://d.com:443 credentials= methods= headers= max-age= expose=*"},
+		"a port that begins like the default":       {"GET", "/ports", "Origin: https://a.com:4430\r\n", 200, none},
+		"a body that is too long":                   {"PUT", "/limited", "Origin: https://a.com\r\nContent-Length: 11\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
+		"a body of unknown length":                  {"PUT", "/limited", "Origin: https://a.com\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n", 413, "allow-origin=https://a.com credentials= methods= headers= max-age= expose="},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
