@@ -1,0 +1,114 @@
+package gatewayapi
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gateway/internal/proxypod"
+)
+
+// shop is a Gateway with one HTTPRoute to a Service of its namespace.
+const shop = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: app}
+spec: {controllerName: app.example.com/gateway}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: web}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: web, name: api}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {namespace: web, name: shop}
+spec:
+  gatewayClassName: app
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+---` + route
+
+const route = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {namespace: web, name: api}
+spec:
+  parentRefs: [{name: shop}]
+  rules: [{backendRefs: [{name: api, port: 80}]}]
+`
+
+func TestAGatewayBecomesAnOwnGateway(t *testing.T) {
+	f := newFixture(t, shop)
+	f.expectWrites(f.mustSync(),
+		"patch own gateways web/shop",
+		"update gatewayclasses/status app", "update gateways/status web/shop", "update httproutes/status web/api")
+	own := f.ownGateway("web", "shop")
+	if len(own.Spec.Listeners) != 1 || own.Spec.Listeners[0].Port != 80 || proxypod.Parent(own) != "shop" {
+		t.Errorf("our Gateway is %+v", own)
+	}
+	f.expectConditions(routeKind("GatewayClass"), "", "app", "Accepted=True Accepted")
+	f.expectConditions(routeKind("Gateway"), "web", "shop",
+		"Accepted=True Accepted", "Programmed=False Pending: its proxies do not run yet",
+		"listeners[0] Accepted=True Accepted")
+
+	// What belongs to our Gateway is told to the agents once it is there.
+	f.expectWrites(f.mustSync(), "patch own gateways/status web/shop")
+	if attached := f.ownGateway("web", "shop").Status.Attachments; attached == nil || len(attached.Namespaces) != 1 {
+		t.Errorf("the attachments are %+v", attached)
+	}
+}
+
+func TestAnEditReachesTheOwnGateway(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(strings.Replace(strings.Split(shop, "\n---")[3], "port: 80", "port: 81", 1))
+	f.expectWrites(f.mustSync(), "patch own gateways web/shop", "update gateways/status web/shop")
+	if own := f.ownGateway("web", "shop"); own.Spec.Listeners[0].Port != 81 {
+		t.Errorf("our Gateway has %+v", own.Spec.Listeners)
+	}
+}
+
+func TestARouteIsProgrammedOnceAllProxiesRunIt(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Accepted=True Accepted",
+		"parents[0] ResolvedRefs=True ResolvedRefs", "parents[0] Programmed=False Pending: its proxies do not run yet")
+	f.program("web", "shop")
+	f.expectWrites(f.mustSync(), "update gateways/status web/shop", "update httproutes/status web/api")
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=True Programmed")
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
+
+	// The proxies do not run an edit before they report it.
+	f.put(strings.Replace(route, "rules: [{", "rules: [{name: edited, ", 1))
+	f.expectWrites(f.mustSync(), "update httproutes/status web/api")
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api",
+		"parents[0] Programmed=False Pending: not all proxies run it yet")
+	f.program("web", "shop")
+	f.settle()
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=True Programmed")
+}
+
+func TestSteadyStateWritesNothing(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	f.put("apiVersion: v1\nkind: Service\nmetadata: {namespace: web, name: other}\nspec: {ports: [{port: 80}]}")
+	f.expectWrites(f.mustSync())
+}
+
+// TestAFailureOfOneWriteLeavesTheOthers: the statuses are written though our Gateway cannot be.
+func TestAFailureOfOneWriteLeavesTheOthers(t *testing.T) {
+	f := newFixture(t, shop)
+	f.fail("patch", "gateways", errors.New("not now"))
+	writes, err := f.sync()
+	if err == nil || !strings.Contains(err.Error(), "failed to apply Gateway web/shop: not now") {
+		t.Errorf("got %v", err)
+	}
+	f.expectWrites(writes, "patch own gateways web/shop",
+		"update gatewayclasses/status app", "update gateways/status web/shop", "update httproutes/status web/api")
+}
