@@ -134,7 +134,7 @@ func (a *Agent) command(ctx context.Context, change plan.Plan) error {
 		delete(r.draining, backendServer{server.Backend, server.Server})
 	}
 	r.drain(busy)
-	r.config, r.unused = change.After, r.unused.Without(change.After)
+	r.config, r.unused = change.After, r.unused.Without(a.state.disk.config)
 	return nil
 }
 

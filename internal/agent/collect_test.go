@@ -61,6 +61,41 @@ func TestWhatIsNotUsedGoes(t *testing.T) {
 	r.expectNoReload(running)
 }
 
+// TestWhatIsNotUsedGoesDuringEdits: edits of others keep nothing that is not used. What was used in between is as new.
+func TestWhatIsNotUsedGoesDuringEdits(t *testing.T) {
+	t.Parallel()
+	r := newPassRig(t, 3)
+	r.agent.pass(t.Context())
+	r.haproxy = haproxytest.Start(t, r.options.Paths, nil)
+	r.agent.pass(t.Context())
+	all, now := r.gatewaySeen.Spec.Routes, time.Now()
+	edit := func(routes ...int) {
+		r.gatewaySeen = r.gatewaySeen.DeepCopy()
+		r.gatewaySeen.Generation++
+		r.gatewaySeen.Spec.Routes = nil
+		for _, i := range routes {
+			r.gatewaySeen.Spec.Routes = append(r.gatewaySeen.Spec.Routes, *all[i].DeepCopy())
+		}
+		r.gatewaySeen.Spec.Routes[0].Rules[0].Matches[0].Path.Value = fmt.Sprint("/edit-", r.gatewaySeen.Generation)
+		r.put(r.agent.watch.gateways, r.gatewaySeen)
+		r.agent.changed()
+		r.agent.pass(t.Context())
+	}
+	look := func() {
+		now = now.Add(2 * unusedInterval)
+		r.agent.deleteUnused(t.Context(), now)
+	}
+	edit(0)
+	look()
+	edit(0, 1)
+	edit(0)
+	look()
+	backends := r.haproxy.Worker("show backend")
+	if !strings.Contains(backends, "shop_service-1_80") || strings.Contains(backends, "shop_service-2_80") {
+		t.Errorf("the backends are %s", backends)
+	}
+}
+
 // TestABackendComesBackThatWasBusy: a backend that is not used any more cannot be deleted while one of its servers
 // answers a request. When it is used again, all its servers are.
 func TestABackendComesBackThatWasBusy(t *testing.T) {
