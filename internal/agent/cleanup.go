@@ -15,8 +15,7 @@ const (
 	maxDrained = 10
 	// drainInterval is how often they are tried.
 	drainInterval = checkInterval / 2
-	// unusedInterval is how long what is not used any more stays at least, and about twice that at most: longer than
-	// any request takes to find its route.
+	// unusedInterval is how long what is not used any more stays at least, and about twice that if no request waits.
 	unusedInterval = 5 * time.Second
 )
 
@@ -60,13 +59,37 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	if len(r.config.Backends) == len(used.Backends) && len(r.config.Contents) == len(used.Contents) && len(r.config.Lists) == len(used.Lists) {
 		return
 	}
+	unused := r.unused.Without(*used)
+	if a.isAwaited(ctx, unused, now.Sub(r.unusedSince)) {
+		return
+	}
 	var busy []plan.Server
 	var err error
-	r.config, busy, err = a.worker.Remove(ctx, a.options.Paths, plan.Collect(r.unused.Without(*used), r.config))
+	r.config, busy, err = a.worker.Remove(ctx, a.options.Paths, plan.Collect(unused, r.config))
 	r.drain(busy)
 	if err != nil {
 		r.unknown = reasonCommandsFailed
 		logging.Warningf("HAProxy did not delete what is not used any more, a reload follows: %v", err)
 	}
-	r.unused = plan.FindUnused(*used, r.config)
+	r.unused, r.unusedSince = plan.FindUnused(*used, r.config), now
+}
+
+// isAwaited reports whether a request may still be led to what has not been used for a time. A request that waits for
+// its body, for ExternalAuth or for BasicAuth knows its backend already, and one in a queue needs the servers there.
+// After the drainTimeout, nothing waits for requests: a reload would end them, too.
+func (a *Agent) isAwaited(ctx context.Context, unused plan.Unused, since time.Duration) bool {
+	if unused.IsEmpty() || since >= a.state.disk.table.DrainTimeout {
+		return false
+	}
+	waiting, err := a.worker.Waiting(ctx)
+	if err != nil {
+		logging.Warningf("What is not used any more stays in HAProxy for a moment: %v", err)
+		return true
+	}
+	for name := range unused.Backends {
+		if waiting.Backends[name] {
+			return true
+		}
+	}
+	return waiting.Oldest > since
 }

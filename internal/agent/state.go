@@ -66,10 +66,11 @@ type running struct {
 	worker runtime.Process
 	// unknown says why it may not run exactly what is on the disk; "" when it does.
 	unknown string
-	// config is disk.config, and what ran before and is not used any more. unused is what was not used when that was
-	// last looked for.
-	config ir.Config
-	unused plan.Unused
+	// config is disk.config, and what ran before and is not used any more. unused is what has not been used since
+	// unusedSince, when that was last looked for.
+	config      ir.Config
+	unused      plan.Unused
+	unusedSince time.Time
 	// draining are servers that are out of use and that HAProxy cannot delete while they have connections.
 	draining map[backendServer]bool
 	// pods are the ids that it was told of the pods whose requests count together; "" if that was not yet.

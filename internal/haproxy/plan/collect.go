@@ -21,6 +21,9 @@ func FindUnused(desired, running ir.Config) Unused {
 	}
 }
 
+// IsEmpty reports whether there is nothing.
+func (u Unused) IsEmpty() bool { return len(u.Backends)+len(u.Contents)+len(u.Lists) == 0 }
+
 // minus returns the names that one map has and the other has not.
 func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
 	names := map[string]bool{}

@@ -1,0 +1,80 @@
+package runtime
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+)
+
+const (
+	// maxStreams bounds what is read of the answer to "show sess": a stream has some 300 bytes.
+	maxStreams = 256 << 20
+	// ownCommands is the frontend of the command line itself.
+	ownCommands = "GLOBAL"
+)
+
+// Waiting are the streams that HAProxy still has to lead somewhere: requests, and connections of TCP and TLS listeners.
+type Waiting struct {
+	// Oldest is the age of the oldest one without a backend, rounded up; 0: there is none. It may know the names of
+	// anything that was in use when it began.
+	Oldest time.Duration
+	// Backends are those that have streams without a server, by name: in a queue, or before their body has arrived.
+	Backends map[string]bool
+}
+
+// Waiting returns which streams wait.
+func (w *Worker) Waiting(ctx context.Context) (Waiting, error) {
+	waiting := Waiting{Backends: map[string]bool{}}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	err := converse(ctx, w.socket, "show sess\n", func(answer io.Reader) error {
+		limited := &io.LimitedReader{R: answer, N: maxStreams}
+		lines := bufio.NewScanner(limited)
+		for lines.Scan() {
+			waiting.add(lines.Text())
+		}
+		if limited.N == 0 {
+			return errors.New("there are too many")
+		}
+		return lines.Err()
+	})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("failed to ask HAProxy's worker for its streams: %w", err)
+	}
+	return waiting, nil
+}
+
+// add reads a line like
+//
+//	0x7f3a3f679d00: proto=tcpv4 src=127.0.0.1:38594 fe=80 be=<NONE> srv=<none> ts=00 epoch=0 age=1m4s calls=1 ...
+func (w *Waiting) add(line string) {
+	fields := map[string]string{}
+	for field := range strings.FieldsSeq(line) {
+		if name, value, _ := strings.Cut(field, "="); fields[name] == "" {
+			fields[name] = value
+		}
+	}
+	switch {
+	case fields["fe"] == "" || fields["fe"] == ownCommands || fields["srv"] != "<none>":
+	case fields["be"] == "<NONE>":
+		w.Oldest = max(w.Oldest, atMost(fields["age"]))
+	default:
+		w.Backends[fields["be"]] = true
+	}
+}
+
+// atMost returns how old a stream is at most of which HAProxy says an age. It tells two units and cuts off the rest:
+// "4s", "1m4s", "2h3m", "1d2h". What is not understood is as old as can be.
+func atMost(age string) time.Duration {
+	for unit, duration := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour} {
+		if parsed, err := time.ParseDuration(age); err == nil && strings.HasSuffix(age, unit) {
+			return parsed + duration
+		}
+	}
+	return math.MaxInt64
+}
