@@ -3,5 +3,6 @@
 //
 // In: what to do, as typed calls. Out: whether HAProxy said it was done; any other answer, silence or a lost connection
 // is an error. Every call opens a connection of its own, ends by a deadline or with its context, and may be made from
-// several goroutines. The package keeps no state: what should run is the caller's knowledge.
+// several goroutines. What should run is the caller's knowledge. The package remembers only which old workers hang, so
+// that they are not asked again.
 package runtime
