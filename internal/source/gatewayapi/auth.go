@@ -36,7 +36,7 @@ func (t *translator) addAuth(r *route, rule, index int, action *model.Action, fi
 	keep := r.authHeaders(rule, "allowedResponseHeaders", config.AllowedResponseHeaders, nil)
 	backend, problem := t.backend(r, filter.BackendRef)
 	if problem.reason != "" {
-		r.resolved.no(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
+		r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
 		return false
 	}
 	action.ExternalAuth = &model.ExternalAuth{

@@ -16,7 +16,7 @@ func (t *translator) target(r *route, rule, index int, ref gatewayv1.BackendRef)
 	target := model.Target{Weight: or(ref.Weight, 1)}
 	backend, problem := t.backend(r, ref.BackendObjectReference)
 	if problem.reason != "" {
-		r.resolved.no(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
+		r.resolved.also(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
 		return target
 	}
 	target.Backend = backend

@@ -17,7 +17,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2", AnyNames: true}
 	unusable := 0
 	if len(spec.CertificateRefs) == 0 {
-		l.resolved.no(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
+		l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
 	}
 	for i, ref := range spec.CertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(l.owner.Namespace)))
@@ -26,7 +26,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			problem.no(gatewayv1.ListenerReasonInvalidCertificateRef, "a listener has at most %d certificates", maxCertificates)
 		}
 		if problem.reason != "" {
-			l.resolved.no(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
+			l.resolved.also(problem.reason, "tls.certificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
 		l.tls.Secrets = append(l.tls.Secrets, plane.mountSecret(namespace, string(ref.Name)))
@@ -34,12 +34,12 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 			Plane: plane.parent, Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.ListenerReasonInvalidCertificateRef)
 		if reported.reason != "" {
-			l.resolved.no(reported.reason, "tls.certificateRefs[%d]: %s", i, reported.message)
+			l.resolved.also(reported.reason, "tls.certificateRefs[%d]: %s", i, reported.message)
 			unusable++
 		}
 	}
 	if len(l.tls.Secrets) == unusable {
-		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.message)
+		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.text())
 	}
 	t.setClientValidation(l, plane)
 }
@@ -60,8 +60,13 @@ func (t *translator) setBackendCertificate(p *plane) {
 			Plane: p.parent, Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	}
-	if problem.reason != "" {
-		p.resolved.no(problem.reason, "tls.backend.clientCertificateRef: %s", problem.message)
+	if problem.reason == "" {
+		return
+	}
+	message := "tls.backend.clientCertificateRef: " + problem.message
+	p.resolved.also(problem.reason, "%s", message)
+	if p.to.BackendCertificate == "" {
+		p.noCertificate = message
 	}
 }
 
@@ -125,7 +130,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
-			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+			l.resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 			continue
 		}
 		name := LocalName(plane.parent.Namespace, namespace, string(ref.Name))
@@ -133,7 +138,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 		plane.attachOther(namespace, "referencegrants")
 		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
 		if problem := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name)); problem.reason != "" {
-			l.resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+			l.resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, problem.message)
 			unusable++
 		}

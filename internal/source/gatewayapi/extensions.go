@@ -28,13 +28,13 @@ func (t *translator) nameFilters() {
 // rule must not pass.
 func (t *translator) addExtension(r *route, rule, index int, action *model.Action, ref *gatewayv1.LocalObjectReference) bool {
 	if ref.Group != appv1.GroupName || ref.Kind != kindFilter {
-		r.resolved.no(gatewayv1.RouteReasonInvalidKind, "rules[%d].filters[%d]: only a %s of group %s can be an extension, and not a %s of group %s",
+		r.resolved.also(gatewayv1.RouteReasonInvalidKind, "rules[%d].filters[%d]: only a %s of group %s can be an extension, and not a %s of group %s",
 			rule, index, kindFilter, appv1.GroupName, ref.Kind, ref.Group)
 		return false
 	}
 	filter := t.filters[types.NamespacedName{Namespace: r.GetNamespace(), Name: string(ref.Name)}]
 	if filter == nil {
-		r.resolved.no(gatewayv1.RouteReasonBackendNotFound, "rules[%d].filters[%d]: there is no %s %s/%s", rule, index, kindFilter, r.GetNamespace(), ref.Name)
+		r.resolved.also(gatewayv1.RouteReasonBackendNotFound, "rules[%d].filters[%d]: there is no %s %s/%s", rule, index, kindFilter, r.GetNamespace(), ref.Name)
 		return false
 	}
 	if !slices.Contains(r.filters, filter) {
@@ -47,7 +47,7 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 		if auth := filter.Spec.Filters[i].ExternalAuth; auth != nil {
 			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
 			if _, problem := t.backend(r, to); problem.reason != "" {
-				r.resolved.no(problem.reason, "rules[%d].filters[%d]: %s %s: %s", rule, index, kindFilter, ref.Name, problem.message)
+				r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s %s: %s", rule, index, kindFilter, ref.Name, problem.message)
 				return false
 			}
 		}
@@ -99,7 +99,7 @@ func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved ver
 			continue
 		}
 		if r.GetNamespace() != p.parent.Namespace {
-			resolved.no(gatewayv1.RouteReasonRefNotPermitted,
+			resolved.also(gatewayv1.RouteReasonRefNotPermitted,
 				"rules[%d]: %s needs a Gateway in the namespace of its %s, %s: the pods of Gateway %s/%s cannot mount %[3]s %[7]s",
 				i, m.filter, m.kind, r.GetNamespace(), p.parent.Namespace, p.parent.Name, m.names[0])
 			rules = slices.Clone(rules)
@@ -114,7 +114,7 @@ func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved ver
 			}
 		}
 		if problem := t.mountedProblem(m, p); problem.reason != "" {
-			resolved.no(problem.reason, "rules[%d]: %s", i, problem.message)
+			resolved.also(problem.reason, "rules[%d]: %s", i, problem.message)
 		}
 	}
 	return rules, resolved
@@ -129,6 +129,7 @@ func (t *translator) addListenerFilters(p *plane) {
 	if t.FiltersUnknown {
 		p.to.Listeners = slices.DeleteFunc(p.to.Listeners, func(l model.Listener) bool { return isForRequests(l.Protocol) })
 	}
+	var problem verdict // the filters of all listeners are the same
 	for i := range p.to.Listeners {
 		l := &p.to.Listeners[i]
 		if !isForRequests(l.Protocol) {
@@ -137,7 +138,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		if l.Filters = source.ListenerFilters(l.Name, p.parent.Namespace, p.filters, p.maxRequestBytes); l.Filters == nil {
 			return
 		}
-		problem := t.mountedProblem(mountedFor(l.Filters), p)
+		problem = t.mountedProblem(mountedFor(l.Filters), p)
 		if invalid := l.Filters.Invalid(); invalid != "" {
 			problem.no(model.ReasonUnsupportedValue, "%s", invalid)
 		}
@@ -145,9 +146,9 @@ func (t *translator) addListenerFilters(p *plane) {
 			p.used = append(p.used, auth.Backend)
 			t.checkPort(&problem, "Gateway", auth.Backend)
 		}
-		if problem.reason != "" {
-			p.resolved.no(problem.reason, "%s: filters: %s", kindConfig, problem.message)
-		}
+	}
+	if problem.reason != "" {
+		p.resolved.also(problem.reason, "%s: filters: %s", kindConfig, problem.message)
 	}
 }
 
@@ -160,7 +161,7 @@ func isForRequests(protocol string) bool {
 func (t *translator) pendingFilters(p *plane, r *route) verdict {
 	for _, filter := range r.filters {
 		if !t.live.Object(p.parent, proxypod.ResourceFilters, filter) {
-			return verdict{string(gatewayv1.GatewayReasonPending), "not all proxies run " + kindFilter + " " + filter.Name + " yet"}
+			return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run " + kindFilter + " " + filter.Name + " yet"}
 		}
 	}
 	return verdict{}

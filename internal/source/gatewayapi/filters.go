@@ -45,7 +45,7 @@ func (t *translator) addMirror(r *route, rule, index int, action *model.Action, 
 	}
 	backend, problem := t.backend(r, filter.BackendRef)
 	if problem.reason != "" {
-		r.resolved.no(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
+		r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
 		return
 	}
 	mirror := model.Mirror{Backend: backend, Numerator: or(filter.Percent, 100), Denominator: 100}

@@ -35,13 +35,41 @@ type listener struct {
 }
 
 // verdict is what is wrong, nothing if there is no reason.
-type verdict struct{ reason, message string }
+type verdict struct {
+	reason, message string
+	// listed is how many causes the message has beside the first, and more how many others there are.
+	listed, more int
+}
+
+// maxListed is how many causes a message has at most.
+const maxListed = 5
 
 // no sets a verdict, unless there is one.
 func (v *verdict) no(reason any, format string, args ...any) {
 	if v.reason == "" {
-		*v = verdict{fmt.Sprint(reason), fmt.Sprintf(format, args...)}
+		*v = verdict{reason: fmt.Sprint(reason), message: fmt.Sprintf(format, args...)}
 	}
+}
+
+// also adds a cause to a verdict, which keeps the reason of the first.
+func (v *verdict) also(reason any, format string, args ...any) {
+	switch {
+	case v.reason == "":
+		v.no(reason, format, args...)
+	case v.listed+1 < maxListed:
+		v.message += "; " + fmt.Sprintf(format, args...)
+		v.listed++
+	default:
+		v.more++
+	}
+}
+
+// text is the message, with the number of the causes that it leaves out.
+func (v verdict) text() string {
+	if v.more == 0 {
+		return v.message
+	}
+	return fmt.Sprintf("%s; and %d more", v.message, v.more)
 }
 
 // add notes that a route belongs to it.
@@ -119,7 +147,7 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 	}
 	for _, kind := range wanted {
 		if or(kind.Group, group) != group || !slices.Contains(known, kind.Kind) {
-			l.resolved.no(gatewayv1.ListenerReasonInvalidRouteKinds, "listeners of protocol %s have no routes of kind %s", l.Protocol, kind.Kind)
+			l.resolved.also(gatewayv1.ListenerReasonInvalidRouteKinds, "listeners of protocol %s have no routes of kind %s", l.Protocol, kind.Kind)
 			continue
 		}
 		l.kinds = append(l.kinds, gatewayv1.RouteGroupKind{Group: &group, Kind: kind.Kind})

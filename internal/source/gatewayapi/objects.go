@@ -151,7 +151,9 @@ type plane struct {
 	sets []*parent
 	// refused is why it cannot be, resolved what is wrong with its references.
 	refused, resolved verdict
-	to                model.Gateway
+	// noCertificate is why backends cannot be shown the certificate that the Gateway names.
+	noCertificate string
+	to            model.Gateway
 	// addresses are those that the Gateway asks for.
 	addresses []string
 	// used are the Service ports that its routes send requests to, and connections that are not TLS that is passed

@@ -70,8 +70,8 @@ func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *pl
 	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason != "" {
 		return model.BackendPolicy{Refused: "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message}
 	}
-	if plane.backendCertificateRef() != nil && plane.to.BackendCertificate == "" {
-		return model.BackendPolicy{Refused: "the Gateway's " + plane.resolved.message}
+	if plane.noCertificate != "" {
+		return model.BackendPolicy{Refused: "the Gateway's " + plane.noCertificate}
 	}
 	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
@@ -92,7 +92,7 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 			problem = content(string(ref.Name))
 		}
 		if problem.reason != "" {
-			resolved.no(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
+			resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
 		} else {
 			usable++
 		}

@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"cmp"
-	"fmt"
 
 	"gateway/internal/model"
 )
@@ -20,7 +19,7 @@ func (t *translator) addProblems() {
 		}
 		for _, set := range plane.sets {
 			if !set.allowed {
-				wrong := verdict{"NotAllowed", "the Gateway's allowedListeners do not include it"}
+				wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}
 				plane.problem(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
 			}
 		}
@@ -36,7 +35,8 @@ func (t *translator) addProblems() {
 			seen[a.parent.plane] = true
 			a.parent.plane.problem(a.resolved, about, what)
 			for _, rule := range r.invalid {
-				wrong := verdict{string(model.ReasonUnsupportedValue), fmt.Sprintf("requests for rules[%d] are answered with 500: %s", rule.index, rule.message)}
+				var wrong verdict
+				wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", rule.index, rule.message)
 				a.parent.plane.problem(wrong, about, what)
 			}
 		}
@@ -45,7 +45,7 @@ func (t *translator) addProblems() {
 
 func (p *plane) problem(wrong verdict, about model.Problem, what string) {
 	if wrong.reason != "" {
-		about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.message, wrong.reason)
+		about.Reason, about.Message = model.Reason(wrong.reason), what+": "+cmp.Or(wrong.text(), wrong.reason)
 		p.to.Problems = append(p.to.Problems, about)
 	}
 }

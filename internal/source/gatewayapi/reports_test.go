@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/source/gatewayapi"
@@ -31,6 +32,67 @@ func TestReportsChangeTheStatusAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestEachReferenceIsNamed that cannot be resolved, of a route and of a listener, up to a number.
+func TestEachReferenceIsNamed(t *testing.T) {
+	route := func(kind, rules string) string {
+		return "\n---\nkind: " + kind + "\nmetadata: {name: r, namespace: infra}\nspec: {parentRefs: [{name: gw}], rules: [" + rules + "]}"
+	}
+	two := "{backendRefs: [{name: a, port: 1}, {name: b, namespace: team, port: 1}]}"
+	backends := `rules[0].backendRefs[0]: there is no Service infra/a; ` +
+		`rules[0].backendRefs[1]: no ReferenceGrant of namespace team lets %[1]ss of namespace infra refer to Service b`
+	for _, test := range []struct{ name, kind, rules, want string }{
+		{"of one rule", "HTTPRoute", two, backends},
+		{"of a call", "GRPCRoute", two, backends},
+		{"of a connection", "TCPRoute", two, backends},
+		{"of several rules, by filters and backends", "HTTPRoute",
+			"{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}}}]}, " +
+				"{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: f}}], backendRefs: [{name: c, port: 1}]}",
+			"rules[0].filters[0]: there is no Service infra/a; rules[1].filters[0]: there is no RouteFilter infra/f; " +
+				"rules[1].backendRefs[0]: there is no Service infra/c"},
+		{"more than fit", "HTTPRoute", strings.Repeat("{backendRefs: [{name: a, port: 1}]}, ", 7) + "{}",
+			"rules[0].backendRefs[0]: there is no Service infra/a; rules[1].backendRefs[0]: there is no Service infra/a; " +
+				"rules[2].backendRefs[0]: there is no Service infra/a; rules[3].backendRefs[0]: there is no Service infra/a; " +
+				"rules[4].backendRefs[0]: there is no Service infra/a; and 2 more"},
+	} {
+		result := gatewayapi.Translate(parseAll(t, []byte(oneGateway+route(test.kind, test.rules))))
+		want := strings.ReplaceAll(test.want, "%[1]s", test.kind)
+		parents := result.Status(nil, allLive{}).Routes[gatewayapi.Object{Kind: test.kind, Namespace: "infra", Name: "r"}]
+		if len(parents) != 1 {
+			t.Fatalf("%s: the route is at %d parents", test.name, len(parents))
+		}
+		if c := meta.FindStatusCondition(parents[0].Conditions, "ResolvedRefs"); c == nil || c.Message != want {
+			t.Errorf("%s: ResolvedRefs is\n%+v, want\n%s", test.name, c, want)
+		}
+		problems := result.Planes[gatewayapi.GatewayParent("infra", "gw")].Problems
+		if last := problems[len(problems)-1].Message; last != test.kind+" infra/r: "+want {
+			t.Errorf("%s: the problem is\n%s, want\n%s", test.name, last, want)
+		}
+	}
+	listeners := gatewayapi.Translate(parseAll(t, []byte(oneGateway))).Status(nil, allLive{}).
+		Gateways[types.NamespacedName{Namespace: "infra", Name: "gw"}].Listeners
+	want := "tls.certificateRefs[0]: Secret infra/x does not exist; tls.certificateRefs[1]: Secret infra/w does not exist; " +
+		"caCertificateRefs[0]: ConfigMap infra/z does not exist"
+	if c := meta.FindStatusCondition(listeners[1].Conditions, "ResolvedRefs"); c == nil || c.Message != want {
+		t.Errorf("ResolvedRefs of the listener is\n%+v, want\n%s", c, want)
+	}
+}
+
+const oneGateway = `
+kind: GatewayClass
+metadata: {name: ours}
+spec: {controllerName: app.example.com/gateway}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: gw, namespace: infra}
+spec:
+  gatewayClassName: ours
+  tls: {frontend: {default: {validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: z}]}}}}
+  listeners:
+    - {name: http, port: 80, protocol: HTTP}
+    - {name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: x}, {name: w}]}}
+    - {name: tcp, port: 81, protocol: TCP}`
 
 // twoGateways are in one namespace, and have a route each, one for both, and keys from one ConfigMap.
 const twoGateways = `

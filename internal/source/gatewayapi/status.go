@@ -88,7 +88,7 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	c := metav1.Condition{Type: fmt.Sprint(kind), Status: metav1.ConditionTrue, Reason: fmt.Sprint(kind), ObservedGeneration: generation}
 	if wrong.reason != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason, wrong.message
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason, wrong.text()
 	}
 	return c
 }
@@ -160,11 +160,11 @@ func (t *translator) pending(p *plane, kind string, object metav1.Object, before
 	live, reason, message := t.live.Plane(p.parent)
 	switch {
 	case !live:
-		return verdict{reason, message}
+		return verdict{reason: reason, message: message}
 	case isProgrammed(before, object.GetGeneration()), t.live.Object(p.parent, resources[kind], object):
 		return verdict{}
 	}
-	return verdict{string(gatewayv1.GatewayReasonPending), "not all proxies run it yet"}
+	return verdict{reason: string(gatewayv1.GatewayReasonPending), message: "not all proxies run it yet"}
 }
 
 func isProgrammed(conditions []metav1.Condition, generation int64) bool {
@@ -183,7 +183,7 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	}
 	accepted := condition(gatewayv1.GatewayConditionAccepted, p.gateway.Generation, p.refused)
 	if p.refused.reason != "" {
-		return accepted, verdict{string(gatewayv1.GatewayReasonInvalid), p.refused.message}
+		return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: p.refused.message}
 	}
 	if len(bad) == 0 {
 		return accepted, verdict{}
@@ -194,7 +194,7 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 		return accepted, verdict{}
 	}
 	accepted.Status = metav1.ConditionFalse
-	return accepted, verdict{string(gatewayv1.GatewayReasonInvalid), "no listener is served"}
+	return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: "no listener is served"}
 }
 
 // conditions returns those of a listener. pending is why its object is not live yet.

@@ -81,7 +81,7 @@ func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyA
 				return t.contentProblem(plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
 			})
 			if !wins {
-				accepted = verdict{string(gatewayv1.PolicyReasonConflicted), "an older policy is for the same Service port"}
+				accepted = verdict{reason: string(gatewayv1.PolicyReasonConflicted), message: "an older policy is for the same Service port"}
 			}
 			group, kind := gatewayv1.Group(plane.parent.Group), gatewayv1.Kind(plane.parent.Kind)
 			namespace := gatewayv1.Namespace(plane.parent.Namespace)
