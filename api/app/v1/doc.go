@@ -1,8 +1,8 @@
 // Package v1 is version v1 of the API group app.example.com: the Gateway.
 //
 // Field names, defaults and semantics are those of the Gateway API's HTTPRoute and Gateway wherever both have the
-// thing, but for what docs/reference/kubectl-gateway.md lists under convert. What is not supported is rejected by the
-// CRD schema, never ignored.
+// thing, but for timeouts, which end when the answer begins. What is not supported is rejected by the CRD schema, never
+// ignored.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -33,7 +33,7 @@ type Site struct {
 	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
 	IsGatewayAPI bool
 
-	// Ignored says which policies in the files have no effect.
+	// Ignored names policies and annotations in the files that have no effect.
 	Ignored []string
 	// Unread is why not all is known that the Gateway has in the cluster.
 	Unread []string
@@ -178,7 +178,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 
 // readAround takes from the files what there is around Gateways, and warns of policies that have no effect.
 func (o *Options) readAround(sites []*Site, documents []Document, namespace string) error {
-	ignored := ignoredPolicies(documents)
+	ignored := ignored(documents)
 	for _, message := range ignored {
 		o.Warn("%s", message)
 	}
@@ -193,15 +193,14 @@ func (o *Options) readAround(sites []*Site, documents []Document, namespace stri
 
 // noGateway says that files have no Gateway that proxies can be for, and what can be done with what they have.
 func noGateway(documents []Document, paths string) error {
-	const convert = "make a Gateway of it with kubectl gateway convert"
 	var route *Document
 	for i := range documents {
 		switch kind := documents[i].Object.GroupVersionKind(); {
 		case kind.Group == gatewayv1.GroupName && kind.Kind == "Gateway":
-			const message = "%s: %s is of the Gateway API, with a GatewayClass that is not of %s: %s"
-			return fmt.Errorf(message, documents[i].Source, documents[i], gatewayapi.ControllerName, convert)
+			const message = "%s: %s is of the Gateway API, with a GatewayClass that is not of %s: give it the gatewayClassName gateway"
+			return fmt.Errorf(message, documents[i].Source, documents[i], gatewayapi.ControllerName)
 		case kind.Kind == "Ingress":
-			return fmt.Errorf("%s: %s is no Gateway: %s", documents[i].Source, documents[i], convert)
+			return fmt.Errorf("%s: %s is no Gateway: make a Gateway of it with kubectl gateway convert", documents[i].Source, documents[i])
 		case kind.Group == gatewayv1.GroupName && strings.HasSuffix(kind.Kind, "Route"):
 			route = &documents[i]
 		}

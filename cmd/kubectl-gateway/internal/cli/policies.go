@@ -2,33 +2,71 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// RoutedKinds are the kinds of objects that requests come by. Of other objects, policies for these say what becomes of
+// routedKinds are the kinds of objects that requests come by. Of other objects, policies for these say what becomes of
 // requests.
-var RoutedKinds = []string{"Ingress", "GatewayClass", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Service"}
+var routedKinds = []string{"Ingress", "GatewayClass", "Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "Service"}
 
-// ignoredPolicies says which objects of files are for routes and the like, although proxies do not go by them.
-func ignoredPolicies(documents []Document) []string {
+// ignored names what other controllers read in files, and the proxies do not: policies for routes and the like, and
+// annotations of objects of the Gateway API.
+func ignored(documents []Document) []string {
 	var all []string
 	for _, document := range documents {
-		if kind := document.Object.GroupVersionKind(); kind.Group == gatewayv1.GroupName && kind.Kind == "BackendTLSPolicy" {
-			continue
+		kind := document.Object.GroupVersionKind()
+		if kind.Group == gatewayv1.GroupName {
+			for _, annotation := range slices.Sorted(maps.Keys(document.Object.GetAnnotations())) {
+				if IsController(annotation) {
+					all = append(all, fmt.Sprintf("%s: %s: annotation %s has no effect here, as it is for another controller", document.Source, document, annotation))
+				}
+			}
+			if kind.Kind == "BackendTLSPolicy" {
+				continue
+			}
 		}
+		targets := 0
 		spec, _, _ := unstructured.NestedMap(document.Object.Object, "spec")
 		for _, field := range []string{"targetRef", "targetRefs", "targetReference", "targetSelectors"} {
 			for _, target := range Maps(spec[field]) {
-				if kind, _ := target["kind"].(string); slices.Contains(RoutedKinds, kind) {
+				targets++
+				if kind, _ := target["kind"].(string); slices.Contains(routedKinds, kind) {
 					all = append(all, fmt.Sprintf("%s: %s has no effect here, although it is for the kind %s (spec.%s)", document.Source, document, kind, field))
 				}
 			}
 		}
+		if targets == 0 && IsIstioPolicy(document) {
+			all = append(all, fmt.Sprintf("%s: %s has no effect here, although it is for the namespace", document.Source, document))
+		}
 	}
 	return all
+}
+
+// IsIstioPolicy reports whether an object is a policy of Istio's, which may be for all of its namespace.
+func IsIstioPolicy(document Document) bool {
+	kind := document.Object.GroupVersionKind()
+	return kind.Group == "security.istio.io" || kind.Group == "extensions.istio.io" || kind.Group == "networking.istio.io" && kind.Kind == "EnvoyFilter"
+}
+
+// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
+// ingress.kubernetes.io. Any annotation of theirs may keep clients out.
+var controllers = []string{
+	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",
+	"contour.heptio.com/", "getambassador.io/", "k8s.apisix.apache.org/", "higress.io/", "networking.gke.io/", "cloud.google.com/", "zalando.org/",
+	"haproxy.router.openshift.io/", "route.openshift.io/", "k8s.ngrok.com/", "ingress.cilium.io/", "ingress.citrix.com/", "ingress.bluemix.net/",
+	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
+}
+
+// IsController reports whether an annotation is that of a controller.
+func IsController(annotation string) bool {
+	domain, _, _ := strings.Cut(annotation, "/")
+	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||
+		slices.ContainsFunc(controllers, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
 }
 
 // Maps returns the objects of a list, or the one that is there alone.

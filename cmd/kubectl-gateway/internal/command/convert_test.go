@@ -152,26 +152,7 @@ kind: Ingress
 metadata: {name: a, annotations: {nginx.ingress.kubernetes.io/backend-protocol: %s}}
 spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 `
-	const gateway = `
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: a}
-spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {name: a}
-spec: {parentRefs: [{name: a}], rules: [{backendRefs: [{name: a, port: 80}]}]}
-`
-	const policy = `---
-apiVersion: gateway.networking.k8s.io/v1
-kind: BackendTLSPolicy
-metadata: {name: a}
-spec:
-  targetRefs: [{group: "", kind: Service, name: a}]
-  validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}], hostname: a.example.com}
-`
-	inputs := []string{fmt.Sprintf(ingress, "HTTP"), fmt.Sprintf(ingress, "HTTPS"), gateway, gateway + policy}
+	inputs := []string{fmt.Sprintf(ingress, "HTTP"), fmt.Sprintf(ingress, "HTTPS")}
 	for _, protocol := range []string{`""`, "http", "https", "kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss", "grpc", "HTTPS"} {
 		service := fmt.Sprintf("---\n{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80, protocol: UDP}, {port: 80, appProtocol: %s}]}}\n", protocol)
 		for i, input := range inputs {
@@ -215,7 +196,9 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		code        int
 		wants       []string
 	}{
-		{"all carried over", plain + "---\n{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 0, []string{"name: ingress\n", "1 Gateway made of 1 Ingress; passed over: 1 Service\n"}},
+		{"all carried over", plain + "---\n{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 0, []string{
+			"warning: the ConfigMap of ingress-nginx's controller is not read: ", "name: ingress\n", "1 Gateway made of 1 Ingress; passed over: 1 Service\n",
+		}},
 		{"something listed", ranges, nil, 3, []string{
 			"default/a Ingress: annotation whitelist-source-range: ", "requests are answered with 503\n", "1 Gateway made of 1 Ingress; not carried over as it was: 1 thing, see above\n", "directResponse:\n",
 		}},
@@ -227,15 +210,17 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 			"name: ingress\n", "- name: b\n", "1 Gateway made of 1 Ingress; passed over: 1 Ingress; ",
 		}},
 		{"two classes", plain + "---" + internal, nil, 3, []string{"name: ingress\n", "name: ingress-internal\n", "2 Gateways made of 2 Ingresses; "}},
-		{"no such class", plain, []string{"--class", "internal"}, 1, []string{"there is neither an Ingress of class internal nor a Gateway of the Gateway API in -"}},
+		{"no such class", plain, []string{"--class", "internal"}, 1, []string{"there is no Ingress of class internal in -"}},
 		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
-		{"a List", plain + "---" + gateway, []string{"-o", "json", "--name", "web"}, 0, []string{`"kind": "List"`}},
+		{"a List", plain + "---" + internal, []string{"-o", "json"}, 3, []string{`"kind": "List"`}},
 		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},
-		{"one name for two", plain + "---" + gateway, nil, 2, []string{"two Gateways would be named default/ingress: name that of the Ingresses with --name"}},
-		{"one name for two of the Gateway API", strings.Replace(gateway, "ingress", "a.b", 1) + "---" + strings.Replace(gateway, "ingress", "a-b", 1), nil, 1, []string{
-			"two Gateways of the Gateway API would be named default/a-b: rename one of them\n",
+		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is no Ingress in -"}},
+		{"the Gateway API", gateway, nil, 2, []string{
+			"there is no Ingress in -, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway",
 		}},
-		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is neither an Ingress nor a Gateway of the Gateway API in -"}},
+		{"the Gateway API beside an Ingress", plain + "---" + gateway, nil, 3, []string{
+			"name: ingress\n", "default/ingress Gateway: the operator serves it as it is, with the GatewayClass gateway\n", "passed over: 1 Gateway; ",
+		}},
 		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
 		{"a bad output", plain, []string{"-o", "xml"}, 2, []string{`unknown output "xml": use json or yaml`}},
 		{"a bad name", plain, []string{"--name", "A"}, 2, []string{`"A" is no name for a Gateway`}},
@@ -245,14 +230,4 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		})
 	}
 	clitest.Run(t, "", "convert").Want(t, 2, "name a file with -f")
-}
-
-// TestConvertWarnsOfTheConfigMap: there may be Ingresses that it is for.
-func TestConvertWarnsOfTheConfigMap(t *testing.T) {
-	for kind, wants := range map[string]bool{"ingress-example": true, "gatewayapi-shop": false} {
-		got := clitest.Run(t, "", "convert", "-f", fixtures+kind+".in.yaml").Err
-		if strings.Contains(got, "warning: the ConfigMap of ingress-nginx's controller is not read: ") != wants {
-			t.Errorf("%s: it says\n%s", kind, got)
-		}
-	}
 }

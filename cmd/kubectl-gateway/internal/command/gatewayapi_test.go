@@ -210,7 +210,7 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// TestIgnoredPolicies: a policy of another controller that is for a route is named, as it guards nothing here.
+// TestIgnoredPolicies: what another controller reads is named, as it guards nothing here.
 func TestIgnoredPolicies(t *testing.T) {
 	const policy = `
 ---
@@ -218,6 +218,16 @@ apiVersion: gateway.envoyproxy.io/v1alpha1
 kind: SecurityPolicy
 metadata: {name: jwt, namespace: team}
 spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: web}], jwt: {providers: []}}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: admins, namespace: team}
+spec: {rules: []}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: kong, namespace: team, annotations: {konghq.com/plugins: key-auth}}
+spec: {parentRefs: [{name: team}]}
 ---
 apiVersion: autoscaling.k8s.io/v1
 kind: VerticalPodAutoscaler
@@ -227,7 +237,9 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 	const example = "../../../../artifacts/gateway-api/other.yaml"
 	file := clitest.WriteFile(t, "policy.yaml", strings.TrimPrefix(policy, "\n---\n"))
 	result := clitest.Run(t, "", "render", "-f", example, "-f", file, "--check")
-	result.Want(t, 3, "SecurityPolicy team/jwt has no effect here, although it is for the kind HTTPRoute (spec.targetRefs)", "HAProxy accepts it, but a part has no effect")
+	result.Want(t, 3, "SecurityPolicy team/jwt has no effect here, although it is for the kind HTTPRoute (spec.targetRefs)",
+		"AuthorizationPolicy team/admins has no effect here, although it is for the namespace",
+		"HTTPRoute team/kong: annotation konghq.com/plugins has no effect here, as it is for another controller", "HAProxy accepts it, but a part has no effect")
 	if strings.Contains(result.Err, "VerticalPodAutoscaler") {
 		t.Errorf("it warns of what is for pods:\n%s", result.Err)
 	}

@@ -125,7 +125,7 @@ func TestWrongFiles(t *testing.T) {
 ---
 {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g}, spec: {gatewayClassName: c, listeners: [{name: a, port: 80, protocol: HTTP}]}}`,
 			[]string{"render", "-f", "-"}, 1,
-			"standard input:3: Gateway g is of the Gateway API, with a GatewayClass that is not of app.example.com/gateway: make a Gateway of it with kubectl gateway convert\n",
+			"standard input:3: Gateway g is of the Gateway API, with a GatewayClass that is not of app.example.com/gateway: give it the gatewayClassName gateway\n",
 		},
 		{"an Ingress", "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i}}", []string{"render", "-f", "-"}, 1, "Ingress i is no Gateway: make a Gateway of it with kubectl gateway convert"},
 	} {

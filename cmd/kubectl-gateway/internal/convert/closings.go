@@ -53,51 +53,34 @@ func (c *closings) isClosed(kind, namespace, name string) bool {
 // flagName is how --open names an object.
 func flagName(kind string, object metav1.Object) string { return kind + "/" + objectName(object) }
 
-// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
-// ingress.kubernetes.io. Any annotation of theirs may keep clients out.
-var controllers = []string{
-	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",
-	"contour.heptio.com/", "getambassador.io/", "k8s.apisix.apache.org/", "higress.io/", "networking.gke.io/", "cloud.google.com/", "zalando.org/",
-	"haproxy.router.openshift.io/", "route.openshift.io/", "k8s.ngrok.com/", "ingress.cilium.io/", "ingress.citrix.com/", "ingress.bluemix.net/",
-	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
-}
-
-// isController says whether an annotation is that of a controller.
-func isController(annotation string) bool {
-	domain, _, _ := strings.Cut(annotation, "/")
-	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||
-		slices.ContainsFunc(controllers, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
-}
-
 const otherController = "it is for another controller, and not carried over: do what it does in another way"
 
 // closeByAnnotations closes an object that has annotations of controllers.
 func (r *reader) closeByAnnotations(document cli.Document) {
 	object := document.Object
 	for _, annotation := range slices.Sorted(maps.Keys(object.GetAnnotations())) {
-		if isController(annotation) {
+		if cli.IsController(annotation) {
 			then := r.close(annotation, target{object.GetKind(), object.GetNamespace(), object.GetName()})
 			r.note(documentName(document), "annotation %s: %s; %s", annotation, otherController, then)
 		}
 	}
 }
 
-// closeByPolicy closes what an object is for that is not carried over, and says whether there is anything.
-func (r *reader) closeByPolicy(policy cli.Document) bool {
+// closeByPolicy closes what an object is for that is not carried over.
+func (r *reader) closeByPolicy(policy cli.Document) {
 	var closed []target
 	for _, t := range r.targets(policy) {
-		if t.kind == "" || slices.Contains(cli.RoutedKinds, t.kind) {
+		if t.kind == "" || t.kind == "Ingress" || t.kind == "Service" {
 			closed = append(closed, t)
 		}
 	}
 	if len(closed) == 0 {
-		return false
+		return
 	}
 	then := r.close(flagName(policy.Object.GetKind(), policy.Object), closed...)
 	for _, t := range closed {
 		r.note(documentName(policy), "it is for %s, and not carried over: do what it does in another way; %s", t, then)
 	}
-	return true
 }
 
 // targets returns what an object is for: by reference as policies of the Gateway API are, by labels as some of these are, and
@@ -121,10 +104,8 @@ func (r *reader) targets(policy cli.Document) []target {
 			}
 		}
 	}
-	kind := policy.Object.GroupVersionKind()
-	istio := kind.Group == "security.istio.io" || kind.Group == "extensions.istio.io" || kind.Group == "networking.istio.io" && kind.Kind == "EnvoyFilter"
 	switch {
-	case !istio || len(all) > 0:
+	case !cli.IsIstioPolicy(policy) || len(all) > 0:
 	case policy.Object.GetNamespace() == "istio-system" && spec["selector"] == nil && spec["workloadSelector"] == nil:
 		all = append(all, target{})
 	default:
@@ -140,11 +121,8 @@ func newTarget(ref map[string]any, namespace string) target {
 	if other := field("namespace"); other != "" {
 		t.namespace = other
 	}
-	switch t.kind {
-	case "GatewayClass":
-		t.namespace = ""
-	case "Namespace":
-		t = target{namespace: t.name}
+	if t.kind == "Namespace" {
+		return target{namespace: t.name}
 	}
 	return t
 }

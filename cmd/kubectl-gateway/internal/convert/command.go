@@ -12,20 +12,20 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Make Gateways of Ingresses (networking.k8s.io/v1, as ingress-nginx reads them) and of the Gateway API's Gateways with their
-HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes and BackendTLSPolicies. No cluster is needed.
+const long = `Make Gateways of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them. No cluster is needed.
 
-The Gateways are printed: one for the Ingresses of a namespace and class, and one for each Gateway. What is not carried over, or
-differently, is listed on standard error, a line each; the answer no (3) is that there is such a line. Services are asked for
-the numbers of their ports and their appProtocol, so give them too. Other objects are passed over.
+The Gateways are printed: one for the Ingresses of a namespace and class. What is not carried over, or differently, is listed on
+standard error, a line each; the answer no (3) is that there is such a line. Services are asked for the numbers of their ports and
+their appProtocol, so give them too. Other objects are passed over. The operator serves objects of the Gateway API as they are, with
+the GatewayClass gateway.
 
 What may keep clients out and is not carried over closes the rules: they answer 503. That is any annotation of ingress-nginx about
-access, any of another controller, and any policy of any kind for a route, Gateway, Service or Ingress. --open names what may be
-lost: an annotation with its prefix, or KIND/NAMESPACE/NAME.`
+access, any of another controller, and any policy of any kind for a Service or Ingress. --open names what may be lost: an annotation
+with its prefix, or KIND/NAMESPACE/NAME.`
 
 const examples = `  kubectl gateway convert -f ingresses.yaml > gateways.yaml
   kubectl get ingresses,services -A -o yaml | kubectl gateway convert -f - > gateways.yaml
-  kubectl gateway convert -f gateway-api/ | kubectl gateway render -f - --check`
+  kubectl gateway convert -f ingresses/ | kubectl gateway render -f - --check`
 
 type command struct {
 	*cli.Options
@@ -40,7 +40,7 @@ type command struct {
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options}
 	cmd := &cobra.Command{
-		Use: "convert -f FILE", Short: "Make Gateways of Ingresses and of the Gateway API's objects", Long: long, Example: examples,
+		Use: "convert -f FILE", Short: "Make Gateways of Ingresses", Long: long, Example: examples,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error { return c.run() },
 	}
@@ -78,19 +78,15 @@ func (c *command) run() error {
 }
 
 func (c *command) print(result *Result) error {
+	if err := c.nothing(result); err != nil {
+		return err
+	}
 	for _, note := range result.Notes {
 		_, _ = fmt.Fprintln(c.ErrOut, note)
 	}
-	if result.Converted["Ingress"] > 0 {
+	if len(result.Gateways) > 0 {
 		c.Warn("the ConfigMap of ingress-nginx's controller is not read: check it for settings of all Ingresses, such as global-auth-url, " +
 			"whitelist-source-range, block-cidrs and proxy-body-size")
-	}
-	if len(result.Gateways) == 0 && len(result.Notes) == 0 {
-		ingress := "an Ingress"
-		if c.class != "" {
-			ingress += " of class " + c.class
-		}
-		return fmt.Errorf("there is neither %s nor a Gateway of the Gateway API in %s", ingress, strings.Join(c.files.Paths, ", "))
 	}
 	content, err := encode(result.Gateways, c.output)
 	if err != nil {
@@ -107,6 +103,22 @@ func (c *command) print(result *Result) error {
 		return cli.Nof("%s; not carried over as it was: %s, see above", summary, count(len(result.Notes), "thing"))
 	}
 	_, _ = fmt.Fprintln(c.ErrOut, summary)
+	return nil
+}
+
+// nothing says why nothing comes of the input, and is nil if something does.
+func (c *command) nothing(result *Result) error {
+	ingress, paths := "Ingress", strings.Join(c.files.Paths, ", ")
+	if c.class != "" {
+		ingress += " of class " + c.class
+	}
+	switch {
+	case len(result.Gateways) == 0 && result.GatewayAPI:
+		const message = "there is no %s in %s, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway"
+		return cli.Usagef(message, ingress, paths)
+	case len(result.Gateways) == 0 && len(result.Notes) == 0:
+		return fmt.Errorf("there is no %s in %s", ingress, paths)
+	}
 	return nil
 }
 

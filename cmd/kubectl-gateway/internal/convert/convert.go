@@ -10,9 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
@@ -42,6 +40,8 @@ type Result struct {
 	Notes []Note
 	// Converted and PassedOver count objects by kind.
 	Converted, PassedOver map[string]int
+	// GatewayAPI reports whether objects of the Gateway API were passed over.
+	GatewayAPI bool
 }
 
 // objects are what is converted, and what that refers to. All are in a namespace.
@@ -51,23 +51,8 @@ type objects struct {
 	// defaultClass is that of Ingresses which name none, "" if it is not in the input.
 	defaultClass string
 
-	// gateways and what is below are the Gateway API's, of any version that v1 has all fields of.
-	gateways   []*gatewayv1.Gateway
-	httpRoutes []*gatewayv1.HTTPRoute
-	grpcRoutes []*gatewayv1.GRPCRoute
-	tlsRoutes  []*gatewayv1.TLSRoute
-	tcpRoutes  []*gatewayv1.TCPRoute
-	policies   []*gatewayv1.BackendTLSPolicy
-	// grants are not converted, but asked whether references across namespaces count.
-	grants []*gatewayv1.ReferenceGrant
-
-	// filters are not converted, but in the rules that name them.
-	routeFilters map[types.NamespacedName]*appv1.RouteFilter
-
 	// services are not converted, but asked for their ports, and what is spoken there.
 	services map[types.NamespacedName]*corev1.Service
-	// namespaces are the labels of those in the input.
-	namespaces map[string]labels.Set
 }
 
 // appProtocol returns that of a port of a Service, "" if it has none or the Service is not in the input.
@@ -93,7 +78,7 @@ func (o *objects) protocolProblem(service types.NamespacedName, number int32, tl
 	return fmt.Sprintf("requests to port %d of Service %s are answered with 500: it has appProtocol %q, %s", number, service.Name, protocol, problem)
 }
 
-// Convert returns the Gateways in place of the Ingresses and of the Gateway API's Gateways and routes.
+// Convert returns the Gateways in place of the Ingresses.
 func Convert(in Input) (*Result, error) {
 	r := newReader(in)
 	for _, document := range in.Documents {
@@ -102,18 +87,9 @@ func Convert(in Input) (*Result, error) {
 		}
 	}
 	r.chooseClass(in.Class)
-	ingresses := fromIngresses(&r.objects, in, r.notes)
-	gateways := append(ingresses, fromGatewayAPI(&r.objects, r.notes)...)
-	seen := map[string]int{}
-	for i, gateway := range gateways {
+	gateways := fromIngresses(&r.objects, in, r.notes)
+	for _, gateway := range gateways {
 		name := objectName(gateway)
-		switch other, taken := seen[name]; {
-		case taken && other < len(ingresses):
-			return nil, cli.Usagef("two Gateways would be named %s: name that of the Ingresses with --name", name)
-		case taken:
-			return nil, fmt.Errorf("two Gateways of the Gateway API would be named %s: rename one of them", name)
-		}
-		seen[name] = i
 		for _, problem := range routing.Problems(source.Translate(gateway)) {
 			r.note(name+" Gateway", "%s", problem.Message)
 		}
@@ -126,7 +102,7 @@ func Convert(in Input) (*Result, error) {
 		}
 	}
 	slices.SortStableFunc(r.all, func(a, b Note) int { return strings.Compare(a.Object, b.Object) })
-	return &Result{Gateways: gateways, Notes: r.all, Converted: r.converted, PassedOver: r.passedOver}, nil
+	return &Result{Gateways: gateways, Notes: r.all, Converted: r.converted, PassedOver: r.passedOver, GatewayAPI: r.gatewayAPI}, nil
 }
 
 // newGateway returns an empty Gateway.
@@ -148,3 +124,11 @@ func compareAge(a, b metav1.Object) int {
 
 // compareNames orders objects by namespace and name.
 func compareNames(a, b metav1.Object) int { return strings.Compare(objectName(a), objectName(b)) }
+
+// or returns what a pointer points to, or else another value.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}

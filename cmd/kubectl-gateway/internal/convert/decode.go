@@ -7,13 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/json"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
@@ -25,14 +23,13 @@ type reader struct {
 	// documents are all that there are.
 	documents             []cli.Document
 	converted, passedOver map[string]int
+	gatewayAPI            bool
 }
 
 func newReader(in Input) *reader {
 	return &reader{
 		objects: objects{
 			closings: closings{open: in.Open, closed: map[target]bool{}}, services: map[types.NamespacedName]*corev1.Service{},
-			routeFilters: map[types.NamespacedName]*appv1.RouteFilter{},
-			namespaces:   map[string]labels.Set{},
 		},
 		notes: &notes{}, namespace: in.Namespace, documents: in.Documents, converted: map[string]int{}, passedOver: map[string]int{},
 	}
@@ -51,49 +48,15 @@ func (r *reader) read(document cli.Document) error {
 			r.defaultClass = document.Object.GetName()
 		}
 		return r.passOver(document, "")
-	case gatewayKind("Gateway"):
-		return readInto(r, document, &r.gateways)
-	case gatewayKind("HTTPRoute"):
-		return readInto(r, document, &r.httpRoutes)
-	case gatewayKind("GRPCRoute"):
-		return readInto(r, document, &r.grpcRoutes)
-	case gatewayKind("TLSRoute"):
-		return readInto(r, document, &r.tlsRoutes)
-	case gatewayKind("TCPRoute"):
-		return readInto(r, document, &r.tcpRoutes)
-	case gatewayKind("BackendTLSPolicy"):
-		return readInto(r, document, &r.policies)
 	case schema.GroupKind{Kind: "Service"}:
 		return r.readService(document)
-	case schema.GroupKind{Kind: "Namespace"}:
-		set := labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: document.Object.GetName()})
-		r.namespaces[document.Object.GetName()] = set
-		return r.passOver(document, "")
-	case gatewayKind("ReferenceGrant"):
-		grant, _, err := decode[gatewayv1.ReferenceGrant](document)
-		if err != nil {
-			return err
-		}
-		r.grants = append(r.grants, grant)
-		return r.passOver(document, "")
-	case schema.GroupKind{Group: appv1.GroupName, Kind: "RouteFilter"}:
-		filter, _, err := decode[appv1.RouteFilter](document)
-		if err != nil {
-			return err
-		}
-		r.routeFilters[types.NamespacedName{Namespace: filter.Namespace, Name: filter.Name}] = filter
-		return r.passOver(document, "")
-	case gatewayKind("GatewayClass"):
-		return r.passOver(document, "")
 	}
-	if !r.closeByPolicy(document) && document.Object.GroupVersionKind().Group == gatewayv1.GroupName {
-		return r.passOver(document, "objects of this kind are not carried over")
+	if document.Object.GroupVersionKind().Group == gatewayv1.GroupName {
+		r.gatewayAPI = true
+		return r.passOver(document, "the operator serves it as it is, with the GatewayClass gateway")
 	}
+	r.closeByPolicy(document)
 	return r.passOver(document, "")
-}
-
-func gatewayKind(kind string) schema.GroupKind {
-	return schema.GroupKind{Group: gatewayv1.GroupName, Kind: kind}
 }
 
 // passOver leaves an object out, and notes why if it could be missed.
@@ -110,9 +73,6 @@ func readInto[T any](r *reader, document cli.Document, into *[]*T) error {
 	object, unknown, err := decode[T](document)
 	if err != nil {
 		return err
-	}
-	if document.Object.GetKind() != "Ingress" { // whose annotations are read as ingress-nginx reads them
-		r.closeByAnnotations(document)
 	}
 	for _, field := range unknown {
 		r.note(documentName(document), "%v: it is not carried over", field)

@@ -16,8 +16,6 @@ var (
 	hostnames   = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	headerNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
 	headerTexts = regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`)
-	queryNames  = regexp.MustCompile(`^[A-Za-z0-9\[\]$*.:@_~-]+$`)
-	queryTexts  = regexp.MustCompile(`^[!-~]+$`)
 	cookieNames = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	urlPaths    = regexp.MustCompile(`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`)
 	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
@@ -63,8 +61,14 @@ var retryCodes = []int{401, 403, 404, 408, 425, 500, 501, 502, 503, 504}
 // redirectCodes are the statuses that a redirect can have.
 var redirectCodes = []int{301, 302, 303, 307, 308}
 
-// isPort says whether a listener can have the port.
-func isPort(port int32) bool { return port > 0 && port <= 65535 && port != 8404 && port != 8405 }
+// gatewayName returns the name if a Gateway can have it, or else one like it.
+func gatewayName(name string) string {
+	name = label(name)
+	if name == "" || name[0] <= '9' {
+		name = "gateway-" + name
+	}
+	return strings.TrimRight(name[:min(len(name), 55)], "-")
+}
 
 // label makes a DNS label of a name, for a listener or route.
 func label(name string) string {

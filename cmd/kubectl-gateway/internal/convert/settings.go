@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
 // settings is what the annotations of an Ingress say.
@@ -77,7 +78,7 @@ func (s *settings) carry(name string) string {
 	short, ok := strings.CutPrefix(name, prefix)
 	if !ok {
 		text, ok := find(otherAnnotations, name)
-		if !ok && isController(name) {
+		if !ok && cli.IsController(name) {
 			return s.close(name, otherController)
 		}
 		return either(ok, text, unknown)
