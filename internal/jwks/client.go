@@ -34,8 +34,8 @@ func newClient(authorities string, local bool) *client {
 	pool.AppendCertsFromPEM([]byte(authorities))
 	dialer := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
-		if err == nil && !local && !isRemote(to.Addr()) {
-			err = fmt.Errorf("keys are not fetched from %s, which is this machine or its link", to.Addr())
+		if what := refused(to.Addr()); err == nil && !local && what != "" {
+			err = fmt.Errorf("keys are not fetched from %s, which is %s", to.Addr(), what)
 		}
 		return err
 	}}
@@ -50,21 +50,8 @@ func newClient(authorities string, local bool) *client {
 	}}
 }
 
-// nat64 has IPv4 addresses in its last four bytes.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// isRemote says whether an address is neither that of this machine nor one that only its link has, where clouds have
-// credentials.
-func isRemote(address netip.Addr) bool {
-	address = address.Unmap()
-	if bytes := address.As16(); nat64.Contains(address) {
-		address = netip.AddrFrom4([4]byte(bytes[12:]))
-	}
-	return !address.IsLoopback() && !address.IsLinkLocalUnicast() && !address.IsMulticast() && !address.IsUnspecified()
-}
-
-// fetch returns what a source answers with, nil if that is what it did before.
-func (c *client) fetch(ctx context.Context, url string) ([]byte, error) {
+// fetch returns what a source answers with, the zero answer if that is the one whose etag the client has.
+func (c *client) fetch(ctx context.Context, url string) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, errors.New("it is no URL")

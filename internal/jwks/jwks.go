@@ -1,6 +1,6 @@
 // Package jwks fetches the keys that issuers sign tokens with, again and again, and keeps them on the disk. Whoever may
-// write a Gateway chooses what is fetched. So it is a GET over verified TLS without credentials, not of this machine or
-// its link, and no error tells anything of an answer.
+// write a Gateway chooses what is fetched. So it is a GET over verified TLS without credentials, not of an address that
+// is refused (remote.go), and no error tells anything of an answer.
 package jwks
 
 import (

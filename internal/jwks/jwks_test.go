@@ -215,7 +215,18 @@ func TestConditionalRequests(t *testing.T) {
 	for range 3 {
 		<-unchanged
 	}
-	r.expect("a", "")
+	expect("", bad)
+	serve(`"2"`, first)
+	expect("a", "")
+	if known := <-unchanged; known != `"2"` {
+		t.Errorf("the answer %s is known", known)
+	}
+	serve(`"3"`, `{"keys":[]}`)
+	expect("a", bad)
+	serve("", second)
+	expect("c", "")
+	serve(`"2"`, first)
+	expect("a", "")
 }
 
 // TestUnverified: an issuer has to show a certificate that can be verified.
@@ -227,18 +238,32 @@ func TestUnverified(t *testing.T) {
 	r.expect("", "certificate signed by unknown authority")
 }
 
-// TestLocalAddresses: nobody reaches this machine or its link by way of a Gateway, whatever name leads there.
-func TestLocalAddresses(t *testing.T) {
+// TestRefusedAddresses: nobody reaches this machine, its link or a cloud's credentials by way of a Gateway, whatever name
+// leads there. Issuers in the cluster can be reached.
+func TestRefusedAddresses(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	r := newRig(t, i, t.TempDir())
 	r.local = false
 	r.want(i.pem)
-	r.expect("", "keys are not fetched from 127.0.0.1, which is this machine or its link")
-	for address, want := range map[string]bool{
-		"127.0.0.1": false, "127.8.8.8": false, "169.254.169.254": false, "0.0.0.0": false, "224.0.0.1": false, "::1": false, "::": false,
-		"fe80::1": false, "fe80::1%eth0": false, "ff02::1": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false,
-		"64:ff9b::7f00:1": false, "10.0.0.1": true, "192.0.2.1": true, "2001:db8::1": true, "fd00::1": true, "64:ff9b::c000:201": true,
+	r.expect("", "keys are not fetched from 127.0.0.1, which is this machine")
+	for want, addresses := range map[string][]string{
+		"this machine": {
+			"127.0.0.1", "127.8.8.8", "0.0.0.0", "0.0.0.1", "::1", "::", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1",
+		},
+		"an address of the link alone": {
+			"169.254.169.254", "169.254.170.2", "192.0.0.192", "fe80::1", "fe80::1%eth0", "fe80::a9fe:a9fe", "::ffff:169.254.169.254",
+			"64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:2::a9fe:a9fe", "2002:a9fe:a9fe::1",
+		},
+		"a multicast or broadcast address": {"224.0.0.1", "239.1.1.1", "255.255.255.255", "ff02::1"},
+		"a metadata service of a cloud": {
+			"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "168.63.129.16", "100.100.100.200",
+			"64:ff9b::6464:64c8",
+		},
+		"": {
+			"10.0.0.1", "10.96.0.10", "172.16.0.1", "192.168.1.1", "100.64.0.1", "100.100.100.201", "240.0.0.1", "192.0.2.1", "2001:db8::1",
+			"fd00::1", "fd00:10:96::a", "fd00:42::43", "64:ff9b::c000:201", "2002:c000:201::1",
+		},
 	} {
 		if got := isRemote(netip.MustParseAddr(address)); got != want {
 			t.Errorf("%s: got %t", address, got)
