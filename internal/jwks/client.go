@@ -24,7 +24,13 @@ const (
 // client asks one source.
 type client struct {
 	http *http.Client
-	// etag is that of the last good answer.
+	// etag is that of the answer that was accepted last.
+	etag string
+}
+
+// answer is a key set, as it came. The zero answer is the one whose etag the client has.
+type answer struct {
+	body []byte
 	etag string
 }
 
@@ -54,7 +60,7 @@ func newClient(authorities string, local bool) *client {
 func (c *client) fetch(ctx context.Context, url string) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return nil, errors.New("it is no URL")
+		return answer{}, errors.New("it is no URL")
 	}
 	request.Header.Set("User-Agent", "gateway-agent")
 	request.Header.Set("Accept", "application/jwk-set+json, application/json")
@@ -63,24 +69,30 @@ func (c *client) fetch(ctx context.Context, url string) (answer, error) {
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, plain(err)
+		return answer{}, plain(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was read
 	switch {
 	case response.StatusCode == http.StatusNotModified && c.etag != "":
-		return nil, nil
+		return answer{}, nil
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the answer has the status %d", response.StatusCode)
+		return answer{}, fmt.Errorf("the answer has the status %d", response.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))
 	switch {
 	case err != nil:
-		return nil, plain(err)
+		return answer{}, plain(err)
 	case len(body) > maxBytes:
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxBytes)
+		return answer{}, fmt.Errorf("the answer has more than %d bytes", maxBytes)
 	}
-	c.etag = response.Header.Get("ETag")
-	return body, nil
+	return answer{body: body, etag: response.Header.Get("ETag")}, nil
+}
+
+// accept notes that the keys of an answer can be used: the source need not send them again.
+func (c *client) accept(a answer) {
+	if a.body != nil {
+		c.etag = a.etag
+	}
 }
 
 // plain returns an error without what is another at each try, such as ports.

@@ -148,12 +148,13 @@ func (f *Fetcher) follow(ctx context.Context, from model.KeySource, known *fetch
 			return
 		case <-timer.C:
 		}
-		body, err := c.fetch(ctx, from.URL)
+		got, err := c.fetch(ctx, from.URL)
 		if ctx.Err() != nil {
 			return
 		}
-		if failures++; f.take(from, known, body, err) {
+		if failures++; f.take(from, known, got.body, err) {
 			failures = 0
+			c.accept(got)
 		}
 		timer.Reset(f.Pause(from.Interval, failures))
 	}

@@ -5,9 +5,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,13 +58,21 @@ type rig struct {
 	*Fetcher
 	issuer  *issuer
 	changes chan struct{}
+	// asked has an element after an answer.
+	asked chan struct{}
 }
 
 func newRig(t *testing.T, i *issuer, dir string) *rig {
 	t.Helper()
-	r := &rig{t: t, issuer: i, changes: make(chan struct{}, 100)}
+	r := &rig{t: t, issuer: i, changes: make(chan struct{}, 100), asked: make(chan struct{}, 1)}
 	r.Fetcher = New(dir, true, func() { r.changes <- struct{}{} })
-	r.Pause = func(time.Duration, int) time.Duration { return time.Millisecond }
+	r.Pause = func(time.Duration, int) time.Duration {
+		select {
+		case r.asked <- struct{}{}:
+		default:
+		}
+		return time.Millisecond
+	}
 	return r
 }
 
@@ -196,24 +206,39 @@ func TestKeysAreAwaited(t *testing.T) {
 	}
 }
 
-// TestConditionalRequests: what did not change is not sent again.
+// TestConditionalRequests: what did not change is not sent again, once its keys are in use. An answer whose keys are not
+// is asked for again, whatever ETag it has.
 func TestConditionalRequests(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	unchanged := make(chan struct{}, 1000)
+	tag, body := atomic.Pointer[string]{}, atomic.Pointer[string]{}
+	serve := func(etag, keys string) { tag.Store(&etag); body.Store(&keys) }
+	unchanged := make(chan string, 1)
 	i.does(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", `"1"`)
-		if r.Header.Get("If-None-Match") == `"1"` {
+		if *tag.Load() != "" {
+			w.Header().Set("ETag", *tag.Load())
+		}
+		if known := r.Header.Get("If-None-Match"); known != "" && known == *tag.Load() {
 			w.WriteHeader(http.StatusNotModified)
-			unchanged <- struct{}{}
+			select {
+			case unchanged <- known:
+			default:
+			}
 			return
 		}
-		_, _ = io.WriteString(w, first)
+		_, _ = io.WriteString(w, *body.Load())
 	})
+	const bad = "the answer has no key that can be used, or two with one kid"
+	serve(`"1"`, `{"keys":[]}`)
 	r := newRig(t, i, t.TempDir())
 	r.want(i.pem)
-	for range 3 {
-		<-unchanged
+	expect := func(wantIDs, wantProblem string) {
+		t.Helper()
+		r.expect(wantIDs, wantProblem)
+		for range 3 { // what comes later changes nothing
+			<-r.asked
+		}
+		r.expect(wantIDs, wantProblem)
 	}
 	expect("", bad)
 	serve(`"2"`, first)
@@ -265,8 +290,10 @@ func TestRefusedAddresses(t *testing.T) {
 			"fd00::1", "fd00:10:96::a", "fd00:42::43", "64:ff9b::c000:201", "2002:c000:201::1",
 		},
 	} {
-		if got := isRemote(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s: got %t", address, got)
+		for _, address := range addresses {
+			if got := refused(netip.MustParseAddr(address)); got != want {
+				t.Errorf("%s is %q, want %q", address, got, want)
+			}
 		}
 	}
 }
@@ -305,7 +332,20 @@ func TestPause(t *testing.T) {
 			}
 		}
 	}
-	if err := plain(errors.New("a")); err.Error() != "a" {
-		t.Error(err)
+}
+
+// TestPlain: an error is told without what differs from try to try.
+func TestPlain(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{Port: 40001}, Err: errors.New("connection refused")}
+	for want, err := range map[string]error{
+		"a":                                 errors.New("a"),
+		"dial: connection refused":          &url.Error{Op: "Get", URL: "https://issuer/", Err: refused},
+		"EOF":                               &url.Error{Op: "Get", URL: "https://issuer/", Err: io.EOF},
+		"there was no answer within 10s":    &url.Error{Op: "Get", URL: "https://issuer/", Err: context.DeadlineExceeded},
+		"read: connection reset by a proxy": &net.OpError{Op: "read", Err: errors.New("connection reset by a proxy")},
+	} {
+		if got := plain(err); got.Error() != want {
+			t.Errorf("%v is told as %q, want %q", err, got, want)
+		}
 	}
 }
