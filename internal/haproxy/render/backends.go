@@ -8,6 +8,7 @@ import (
 
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -23,12 +24,12 @@ func BackendName(b routing.Backend) string {
 // makeBackend makes the backend of a usable Service port for a rule. Settings are part of its name, so that other
 // settings are another backend, and the one that runs need not change.
 func (r *renderer) makeBackend(u *use, key hitKey) {
-	policy := r.in.Table.Policies[u.ref]
+	policy, protocol := r.in.Table.Policies[u.ref], model.ProtocolOf(u.appProtocol, key.rule.Kind)
 	if key.passthrough {
 		policy.TLS = nil // TLS is spoken already.
 	}
 	backend := &ir.Backend{Of: u.ref, Mode: "http", Settings: ir.ServerSettings{
-		Options: serverOptions(r.in, u.appProtocol, policy, key.connections), Check: policy.Check != nil,
+		Options: serverOptions(r.in, protocol, policy, key.connections), Check: policy.Check != nil,
 	}}
 	u.name, u.backend = BackendName(u.ref), backend
 	if key.connections {
@@ -37,7 +38,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	} else if key.rule.Affinity != nil {
 		backend.Settings.CookieKey = BackendName(u.ref)
 	}
-	backend.Defaults, u.defaults = r.backendDefaults(settingLines(r.in, key, policy, u.appProtocol, u.ref), key.connections)
+	backend.Defaults, u.defaults = r.backendDefaults(settingLines(r.in, key, policy, protocol, u.ref), key.connections)
 	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
 		u.name += "." + hash(settings)
 	}
@@ -62,16 +63,8 @@ func Usable(in Input, backend routing.Backend, connections bool) bool {
 			}
 		}
 	}
-	if connections {
-		return true
-	}
-	switch state.AppProtocol {
-	case "", "http", h2c, "kubernetes.io/ws":
-		return true
-	case "https", wss:
-		return tls != nil
-	}
-	return false
+	protocol := model.ProtocolOf(state.AppProtocol, "")
+	return connections || protocol != model.UnknownProtocol && (tls != nil || !protocol.NeedsTLS())
 }
 
 // presets are the defaults sections that are always there, so that a first Service with another algorithm takes no
@@ -98,7 +91,7 @@ type setting struct {
 }
 
 // settingLines returns what a rule and the policy of a Service port want that only a section can have.
-func settingLines(in Input, key hitKey, policy routing.BackendPolicy, appProtocol string, ref routing.Backend) setting {
+func settingLines(in Input, key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) setting {
 	var s setting
 	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
 	switch policy.Algorithm {
@@ -148,7 +141,7 @@ func settingLines(in Input, key hitKey, policy routing.BackendPolicy, appProtoco
 		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
 	}
 	if policy.MaxConnections > 0 && !key.connections {
-		s.rules = limitedRules(in, policy.TLS != nil && appProtocol != wss || policy.TLS == nil && appProtocol == h2c)
+		s.rules = limitedRules(in, policy.TLS != nil && protocol != model.WSS || policy.TLS == nil && protocol == model.H2C)
 	}
 	return s
 }
@@ -204,10 +197,10 @@ func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.
 }
 
 // serverOptions returns the options of every server of a backend.
-func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, connections bool) string {
+func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPolicy, connections bool) string {
 	var options []string
 	add := func(format string, args ...any) { options = append(options, fmt.Sprintf(format, args...)) }
-	if appProtocol == h2c && policy.TLS == nil && !connections {
+	if protocol == model.H2C && policy.TLS == nil && !connections {
 		add("proto h2")
 	}
 	if tls := policy.TLS; tls != nil {
@@ -220,7 +213,7 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 				add("crt %s no-ssl-reuse", certificatePath(in.Paths, secret))
 			}
 			if !connections {
-				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(appProtocol))
+				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(protocol))
 			}
 			if policy.Check != nil {
 				add("check-sni %s", name)
@@ -260,8 +253,8 @@ func serverOptions(in Input, appProtocol string, policy routing.BackendPolicy, c
 }
 
 // tlsProtocols says what is spoken over TLS: WebSockets take HTTP/1.1.
-func tlsProtocols(appProtocol string) string {
-	if appProtocol == wss {
+func tlsProtocols(protocol model.Protocol) string {
+	if protocol == model.WSS {
 		return "alpn http/1.1"
 	}
 	return "alpn h2,http/1.1 ws h1"

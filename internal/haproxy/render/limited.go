@@ -2,12 +2,6 @@ package render
 
 import "gateway/internal/haproxy/feature"
 
-// Values of appProtocol.
-const (
-	h2c = "kubernetes.io/h2c"
-	wss = "kubernetes.io/wss"
-)
-
 // limitedRules are the rules of backends with a limit of requests for each server. A request takes one of a server's
 // slots before HAProxy has more than its headers, so a client that sends its body slowly would keep others away.
 // HAProxy knows no minimum rate. So the rest of a request has to arrive before it waits for a slot, or as much of it as

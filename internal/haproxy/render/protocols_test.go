@@ -12,6 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/routing"
 )
 
 // cleartextHTTP2 makes a server speak HTTP/2 by prior knowledge, and nothing else.
@@ -32,19 +36,34 @@ func http2Client(t testing.TB) *http.Client {
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	protocol := func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }
-	for appProtocol, want := range map[string]string{"kubernetes.io/h2c": "HTTP/2.0", "kubernetes.io/ws": "HTTP/1.1", "": "HTTP/1.1"} {
+	for _, test := range []struct{ kind, appProtocol, want string }{
+		{"HTTPRoute", "kubernetes.io/h2c", "HTTP/2.0"}, {"HTTPRoute", "grpc", "HTTP/2.0"}, {"HTTPRoute", "http2", "HTTP/2.0"}, {"HTTPRoute", "h2c", "HTTP/2.0"},
+		{"HTTPRoute", "kubernetes.io/ws", "HTTP/1.1"}, {"HTTPRoute", "ws", "HTTP/1.1"}, {"HTTPRoute", "http", "HTTP/1.1"}, {"HTTPRoute", "tcp", "HTTP/1.1"},
+		{"HTTPRoute", "", "HTTP/1.1"}, {"GRPCRoute", "", "HTTP/2.0"}, {"GRPCRoute", "tcp", "HTTP/2.0"}, {"GRPCRoute", "http", "HTTP/1.1"},
+	} {
+		appProtocol, want := test.appProtocol, test.want
 		mode := cleartextHTTP2
-		if appProtocol != "kubernetes.io/h2c" {
+		if want == "HTTP/1.1" {
 			mode = nil
 		}
-		g := startBackends(t, "", "", appProtocol, serve(t, protocol, mode))
+		g := startKind(t, test.kind, appProtocol, serve(t, protocol, mode))
 		for name, client := range map[string]*http.Client{"HTTP/2": http2Client(t), "HTTP/1.1": http.DefaultClient} {
 			got, err := fetch(client, fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "x")
 			if err != nil || got.Status != 200 || !strings.HasPrefix(got.Proto, name) || got.Body != want {
-				t.Errorf("%s to a backend of %q: got %q (%v), want %q", name, appProtocol, got.Body, err, want)
+				t.Errorf("%s to a backend of a %s of %q: got %q (%v), want %q", name, test.kind, appProtocol, got.Body, err, want)
 			}
 		}
 	}
+}
+
+// startKind runs HAProxy for a rule of a route of a kind, with a backend of an appProtocol.
+func startKind(t testing.TB, kind, appProtocol string, server ir.Server) *gateway {
+	t.Helper()
+	const text = "spec: {listeners: [{name: http, port: 80, protocol: HTTP}], routes: [{name: r, rules: [{backendRefs: [{name: b, port: 80}]}]}]}"
+	return startGatewayWith(t, parseWorld(t, text), func(in *render.Input) {
+		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) { rule.Kind = kind })
+		in.Backends[routing.Backend{Service: "b", Port: 80}] = render.BackendState{Exists: true, AppProtocol: appProtocol, Servers: []ir.Server{server}}
+	})
 }
 
 // TestGRPC has a call in which both sides send messages in turn, and the status comes as a trailer.

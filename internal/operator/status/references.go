@@ -141,16 +141,13 @@ func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backen
 // ProtocolProblem says what is wrong with an appProtocol for requests, "" if nothing is. Case does not matter. A connection may have any
 // appProtocol: the proxies do not look into it.
 func ProtocolProblem(appProtocol string, tls bool) string {
-	switch strings.ToLower(appProtocol) {
-	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
-		return ""
-	case "https", "kubernetes.io/wss":
-		if tls {
-			return ""
-		}
+	switch protocol := model.ProtocolOf(appProtocol, ""); {
+	case protocol == model.UnknownProtocol:
+		return "which the proxies do not speak: use " + model.KnownProtocols + ", or remove it"
+	case protocol.NeedsTLS() && !tls:
 		return "which is over TLS, and spec.backends does not say how to verify it: add its tls there"
 	}
-	return "which the proxies do not speak: use http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or remove it"
+	return ""
 }
 
 // findPort returns the TCP port of that number, nil if there is none.

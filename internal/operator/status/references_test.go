@@ -68,6 +68,7 @@ func TestAppProtocol(t *testing.T) {
 		},
 		"TLS in upper case":      {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("HTTPS"), resolved},
 		"WebSocket over TLS too": {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("kubernetes.io/wss"), resolved},
+		"by its short name":      {newGateway(toAPI, withTLSBackend("api", 443, "ca")), speaking("wss"), resolved},
 		"TLS nobody said how to verify": {
 			newGateway(toAPI), speaking("https"),
 			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "https", ` + needsTLS,
@@ -81,13 +82,13 @@ func TestAppProtocol(t *testing.T) {
 			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "https", ` + needsTLS,
 		},
 		"an unknown protocol": {
-			newGateway(toAPI), speaking("grpc"),
-			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "grpc", which the ` +
+			newGateway(toAPI), speaking("grpc-web"),
+			`ResolvedRefs=False UnsupportedProtocol: route "shop": port 443 of Service web/api has appProtocol "grpc-web", which the ` +
 				`proxies do not speak: use http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or remove it`,
 		},
 		"connections may speak anything": {newGateway(withConnections(appv1.ProtocolTCP, "api", 443)), speaking("postgresql"), resolved},
 	}
-	for _, protocol := range []string{"", "http", "HTTP", "kubernetes.io/h2c", "kubernetes.io/ws"} {
+	for _, protocol := range []string{"", "http", "HTTP", "tcp", "ws", "grpc", "http2", "h2c", "kubernetes.io/h2c", "kubernetes.io/ws"} {
 		tests["without TLS: "+protocol] = conditionTest{newGateway(toAPI), speaking(protocol), resolved}
 	}
 	expectCondition(t, tests)

@@ -1,8 +1,8 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -77,14 +77,13 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	if kind == "TCPRoute" || kind == "TLSRoute" {
 		return
 	}
-	switch protocol := strings.ToLower(or(service.Spec.Ports[i].AppProtocol, "")); protocol {
-	case "", "http", "kubernetes.io/h2c", "kubernetes.io/ws":
-	case "https", "kubernetes.io/wss":
-		if t.policyFor(backend) == nil {
-			v.no(gatewayv1.RouteReasonUnsupportedProtocol, "appProtocol %s needs a BackendTLSPolicy", protocol)
-		}
-	default:
-		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "appProtocol %s is not spoken", protocol)
+	appProtocol := or(service.Spec.Ports[i].AppProtocol, "")
+	of := fmt.Sprintf("port %d of Service %s/%s has appProtocol %q, which", backend.Port, backend.Namespace, backend.Service, appProtocol)
+	switch protocol := model.ProtocolOf(appProtocol, kind); {
+	case protocol == model.UnknownProtocol:
+		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s the proxies do not speak: use %s, or remove it", of, model.KnownProtocols)
+	case protocol.NeedsTLS() && t.policyFor(backend) == nil:
+		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s needs a BackendTLSPolicy", of)
 	}
 }
 

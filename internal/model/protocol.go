@@ -1,0 +1,47 @@
+package model
+
+import "strings"
+
+// Protocol is what requests are sent in to a Service port. Where TLS is spoken, both sides agree on HTTP/2 or HTTP/1.1,
+// but for WSS.
+type Protocol int
+
+const (
+	// HTTP is HTTP/1.1.
+	HTTP Protocol = iota
+	// H2C is HTTP/2 without TLS.
+	H2C
+	// HTTPS is only spoken over TLS.
+	HTTPS
+	// WSS are WebSockets over TLS, which take HTTP/1.1.
+	WSS
+	// UnknownProtocol is none that the proxies speak.
+	UnknownProtocol
+)
+
+// protocols are by appProtocol: names of Kubernetes (kubernetes.io/), of IANA, and others that charts use.
+var protocols = map[string]Protocol{
+	"": HTTP, "http": HTTP, "tcp": HTTP, "ws": HTTP, "kubernetes.io/ws": HTTP,
+	"h2c": H2C, "http2": H2C, "grpc": H2C, "kubernetes.io/h2c": H2C,
+	"https": HTTPS, "wss": WSS, "kubernetes.io/wss": WSS,
+}
+
+// KnownProtocols names the values of appProtocol that a message tells to use.
+const KnownProtocols = "http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss"
+
+// ProtocolOf returns what an appProtocol means for the requests of a kind of route. Its case does not matter. gRPC takes
+// HTTP/2, so a GRPCRoute gets that where nothing is said about it.
+func ProtocolOf(appProtocol, routeKind string) Protocol {
+	appProtocol = strings.ToLower(appProtocol)
+	protocol, known := protocols[appProtocol]
+	switch {
+	case !known:
+		return UnknownProtocol
+	case routeKind == "GRPCRoute" && (appProtocol == "" || appProtocol == "tcp"):
+		return H2C
+	}
+	return protocol
+}
+
+// NeedsTLS reports whether requests may only be sent over TLS.
+func (p Protocol) NeedsTLS() bool { return p == HTTPS || p == WSS }
