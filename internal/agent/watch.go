@@ -168,6 +168,7 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	}
 }
 
+// followNamespace has these resources of a namespace watched, and no others.
 func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, resources []string) error {
 	watch := w.namespaces[namespace]
 	if watch == nil {
@@ -178,10 +179,9 @@ func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, reso
 		w.namespaces[namespace] = watch
 		watch.start(w.ctx, w.changed)
 	}
-	guards := func(resource string) bool {
-		return resource == resourcePolicies || resource == proxypod.ResourceFilters
-	}
-	watch.guarded = watch.guarded || len(watch.resources) == 0 && slices.ContainsFunc(resources, guards)
+	watch.removeOthers(resources)
+	var added []string
+	defer func() { watch.guard(added) }()
 	for _, resource := range resources {
 		if watch.resources[resource] != nil {
 			continue
@@ -193,6 +193,7 @@ func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, reso
 		if err := w.addResource(watch, resource, name); err != nil {
 			return err
 		}
+		added = append(added, resource)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,23 +38,40 @@ type namespaceWatch struct {
 	services, slices *watched
 	// resources are those of the Gateway API, and RouteFilters.
 	resources map[string]*watched
-	// guarded says that the policies of the namespace have to be seen before anything else of the Gateway API counts: what
-	// is meant to be sent over TLS would go in plain text. So have RouteFilters that may be seen: requests that need one
-	// would get 500.
-	guarded bool
-	ctx     context.Context //nolint:containedctx // it ends the informers, which come and go
-	stop    context.CancelFunc
+	ctx       context.Context //nolint:containedctx // it ends the informers, which come and go
+	stop      context.CancelFunc
 }
 
 // watched is an informer of which is known whether it is allowed.
 type watched struct {
 	cache.SharedIndexInformer
-	// denied says that the API server refuses to list the objects, or does not know the resource.
-	denied atomic.Bool
+	// missing says that the API server does not know the resource, refusals how often it refused to list the objects.
+	missing  atomic.Bool
+	refusals atomic.Int64
+	stop     context.CancelFunc
+	// stopped says that the objects are not watched any more. guards are what has to be seen before they count. The loop
+	// alone touches both.
+	stopped bool
+	guards  []*guard
 }
 
-// isSettled says whether all objects were seen once, or there are none for this pod to see.
-func (w *watched) isSettled() bool { return w.HasSynced() || w.denied.Load() }
+// isSettled reports whether all objects were seen once, or there are none for this pod to see.
+func (w *watched) isSettled() bool {
+	return w.HasSynced() || w.missing.Load() || w.refusals.Load() > 0
+}
+
+// refused notes why the objects could not be listed, and reports whether that means that there are none for this pod.
+func (w *watched) refused(err error) bool {
+	switch {
+	case apierrors.IsNotFound(err):
+		w.missing.Store(true)
+	case apierrors.IsForbidden(err):
+		w.refusals.Add(1)
+	default:
+		return false
+	}
+	return true
+}
 
 // newWatched returns an informer of the objects that a client lists and watches.
 func newWatched[L runtime.Object](core Core, client interface {
@@ -95,8 +113,7 @@ func (w *watcher) handle(informer *watched, handler cache.ResourceEventHandler) 
 		return fmt.Errorf("failed to watch: %w", err)
 	}
 	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			informer.denied.Store(true)
+		if informer.refused(err) {
 			w.changed()
 		}
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -116,9 +133,11 @@ func (n *namespaceWatch) start(ctx context.Context, changed func()) {
 
 // run runs an informer. It calls changed once all objects were seen.
 func (n *namespaceWatch) run(informer *watched, changed func()) {
-	go informer.RunWithContext(n.ctx)
+	var ctx context.Context
+	ctx, informer.stop = context.WithCancel(n.ctx)
+	go informer.RunWithContext(ctx)
 	go func() {
-		if cache.WaitForCacheSync(n.ctx.Done(), informer.HasSynced) {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			changed()
 		}
 	}()
@@ -137,6 +156,17 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	n.resources[resource] = informer
 	n.run(informer, func() { w.changed() })
 	return nil
+}
+
+// removeOthers stops to follow all resources but these.
+func (n *namespaceWatch) removeOthers(resources []string) {
+	for resource, informer := range n.resources {
+		if !slices.Contains(resources, resource) {
+			informer.stop()
+			informer.stopped = true
+			delete(n.resources, resource)
+		}
+	}
 }
 
 // onResource keeps status writes from the loop. The next pass reports their resourceVersions.
@@ -185,11 +215,7 @@ func (n *namespaceWatch) isSettled() bool {
 // objects returns those of a resource.
 func (n *namespaceWatch) objects(resource string) []any {
 	informer := n.resources[resource]
-	if informer == nil || !informer.HasSynced() {
-		return nil
-	}
-	policies, filters := n.resources[resourcePolicies], n.resources[proxypod.ResourceFilters]
-	if n.guarded && (policies != nil && !policies.HasSynced() || filters != nil && !filters.isSettled()) {
+	if informer == nil || !informer.HasSynced() || informer.isGuarded() {
 		return nil
 	}
 	return informer.GetStore().List()

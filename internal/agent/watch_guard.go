@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"slices"
+
+	"gateway/internal/proxypod"
+)
+
+// manyRefusals is how often the API server has to refuse to list RouteFilters, after it has listed the routes of the
+// namespace, until the pod is taken to have no access. Access to both comes at the same time. The request for the
+// RouteFilters may have been under way.
+const manyRefusals = 2
+
+// guard is what has to be seen before objects of its namespace count.
+//
+// Without BackendTLSPolicies, what is meant to be sent over TLS would go in plain text. So nothing counts before they are
+// seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500. So
+// nothing counts before they are seen either, unless this pod may not see them.
+type guard struct {
+	*watched
+	resource string
+	// refusals is how often they had been refused when the guarded objects were seen; -1: those were not seen yet.
+	refusals int64
+}
+
+func isGuard(resource string) bool {
+	return resource == resourcePolicies || resource == proxypod.ResourceFilters
+}
+
+// guard puts resources that were just added behind the policies and filters of the namespace, which may be new, too.
+func (n *namespaceWatch) guard(added []string) {
+	for _, resource := range added {
+		if isGuard(resource) {
+			continue
+		}
+		for _, of := range []string{resourcePolicies, proxypod.ResourceFilters} {
+			if informer := n.resources[of]; informer != nil {
+				n.resources[resource].guards = append(n.resources[resource].guards, &guard{informer, of, -1})
+			}
+		}
+	}
+}
+
+// isGuarded reports whether something else has to be seen first. A guard that was passed once is not asked again.
+func (w *watched) isGuarded() bool {
+	w.guards = slices.DeleteFunc(w.guards, (*guard).isPassed)
+	return len(w.guards) > 0
+}
+
+// isPassed is called when the guarded objects are seen.
+func (g *guard) isPassed() bool {
+	refusals := g.watched.refusals.Load()
+	if g.refusals < 0 {
+		g.refusals = refusals
+	}
+	if g.HasSynced() || g.missing.Load() || g.stopped {
+		return true
+	}
+	return g.resource == proxypod.ResourceFilters && refusals-g.refusals >= manyRefusals
+}

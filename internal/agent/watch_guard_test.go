@@ -1,0 +1,254 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
+)
+
+// seenInformer has one object, and says that it was seen when it is told to.
+type seenInformer struct {
+	cache.SharedIndexInformer
+	store  cache.Store
+	synced bool
+}
+
+func (i *seenInformer) HasSynced() bool       { return i.synced }
+func (i *seenInformer) GetStore() cache.Store { return i.store }
+
+// guardRig is a namespace whose informers a test tells what they have seen.
+type guardRig struct {
+	*namespaceWatch
+	informers map[string]*seenInformer
+}
+
+func newGuardRig() *guardRig {
+	return &guardRig{&namespaceWatch{resources: map[string]*watched{}}, map[string]*seenInformer{}}
+}
+
+// add follows resources that come at once.
+func (r *guardRig) add(resources ...string) {
+	for _, resource := range resources {
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		_ = store.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: resource}}) // it has a key
+		r.informers[resource] = &seenInformer{store: store}
+		r.resources[resource] = &watched{SharedIndexInformer: r.informers[resource], stop: func() {}}
+	}
+	r.guard(resources)
+}
+
+func (r *guardRig) see(resource string)    { r.informers[resource].synced = true }
+func (r *guardRig) forbid(resource string) { r.resources[resource].refused(forbidden(resource)) }
+func (r *guardRig) miss(resource string)   { r.resources[resource].refused(notFound(resource)) }
+
+func forbidden(resource string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no access yet"))
+}
+
+func notFound(resource string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "")
+}
+
+const (
+	testRoutes   = "httproutes"
+	testFilters  = proxypod.ResourceFilters
+	testPolicies = resourcePolicies
+)
+
+// TestGuards: routes count once the policies and filters are seen that came with them, or there are none to be seen.
+func TestGuards(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps []func(r *guardRig)
+		// counts says after each step whether the routes count.
+		counts []bool
+	}{
+		"all are seen": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies) },
+				func(r *guardRig) { r.see(testRoutes) },
+				func(r *guardRig) { r.see(testFilters) },
+				func(r *guardRig) { r.see(testPolicies) },
+			},
+			counts: []bool{false, false, false, true},
+		},
+		"the first lists were refused": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testFilters) },
+				func(r *guardRig) { r.forbid(testFilters); r.forbid(testRoutes) },
+				func(r *guardRig) { r.forbid(testFilters); r.forbid(testFilters) },
+				func(r *guardRig) { r.see(testRoutes) },
+				func(r *guardRig) { r.forbid(testFilters) },
+				func(r *guardRig) { r.see(testFilters) },
+			},
+			counts: []bool{false, false, false, false, false, true},
+		},
+		"filters may not be seen": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testFilters) },
+				func(r *guardRig) { r.see(testRoutes) },
+				func(r *guardRig) { r.forbid(testFilters) },
+				func(r *guardRig) { r.forbid(testFilters) },
+			},
+			counts: []bool{false, false, false, true},
+		},
+		"policies may not be seen": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testPolicies) },
+				func(r *guardRig) { r.see(testRoutes) },
+				func(r *guardRig) {
+					for range 10 * manyRefusals {
+						r.forbid(testPolicies)
+					}
+				},
+				func(r *guardRig) { r.see(testPolicies) },
+			},
+			counts: []bool{false, false, false, true},
+		},
+		"neither kind is installed": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies); r.see(testRoutes) },
+				func(r *guardRig) { r.miss(testFilters) },
+				func(r *guardRig) { r.miss(testPolicies) },
+			},
+			counts: []bool{false, false, true},
+		},
+		"policies and filters come later": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
+				func(r *guardRig) { r.add(testFilters, testPolicies) },
+			},
+			counts: []bool{true, true},
+		},
+		"policies and filters were there": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testFilters, testPolicies); r.see(testFilters) },
+				func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
+				func(r *guardRig) { r.see(testPolicies) },
+			},
+			counts: []bool{false, false, true},
+		},
+		"policies go before they are seen": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes) },
+				func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+			},
+			counts: []bool{false, true},
+		},
+		"policies go and come back": {
+			steps: []func(r *guardRig){
+				func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes); r.see(testPolicies) },
+				func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+				func(r *guardRig) { r.add(testPolicies) },
+			},
+			counts: []bool{true, true, true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newGuardRig()
+			for i, step := range test.steps {
+				if step(r); (len(r.objects(testRoutes)) > 0) != test.counts[i] {
+					t.Errorf("after step %d, the routes count: %t", i, !test.counts[i])
+				}
+			}
+		})
+	}
+}
+
+// refuseLists has the API server refuse to list a resource.
+func (r *passRig) refuseLists(resource string, err error) {
+	r.options.Routes.(*routesfake.Clientset).PrependReactor("list", resource, func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
+// attach names resources of the own namespace in the status.
+func (r *passRig) attach(resources ...string) {
+	r.gatewaySeen = r.gatewaySeen.DeepCopy()
+	r.gatewaySeen.Status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: resources}}}
+	r.put(r.agent.watch.gateways, r.gatewaySeen)
+}
+
+// TestRefusedResourcesHoldNothingUp: what the API server does not know, as after a CRD was uninstalled, or refuses to
+// list, keeps an agent from nothing else.
+func TestRefusedResourcesHoldNothingUp(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(resource string) error{"404": notFound, "403": forbidden} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newPassRig(t, 1)
+			r.refuseLists("tcproutes", refuse("tcproutes"))
+			r.attach("httproutes", "tcproutes")
+			r.eventually("the agent has the Gateway", func() error {
+				if changes, ok := r.agent.watch.changes(); !ok || changes.Gateway == nil {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+		})
+	}
+	t.Run("500", func(t *testing.T) {
+		t.Parallel()
+		r := newPassRig(t, 1)
+		asked := make(chan struct{}, 100)
+		r.options.Routes.(*routesfake.Clientset).PrependReactor("list", "tcproutes", func(k8stesting.Action) (bool, runtime.Object, error) {
+			asked <- struct{}{}
+			return true, nil, apierrors.NewInternalError(errors.New("no"))
+		})
+		r.attach("tcproutes")
+		r.agent.watch.changes()
+		<-asked
+		if changes, ok := r.agent.watch.changes(); ok {
+			t.Errorf("there is %v though some objects may be there that were not seen", changes.Gateway)
+		}
+	})
+}
+
+// TestWatchesEnd: what a Gateway has nothing of any more is not watched, also in a namespace that stays. It is seen anew
+// when it comes back.
+func TestWatchesEnd(t *testing.T) {
+	t.Parallel()
+	r := newPassRig(t, 1)
+	routes := func(want int) {
+		t.Helper()
+		r.eventually("the routes are seen", func() error {
+			r.agent.watch.changes()
+			if got := len(r.agent.watch.namespaces[namespace].objects(testRoutes)); got != want {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	create := func(name string) {
+		t.Helper()
+		_, err := r.options.Routes.GatewayV1().HTTPRoutes(namespace).Create(t.Context(), &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		r.must(err)
+	}
+	create("one")
+	r.attach(testRoutes, "grpcroutes")
+	routes(1)
+	own := r.agent.watch.namespaces[namespace]
+	before, others := own.resources[testRoutes], own.resources["grpcroutes"]
+	r.attach("grpcroutes")
+	routes(0)
+	r.eventually("the watch ends", func() error {
+		if !before.IsStopped() {
+			return errors.New("it goes on")
+		}
+		return nil
+	})
+	if own.resources["grpcroutes"] != others || others.IsStopped() || own.services.IsStopped() {
+		t.Error("another watch ended, too")
+	}
+	create("two")
+	r.attach(testRoutes, "grpcroutes")
+	routes(2)
+}
