@@ -25,8 +25,8 @@ const (
 	longestSpace = 30 * time.Second
 )
 
-// decide says what to do. It asks HAProxy about old workers if that is a reload.
-func (a *Agent) decide(ctx context.Context, now time.Time) action {
+// chooseAction returns what to do, by state.decide. If that is a reload, it asks HAProxy about old workers first.
+func (a *Agent) chooseAction(ctx context.Context, now time.Time) action {
 	fallback := func() configuration {
 		return a.state.good.inputs(a.source.Cluster).render(a.options.Paths, a.options.Bind)
 	}

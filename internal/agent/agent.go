@@ -212,7 +212,7 @@ func (a *Agent) pass(ctx context.Context) {
 	a.observeHAProxy(ctx, time.Now())
 	a.observePods(ctx)
 	if a.observeInputs(ctx, time.Now()) {
-		next := a.decide(ctx, time.Now())
+		next := a.chooseAction(ctx, time.Now())
 		changed, err := a.act(ctx, next)
 		a.problem = ""
 		switch {

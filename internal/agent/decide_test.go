@@ -67,37 +67,76 @@ func TestNext(t *testing.T) {
 	maps := newConfig("a", 1, 2)
 	maps.Maps = map[string]map[string]string{ir.HostsFile: {"80/": "http"}}
 	tests := map[string]struct {
-		state  state
-		want   ir.Config
-		now    time.Time
+		// HAProxy is in a state, and want is to run at a time, late if it is zero.
+		state state
+		want  ir.Config
+		now   time.Time
+		// The next action is of a kind, for a reason, and adds some servers.
 		kind   actionKind
 		reason string
 		adds   int
 	}{
-		"nothing changed":            {newState(), newConfig("a", 1), late, actionNone, "", 0},
-		"an endpoint came":           {newState(), newConfig("a", 1, 2), late, actionTellFirst, "", 1},
-		"a backend came":             {newState(), newConfig("b", 1), late, actionReload, plan.ReloadDefaults, 0},
-		"an endpoint and a map came": {newState(), maps, late, actionTellFirst, "", 1},
-		// It could not be seen that a worker that starts anew is another one.
-		"an endpoint came just after a start":               {newState(), newConfig("a", 1, 2), early, actionTell, "", 1},
-		"the first configuration, no HAProxy":               {state{}, newConfig("a"), late, actionWrite, plan.ReloadFirst, 0},
-		"down, an endpoint came: the next start has it":     {newState(down), newConfig("a", 1, 2), late, actionWrite, "", 1},
-		"down, a backend came: a reload will tell":          {newState(down), newConfig("b", 1), late, actionNone, plan.ReloadDefaults, 0},
-		"down, nothing changed":                             {newState(down), newConfig("a", 1), late, actionNone, "", 0},
-		"never ran, a backend came: it cannot get worse":    {newState(down, unproven), newConfig("b", 1), late, actionWrite, plan.ReloadDefaults, 0},
-		"never ran, an endpoint came: HAProxy will be told": {newState(down, unproven), newConfig("a", 1, 2), late, actionNone, "", 1},
-		"never ran, an endpoint went":                       {newState(down, unproven), newConfig("a"), late, actionWrite, "", 0},
-		"never ran, nothing changed":                        {newState(down, unproven), newConfig("a", 1), late, actionNone, "", 0},
-		"down, an earlier agent's configuration is good":    {newState(adopted), newConfig("a", 1), late, actionNone, plan.ReloadFirst, 0},
-		"down, and an earlier agent's never ran":            {newState(adopted, unproven), newConfig("a", 1), late, actionWrite, plan.ReloadFirst, 0},
-		"down since something was written down": {
-			newState(down, func(s *state) { s.running.unknown = reasonWrittenDown }), newConfig("b", 1), late, actionNone, plan.ReloadDefaults, 0,
+		"nothing changed": {
+			state: newState(), want: newConfig("a", 1), kind: actionNone,
 		},
-		"a worker of another load":            {newState(observed("load-0")), newConfig("a", 1), late, actionReload, reasonUnknown, 0},
-		"a worker of an earlier agent's load": {newState(adopted, observed("load-1")), newConfig("a", 1), late, actionReload, reasonAgentRestarted, 0},
+		"an endpoint came": {
+			state: newState(), want: newConfig("a", 1, 2), kind: actionTellFirst, adds: 1,
+		},
+		"a backend came": {
+			state: newState(), want: newConfig("b", 1), kind: actionReload, reason: plan.ReloadDefaults,
+		},
+		"an endpoint and a map came": {
+			state: newState(), want: maps, kind: actionTellFirst, adds: 1,
+		},
+		// It could not be seen that a worker that starts anew is another one.
+		"an endpoint came just after a start": {
+			state: newState(), want: newConfig("a", 1, 2), now: early, kind: actionTell, adds: 1,
+		},
+		"the first configuration, no HAProxy": {
+			state: state{}, want: newConfig("a"), kind: actionWrite, reason: plan.ReloadFirst,
+		},
+		"down, an endpoint came: the next start has it": {
+			state: newState(down), want: newConfig("a", 1, 2), kind: actionWrite, adds: 1,
+		},
+		"down, a backend came: a reload will tell": {
+			state: newState(down), want: newConfig("b", 1), kind: actionNone, reason: plan.ReloadDefaults,
+		},
+		"down, nothing changed": {
+			state: newState(down), want: newConfig("a", 1), kind: actionNone,
+		},
+		"never ran, a backend came: it cannot get worse": {
+			state: newState(down, unproven), want: newConfig("b", 1), kind: actionWrite, reason: plan.ReloadDefaults,
+		},
+		"never ran, an endpoint came: HAProxy will be told": {
+			state: newState(down, unproven), want: newConfig("a", 1, 2), kind: actionNone, adds: 1,
+		},
+		"never ran, an endpoint went": {
+			state: newState(down, unproven), want: newConfig("a"), kind: actionWrite,
+		},
+		"never ran, nothing changed": {
+			state: newState(down, unproven), want: newConfig("a", 1), kind: actionNone,
+		},
+		"down, an earlier agent's configuration is good": {
+			state: newState(adopted), want: newConfig("a", 1), kind: actionNone, reason: plan.ReloadFirst,
+		},
+		"down, and an earlier agent's never ran": {
+			state: newState(adopted, unproven), want: newConfig("a", 1), kind: actionWrite, reason: plan.ReloadFirst,
+		},
+		"down since something was written down": {
+			state: newState(down, func(s *state) { s.running.unknown = reasonWrittenDown }), want: newConfig("b", 1), kind: actionNone, reason: plan.ReloadDefaults,
+		},
+		"a worker of another load": {
+			state: newState(observed("load-0")), want: newConfig("a", 1), kind: actionReload, reason: reasonUnknown,
+		},
+		"a worker of an earlier agent's load": {
+			state: newState(adopted, observed("load-1")), want: newConfig("a", 1), kind: actionReload, reason: reasonAgentRestarted,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if test.now.IsZero() {
+				test.now = late
+			}
 			got := test.state.next(newConfiguration(2, test.want), test.now)
 			if got.kind != test.kind || got.reason != test.reason || len(got.plan.AddServers) != test.adds {
 				t.Errorf("got kind %d, reason %q and %d servers to add, want kind %d, reason %q and %d",
@@ -170,10 +209,14 @@ func TestPostpone(t *testing.T) {
 	now, later, d := time.Unix(200, 0), time.Unix(200, 5), disk{}
 	servers, more := plan.Plan{AddServers: []plan.Server{{}}}, plan.Plan{Backends: []plan.Backend{{}}}
 	for i, step := range []struct {
-		told plan.Plan
-		now  time.Time
-		due  time.Time
-	}{{servers, now, now.Add(writeServersInterval)}, {servers, later, now.Add(writeServersInterval)}, {more, later, later.Add(writeInterval)}, {servers, later, later.Add(writeInterval)}} {
+		told     plan.Plan
+		now, due time.Time
+	}{
+		{told: servers, now: now, due: now.Add(writeServersInterval)},
+		{told: servers, now: later, due: now.Add(writeServersInterval)},
+		{told: more, now: later, due: later.Add(writeInterval)},
+		{told: servers, now: later, due: later.Add(writeInterval)},
+	} {
 		if d.postpone(step.told, step.now); d.due != step.due {
 			t.Errorf("step %d: due at %s, want %s", i, d.due, step.due)
 		}

@@ -13,7 +13,8 @@
 //   - acts (act.go): on the disk (store.go) and on HAProxy,
 //   - reports what runs (report.go, probes.go, proxyconfig.go).
 //
-// To compile and to decide are pure. Files are written before HAProxy is told anything, but endpoints, so a HAProxy
-// that restarts at any moment starts on the newest configuration known to be good. Without an API server nothing
-// changes and traffic flows.
+// To compile and to decide are pure. Before a reload, the files are written. A change that needs none goes to HAProxy
+// first, because to write the files of thousands of routes takes longer, and they follow a moment later. What HAProxy
+// runs is reported once it is on the disk. A HAProxy that restarts in between starts on what was there before, and is
+// told the rest again. Without an API server nothing changes and traffic flows.
 package agent

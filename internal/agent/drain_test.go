@@ -130,7 +130,7 @@ func TestAHAProxyThatDrainsIsLeftAlone(t *testing.T) {
 		if !r.agent.observeInputs(t.Context(), now) {
 			t.Fatal("there is no Gateway")
 		}
-		_, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now()))
+		_, err := r.agent.act(t.Context(), r.agent.chooseAction(t.Context(), time.Now()))
 		r.must(err)
 		return r.agent.problems()
 	}
@@ -177,7 +177,7 @@ func TestAHAProxyThatIsToldToEndIsNotReloaded(t *testing.T) {
 	if !r.agent.state.running.up || !r.agent.observeInputs(t.Context(), time.Now()) {
 		t.Fatal("the agent does not act")
 	}
-	if changed, err := r.agent.act(t.Context(), r.agent.decide(t.Context(), time.Now())); changed || err != nil {
+	if changed, err := r.agent.act(t.Context(), r.agent.chooseAction(t.Context(), time.Now())); changed || err != nil {
 		t.Errorf("HAProxy runs something new: %t, %v", changed, err)
 	}
 	if !r.agent.master.IsDraining(t.Context()) {
