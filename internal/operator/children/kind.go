@@ -73,9 +73,9 @@ func Overlay(indexer cache.Indexer) cache.MutationCache {
 	})
 }
 
-// unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the object, or is
+// Unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the object, or is
 // refused if there is one of that name, so that nothing has to be asked first.
-const unwritten = "1"
+const Unwritten = "1"
 
 // ensure makes the child as desired and returns it, and whether it had to be written for that; with an error, what there is of
 // it. An object of that name that the Gateway does not control is left alone, and the error is a *NotOwnedError.
@@ -89,7 +89,7 @@ func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired
 	if exists {
 		return k.update(ctx, gateway, cached.(T), wanted, desired)
 	}
-	created, err := k.apply(ctx, desired.WithResourceVersion(unwritten))
+	created, err := k.apply(ctx, desired.WithResourceVersion(Unwritten))
 	if !errors.Is(err, ErrOutdated) {
 		return created, err == nil, err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
+	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
@@ -25,42 +28,38 @@ const (
 	clusterRole = "gateway-attached"
 )
 
-// attach lets the agents read in the namespaces that have something for their Gateway, tells them, and takes it back where
-// there is nothing any more. They stop to watch a namespace before they lose the permission, and get it before they start.
+// attach lets the agents read in the namespaces that have something for their Gateway, tells them, and takes it back
+// where there is nothing any more. They stop to watch a namespace before they lose the permission, and get it before
+// they start.
 func (c *Controller) attach(ctx context.Context, seen *observed, result *source.Result) error {
 	var errs []error
 	served, keep := c.servedResources(), map[types.NamespacedName]bool{}
 	for _, own := range c.ownGateways(seen) {
 		wanted := result.Attachments(own.parent, served)
 		for _, attachments := range []*appv1.Attachments{own.Status.Attachments, wanted} {
-			if attachments == nil {
-				continue
-			}
-			for i := range attachments.Namespaces {
-				namespace := attachments.Namespaces[i].Name
-				if namespace == own.Namespace {
-					continue
-				}
-				keep[types.NamespacedName{Namespace: namespace, Name: bindingName(own.Gateway)}] = true
+			for _, namespace := range namespacesOf(attachments) {
+				keep[types.NamespacedName{Namespace: namespace.Name, Name: bindingName(own.Gateway)}] = true
 			}
 		}
-		err := c.bind(ctx, own.Gateway, wanted)
-		if err == nil {
-			err = c.tell(ctx, own.Gateway, wanted)
-		}
-		errs = append(errs, err)
+		bound, err := c.bind(ctx, own.Gateway, wanted)
+		errs = append(errs, err, c.publish(ctx, own.Gateway, bound))
 	}
 	for _, obj := range c.inputs.Bindings.GetStore().List() {
 		binding := obj.(*rbacv1.RoleBinding)
-		if keep[types.NamespacedName{Namespace: binding.Namespace, Name: binding.Name}] || binding.RoleRef.Name != clusterRole {
+		if keep[nameOf(binding)] || binding.RoleRef.Name != clusterRole {
 			continue
 		}
-		err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Delete(ctx, binding.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(binding.UID))})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("failed to delete RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err))
-		}
+		err := c.Kube.RbacV1().RoleBindings(binding.Namespace).Delete(ctx, binding.Name, unchanged(binding))
+		errs = append(errs, failed(err, "delete RoleBinding", nameOf(binding)))
 	}
 	return errors.Join(errs...)
+}
+
+func namespacesOf(attachments *appv1.Attachments) []appv1.AttachedNamespace {
+	if attachments == nil {
+		return nil
+	}
+	return attachments.Namespaces
 }
 
 // attachable is one of our Gateways, and what objects call it.
@@ -90,34 +89,83 @@ func bindingName(gateway *appv1.Gateway) string {
 	return gateway.Namespace + "." + proxypod.ChildName(gateway.Name)
 }
 
-// bind lets the agents of a Gateway read in other namespaces.
-func (c *Controller) bind(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
+// bind lets the agents of a Gateway read in other namespaces, and returns what to tell them. A namespace where they may
+// not read yet is not part of it unless they know it already: it keeps no other from them.
+func (c *Controller) bind(
+	ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments,
+) (*appv1.Attachments, error) {
 	if wanted == nil {
-		return nil
+		return nil, nil
 	}
-	for i := range wanted.Namespaces {
-		namespace, name := wanted.Namespaces[i].Name, bindingName(gateway)
-		if namespace == gateway.Namespace {
-			continue
-		}
-		if _, exists, _ := c.inputs.Bindings.GetStore().GetByKey(namespace + "/" + name); exists {
-			continue
-		}
-		binding := rbacv1ac.RoleBinding(name, namespace).
-			WithLabels(map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}).
-			WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole)).
-			WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).
-				WithName(proxypod.ChildName(gateway.Name)).WithNamespace(gateway.Namespace))
-		_, err := c.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, binding, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-		if err != nil && !apierrors.HasStatusCause(err, "NamespaceTerminating") {
-			return fmt.Errorf("failed to apply RoleBinding %s/%s: %w", namespace, name, err)
-		}
+	known := map[string]bool{gateway.Namespace: true}
+	for _, namespace := range namespacesOf(gateway.Status.Attachments) {
+		known[namespace.Name] = true
 	}
-	return nil
+	bound := *wanted
+	bound.Namespaces = nil
+	var errs []error
+	for _, namespace := range wanted.Namespaces {
+		isBound, err := true, error(nil)
+		if namespace.Name != gateway.Namespace {
+			isBound, err = c.bindNamespace(ctx, gateway, namespace.Name)
+		}
+		if isBound || known[namespace.Name] {
+			bound.Namespaces = append(bound.Namespaces, namespace)
+		}
+		errs = append(errs, err)
+	}
+	return &bound, errors.Join(errs...)
 }
 
-// tell writes down for the agents of a Gateway what belongs to it.
-func (c *Controller) tell(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
+// bindNamespace makes the RoleBinding of a Gateway in another namespace as it should be, and reports whether it is by
+// now. One that others made is left alone. A new one gets its subject once it is in the cache: nothing refuses a late
+// write that creates again what the next leader has deleted, so such a write grants nothing.
+func (c *Controller) bindNamespace(
+	ctx context.Context, gateway *appv1.Gateway, namespace string,
+) (isBound bool, err error) {
+	name := types.NamespacedName{Namespace: namespace, Name: bindingName(gateway)}
+	desired := rbacv1ac.RoleBinding(name.Name, namespace).
+		WithLabels(map[string]string{LabelAttached: "true", proxypod.LabelManagedBy: proxypod.FieldManager}).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(clusterRole))
+	obj, exists, _ := c.inputs.Bindings.GetStore().GetByKey(name.String()) // reading the cache never fails
+	if exists {
+		before := obj.(*rbacv1.RoleBinding)
+		subject := rbacv1.Subject{
+			Kind: rbacv1.ServiceAccountKind, Namespace: gateway.Namespace, Name: proxypod.ChildName(gateway.Name),
+		}
+		if before.RoleRef.Name == clusterRole && slices.Equal(before.Subjects, []rbacv1.Subject{subject}) {
+			return true, nil
+		}
+		desired.WithResourceVersion(before.ResourceVersion).WithUID(before.UID).WithSubjects(rbacv1ac.Subject().
+			WithKind(subject.Kind).WithName(subject.Name).WithNamespace(subject.Namespace))
+	} else {
+		desired.WithResourceVersion(children.Unwritten)
+	}
+	_, err = c.Kube.RbacV1().RoleBindings(namespace).Apply(ctx, desired, force)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return true, nil // there is nothing to read soon
+	case apierrors.IsConflict(err) && !exists:
+		return false, c.checkBinding(ctx, name)
+	}
+	return err == nil && exists, failed(err, "apply RoleBinding", name)
+}
+
+// checkBinding returns why a RoleBinding that is in no cache cannot be made: the cache holds only what carries our
+// label, and only what has reached it. So the one of that name may be someone else's, or ours.
+func (c *Controller) checkBinding(ctx context.Context, name types.NamespacedName) error {
+	current, err := c.Kube.RbacV1().RoleBindings(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && current.Labels[LabelAttached] == "":
+		return fmt.Errorf("RoleBinding %s exists and was not made by the operator: rename or delete it", name)
+	case err == nil || apierrors.IsNotFound(err):
+		err = children.ErrOutdated
+	}
+	return fmt.Errorf("failed to apply RoleBinding %s: %w", name, err)
+}
+
+// publish writes down for the agents of a Gateway what belongs to it.
+func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
 	if equality.Semantic.DeepEqual(gateway.Status.Attachments, wanted) {
 		return nil
 	}
@@ -136,11 +184,8 @@ func (c *Controller) tell(ctx context.Context, gateway *appv1.Gateway, wanted *a
 		}
 		status.WithAttachments(attachments)
 	}
-	_, err := c.Gateways.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx,
-		applyappv1.Gateway(gateway.Name, gateway.Namespace).WithUID(gateway.UID).WithStatus(status),
-		metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("failed to apply the attachments of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
-	}
-	return nil
+	desired := applyappv1.Gateway(gateway.Name, gateway.Namespace).
+		WithResourceVersion(gateway.ResourceVersion).WithUID(gateway.UID).WithStatus(status)
+	_, err := c.Gateways.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, desired, force)
+	return failed(err, "apply the attachments of Gateway", nameOf(gateway))
 }

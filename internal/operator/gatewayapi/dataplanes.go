@@ -2,14 +2,17 @@ package gatewayapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	applyappv1 "gateway/generated/app/applyconfiguration/app/v1"
@@ -21,11 +24,14 @@ import (
 // status by another name.
 const fieldManager = "gateway-operator-gatewayapi"
 
-// applied is what was applied of one of our Gateways, and the generation that it had then.
+// force makes a field that we want ours, whoever set it last.
+var force = metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+
+// applied is the digest of what was applied of one of our Gateways, and the generation that it had then.
 type applied struct {
 	uid        types.UID
 	generation int64
-	content    string
+	digest     [sha256.Size]byte
 }
 
 // applyDataPlanes makes our Gateways for Gateways as they should be, and deletes those whose Gateway has another class
@@ -46,52 +52,67 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, result
 		if wanted[name] || own == nil || own.DeletionTimestamp != nil || !metav1.IsControlledBy(own, gateway) {
 			continue
 		}
-		err := c.Gateways.AppV1().Gateways(own.Namespace).Delete(ctx, own.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(own.UID))})
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("failed to delete Gateway %s: %w", name, err))
-		}
+		err := c.Gateways.AppV1().Gateways(own.Namespace).Delete(ctx, own.Name, unchanged(own))
+		errs = append(errs, failed(err, "delete Gateway", name))
 	}
+	maps.DeleteFunc(c.applied, func(name types.NamespacedName, _ applied) bool { return !wanted[name] })
 	return errors.Join(errs...)
 }
 
 // applyDataPlane makes one of our Gateways as it should be. One of that name that is somebody else's is left alone.
 func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedName, plane *source.DataPlane) error {
-	desired, content, err := configuration(name, plane)
+	desired, digest, err := configuration(name, plane)
 	if err != nil {
 		return err
 	}
-	own := c.ownGateway(name.Namespace, name.Name)
-	if own != nil {
+	desired.WithResourceVersion(children.Unwritten)
+	if own := c.ownGateway(name.Namespace, name.Name); own != nil {
 		if !metav1.IsControlledBy(own, plane.Gateway) {
 			return nil // the status says that the data plane is missing
 		}
-		if c.applied[name] == (applied{own.UID, own.Generation, content}) {
+		if c.applied[name] == (applied{own.UID, own.Generation, digest}) {
 			return nil
 		}
-		desired.WithUID(own.UID)
+		desired.WithResourceVersion(own.ResourceVersion).WithUID(own.UID)
 	}
-	made, err := c.Gateways.AppV1().Gateways(name.Namespace).Apply(ctx, desired, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("failed to apply Gateway %s: %w", name, children.ErrOutdated)
-	case apierrors.IsNotFound(err): // the namespace is gone
-		return nil
-	case err != nil:
-		return fmt.Errorf("failed to apply Gateway %s: %w", name, err)
+	made, err := c.Gateways.AppV1().Gateways(name.Namespace).Apply(ctx, desired, force)
+	if err == nil {
+		c.applied[name] = applied{made.UID, made.Generation, digest}
 	}
-	c.applied[name] = applied{made.UID, made.Generation, content}
-	return nil
+	return failed(err, "apply Gateway", name) // it is not found if its namespace is gone
 }
 
-// configuration returns what to apply, and the same as a text.
-func configuration(name types.NamespacedName, plane *source.DataPlane) (*applyappv1.GatewayApplyConfiguration, string, error) {
+// unchanged has an object deleted only if it is what it was when it was seen.
+func unchanged(seen metav1.Object) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: ptr.To(seen.GetUID()), ResourceVersion: ptr.To(seen.GetResourceVersion()),
+	}}
+}
+
+// failed says what failed, nil if nothing did. A write of what is gone did not, and one of what has changed is tried
+// again.
+func failed(err error, action string, name types.NamespacedName) error {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		err = children.ErrOutdated
+	}
+	return fmt.Errorf("failed to %s %s: %w", action, name, err)
+}
+
+// configuration returns what to apply, and the same as a digest.
+func configuration(
+	name types.NamespacedName, plane *source.DataPlane,
+) (*applyappv1.GatewayApplyConfiguration, [sha256.Size]byte, error) {
+	var none [sha256.Size]byte
 	spec, err := json.Marshal(plane.Spec)
 	if err != nil {
-		return nil, "", fmt.Errorf("failed to write the spec of Gateway %s: %w", name, err)
+		return nil, none, fmt.Errorf("failed to write the spec of Gateway %s: %w", name, err)
 	}
 	configuration := &applyappv1.GatewaySpecApplyConfiguration{}
 	if err := json.Unmarshal(spec, configuration); err != nil {
-		return nil, "", fmt.Errorf("failed to read the spec of Gateway %s: %w", name, err)
+		return nil, none, fmt.Errorf("failed to read the spec of Gateway %s: %w", name, err)
 	}
 	desired := applyappv1.Gateway(name.Name, name.Namespace).
 		WithLabels(plane.Labels).
@@ -104,7 +125,7 @@ func configuration(name types.NamespacedName, plane *source.DataPlane) (*applyap
 		WithSpec(configuration)
 	content, err := json.Marshal(desired)
 	if err != nil {
-		return nil, "", fmt.Errorf("failed to write Gateway %s: %w", name, err)
+		return nil, none, fmt.Errorf("failed to write Gateway %s: %w", name, err)
 	}
-	return desired, string(content), nil
+	return desired, sha256.Sum256(content), nil
 }

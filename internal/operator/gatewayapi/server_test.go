@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesfake "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/fake"
+	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
 	gatewayfake "gateway/generated/app/clientset/versioned/fake"
@@ -231,7 +232,8 @@ func (s *fakeServer) list(kind schema.GroupVersionKind) []metav1.Object {
 	return objects
 }
 
-// put creates or replaces objects, as anybody but the Controller does: YAML documents.
+// put creates or replaces objects, as anybody but the Controller does: YAML documents. An object without a status in
+// its document keeps the one that it has.
 func (s *fakeServer) put(documents string) {
 	s.t.Helper()
 	for document := range strings.SplitSeq(documents, "\n---\n") {
@@ -239,7 +241,31 @@ func (s *fakeServer) put(documents string) {
 		if err != nil {
 			s.t.Fatalf("%v in\n%s", err, document)
 		}
+		var given struct{ Status any }
+		if must(s.t, yaml.Unmarshal([]byte(document), &given)); given.Status == nil {
+			s.keepStatus(*kind, object)
+		}
 		s.putObject(*kind, object)
+	}
+}
+
+// keepStatus sets the status of an object to that of the API server's.
+func (s *fakeServer) keepStatus(kind schema.GroupVersionKind, object runtime.Object) {
+	s.t.Helper()
+	resource, tracker := s.resourceOf(kind)
+	accessor, err := meta.Accessor(object)
+	must(s.t, err)
+	before, err := tracker.Get(resource, accessor.GetNamespace(), accessor.GetName())
+	if err != nil { // it is new
+		return
+	}
+	old, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+	must(s.t, err)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	must(s.t, err)
+	if old["status"] != nil {
+		content["status"] = old["status"]
+		must(s.t, runtime.DefaultUnstructuredConverter.FromUnstructured(content, object))
 	}
 }
 

@@ -1,0 +1,119 @@
+package gatewayapi
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// other is a namespace with a route of Gateway shop, whose listener takes routes from everywhere.
+const other = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {namespace: web, name: shop}
+spec:
+  gatewayClassName: app
+  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {namespace: team, name: api}
+spec:
+  parentRefs: [{namespace: web, name: shop}]
+  rules: [{matches: [{path: {value: /team}}], backendRefs: [{name: api, port: 80}]}]`
+
+// binding lets the agents of Gateway shop read in the namespace.
+const binding = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {namespace: team, name: web.shop-gateway, labels: {app.example.com/attached: "true"}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: gateway-attached}
+subjects: [{kind: ServiceAccount, namespace: web, name: shop-gateway}]`
+
+const bindingInTeam = "patch rolebindings team/web.shop-gateway"
+
+// attached are the namespaces that the agents of Gateway shop are told.
+func (f *fixture) attached() string {
+	f.t.Helper()
+	var names []string
+	for _, namespace := range namespacesOf(f.ownGateway("web", "shop").Status.Attachments) {
+		names = append(names, namespace.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (f *fixture) expectAttached(want string) {
+	f.t.Helper()
+	if got := f.attached(); got != want {
+		f.t.Errorf("the agents are told of namespaces %q, want %q", got, want)
+	}
+}
+
+// TestAgentsMayReadANamespaceWhileItHasSomething: they get the permission before they are told, and lose it after they
+// have been told that there is nothing any more.
+func TestAgentsMayReadANamespaceWhileItHasSomething(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(other)
+	f.settle()
+	f.expectAttached("team web")
+	bindings := f.list(roleBindings)
+	if len(bindings) != 1 || bindings[0].(*rbacv1.RoleBinding).Subjects[0].Name != "shop-gateway" {
+		t.Errorf("the RoleBindings are %v", bindings)
+	}
+
+	f.remove(routeKind("HTTPRoute"), "team", "api")
+	f.expectWrites(f.mustSync(), "patch own gateways/status web/shop", "update gateways/status web/shop")
+	f.expectAttached("web")
+	f.expectWrites(f.mustSync(), "delete rolebindings team/web.shop-gateway")
+}
+
+func TestARoleBindingIsRepaired(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put(other)
+	f.settle()
+	f.put(strings.Replace(binding, "name: shop-gateway}", "name: somebody}", 1))
+	f.expectWrites(f.mustSync(), bindingInTeam)
+	f.remove(roleBindings, "team", "web.shop-gateway")
+	f.expectWrites(f.mustSync(), bindingInTeam)
+	f.expectWrites(f.mustSync(), bindingInTeam)
+	f.expectWrites(f.mustSync())
+	subjects := f.list(roleBindings)[0].(*rbacv1.RoleBinding).Subjects
+	if len(subjects) != 1 || subjects[0].Name != "shop-gateway" {
+		t.Errorf("the subjects are %v", subjects)
+	}
+}
+
+// TestANamespaceWithoutARoleBindingIsNotTold: the others are.
+func TestANamespaceWithoutARoleBindingIsNotTold(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put(other)
+	f.put(strings.Replace(binding, "labels: {app.example.com/attached: \"true\"}", "labels: {}", 1))
+	f.mustSync()
+	f.catchUp()
+	_, err := f.sync()
+	const want = "RoleBinding team/web.shop-gateway exists and was not made by the operator: rename or delete it"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	f.expectAttached("web")
+
+	// What agents have been told stays while its RoleBinding cannot be renewed.
+	f.remove(roleBindings, "team", "web.shop-gateway")
+	f.settle()
+	f.expectAttached("team web")
+	f.remove(roleBindings, "team", "web.shop-gateway")
+	f.fail("patch", "rolebindings", errors.New("not now"))
+	f.catchUp()
+	const failed = "failed to apply RoleBinding team/web.shop-gateway: not now"
+	if _, err := f.sync(); err == nil || err.Error() != failed {
+		t.Errorf("got %v, want %s", err, failed)
+	}
+	f.expectAttached("team web")
+}

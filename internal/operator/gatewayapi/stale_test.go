@@ -1,0 +1,165 @@
+package gatewayapi
+
+import (
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"gateway/internal/operator/children"
+)
+
+// These tests have a Controller whose caches are behind, as those of a leader that was frozen and has lost its lease:
+// another one has changed what it is about to write.
+
+// expectOutdated checks that the API server refused what a sync wrote, and that the sync is to be tried again.
+func (f *fixture) expectOutdated(want ...string) {
+	f.t.Helper()
+	writes, err := f.sync()
+	if !children.OnlyOutdated(err) {
+		f.t.Errorf("got %v, want an error that the caches are behind", err)
+	}
+	f.expectWrites(writes, want...)
+}
+
+// edited is shop with another port of its listener.
+var edited = strings.Replace(shop, "name: http, port: 80", "name: http, port: 81", 1)
+
+func TestAStaleLeaderDoesNotChangeAnOwnGateway(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(edited)
+	f.catchUp()
+	newer := f.ownGateway("web", "shop")
+	newer.Spec.Listeners[0].Port = 82
+	f.putObject(ownKind("Gateway"), newer)
+	f.expectOutdated("patch own gateways web/shop", "update gateways/status web/shop")
+	if port := f.ownGateway("web", "shop").Spec.Listeners[0].Port; port != 82 {
+		t.Errorf("the port is %d, want what the other one wrote", port)
+	}
+}
+
+func TestAStaleLeaderDoesNotBringBackAnOwnGateway(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(edited)
+	f.catchUp()
+	f.remove(ownKind("Gateway"), "web", "shop")
+	f.expectOutdated("patch own gateways web/shop", "update gateways/status web/shop")
+	if own := f.ownGateway("web", "shop"); own != nil {
+		t.Errorf("there is %+v again", own)
+	}
+}
+
+func TestAStaleLeaderDoesNotReplaceAnOwnGatewayThatItDoesNotKnow(t *testing.T) {
+	f := newFixture(t, shop)
+	f.put("apiVersion: app.example.com/v1\nkind: Gateway\nmetadata: {namespace: web, name: shop}\n" +
+		"spec: {listeners: [{name: a, port: 82, protocol: HTTP}]}")
+	f.expectOutdated("patch own gateways web/shop",
+		"update gatewayclasses/status app", "update gateways/status web/shop", "update httproutes/status web/api")
+	if listeners := f.ownGateway("web", "shop").Spec.Listeners; listeners[0].Port != 82 || len(listeners) != 1 {
+		t.Errorf("the listeners are %+v", listeners)
+	}
+}
+
+func TestAStaleLeaderDoesNotTellAgents(t *testing.T) {
+	f := newFixture(t, shop)
+	f.mustSync()
+	f.catchUp()
+	newer := f.ownGateway("web", "shop")
+	newer.Status.ObservedGeneration = 1
+	f.putObject(ownKind("Gateway"), newer)
+	f.expectOutdated("patch own gateways/status web/shop")
+	if attached := f.ownGateway("web", "shop").Status.Attachments; attached != nil {
+		t.Errorf("the attachments are %+v", attached)
+	}
+}
+
+func TestAStaleLeaderDoesNotTellAgentsOfAGatewayThatIsGone(t *testing.T) {
+	f := newFixture(t, shop)
+	f.mustSync()
+	f.catchUp()
+	f.remove(ownKind("Gateway"), "web", "shop")
+	f.expectOutdated("patch own gateways/status web/shop")
+	if own := f.ownGateway("web", "shop"); own != nil {
+		t.Errorf("there is %+v again", own)
+	}
+}
+
+func TestAStaleLeaderDoesNotDeleteAnOwnGatewayThatChanged(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(strings.Replace(shop, "app.example.com/gateway", "example.com/other", 1))
+	f.catchUp()
+	newer := f.ownGateway("web", "shop")
+	newer.Status.ObservedGeneration = 1
+	f.putObject(ownKind("Gateway"), newer)
+	f.expectOutdated("delete own gateways web/shop", "patch own gateways/status web/shop",
+		"update httproutes/status web/api")
+	if f.ownGateway("web", "shop") == nil {
+		t.Error("it is gone")
+	}
+}
+
+func TestAStaleLeaderDoesNotChangeARoleBinding(t *testing.T) {
+	newer := strings.Replace(binding, "name: shop-gateway}", "name: newer}", 1)
+	older := strings.Replace(binding, "name: shop-gateway}", "name: older}", 1)
+	tests := map[string]func(f *fixture){
+		"that it does not know": func(f *fixture) { f.put(newer) },
+		"that has changed": func(f *fixture) {
+			f.put(older)
+			f.catchUp()
+			f.put(newer)
+		},
+		"that is gone": func(f *fixture) {
+			f.put(older)
+			f.catchUp()
+			f.remove(roleBindings, "team", "web.shop-gateway")
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, shop)
+			f.settle()
+			f.put(other)
+			f.catchUp()
+			change(f)
+			writes, err := f.sync()
+			if !children.OnlyOutdated(err) || !strings.Contains(strings.Join(writes, " "), bindingInTeam) {
+				t.Errorf("got %v after %q, want it refused because the caches are behind", err, writes)
+			}
+			for _, object := range f.list(roleBindings) {
+				if subject := object.(*rbacv1.RoleBinding).Subjects[0].Name; subject != "newer" {
+					t.Errorf("the subject is %s", subject)
+				}
+			}
+			if name == "that is gone" && len(f.list(roleBindings)) > 0 {
+				t.Error("it is back")
+			}
+		})
+	}
+}
+
+// TestALateWriteOfARoleBindingGrantsNothing: nothing refuses a write that creates again what another leader has
+// deleted.
+func TestALateWriteOfARoleBindingGrantsNothing(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(other)
+	f.catchUp()
+	for range 2 {
+		if _, err := f.sync(); err != nil && !children.OnlyOutdated(err) {
+			t.Fatal(err)
+		}
+		if made := f.list(roleBindings)[0].(*rbacv1.RoleBinding); len(made.Subjects) > 0 {
+			t.Errorf("the subjects are %v before the RoleBinding is in the cache", made.Subjects)
+		}
+		f.expectAttached("web")
+	}
+	f.catchUpKind(roleBindings)
+	f.remove(roleBindings, "team", "web.shop-gateway")
+	if _, err := f.sync(); !children.OnlyOutdated(err) || len(f.list(roleBindings)) > 0 {
+		t.Errorf("got %v, and there is %v, want it refused because it is gone", err, f.list(roleBindings))
+	}
+	f.expectAttached("web")
+}
