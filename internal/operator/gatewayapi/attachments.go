@@ -31,11 +31,14 @@ const (
 // attach lets the agents read in the namespaces that have something for their Gateway, tells them, and takes it back
 // where there is nothing any more. They stop to watch a namespace before they lose the permission, and get it before
 // they start.
-func (c *Controller) attach(ctx context.Context, seen *observed, result *source.Result) error {
+func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
-	served, keep := c.servedResources(), map[types.NamespacedName]bool{}
+	keep := map[types.NamespacedName]bool{}
 	for _, own := range c.ownGateways(seen) {
-		wanted := result.Attachments(own.parent, served)
+		wanted := evaluated.attachments[own.parent]
+		if seen.unknown[own.parent] {
+			wanted = own.Status.Attachments
+		}
 		for _, attachments := range []*appv1.Attachments{own.Status.Attachments, wanted} {
 			for _, namespace := range namespacesOf(attachments) {
 				keep[types.NamespacedName{Namespace: namespace.Name, Name: bindingName(own.Gateway)}] = true

@@ -26,7 +26,6 @@ import (
 	clientset "gateway/generated/app/clientset/versioned"
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/logging"
-	"gateway/internal/model"
 	"gateway/internal/operator/children"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -108,9 +107,11 @@ type Controller struct {
 	// version that was seen of each generation of an object.
 	applied   map[types.NamespacedName]applied
 	firstSeen map[types.UID]version
-	// cache and compilers keep what was made of routes, until a Service changes.
+	// cache and compilers keep what was made of routes, until a Service changes. faults are the objects that make the
+	// evaluation panic.
 	cache           *source.Cache
 	compilers       map[source.Parent]*routing.Compiler
+	faults          map[types.UID]fault
 	servicesChanged atomic.Bool
 	// pause is the time until the next look.
 	pause time.Duration
@@ -131,7 +132,8 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		writes: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, pending: map[object]write{}, written: map[types.UID]string{},
-		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{}, pause: interval,
+		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{},
+		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {
 		if err := c.handle(informer, func(any, any) bool { return true }); err != nil {
@@ -273,9 +275,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		}
 		return true
 	}
-	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	switch err := c.sync(bounded); {
+	switch err := c.syncSafely(ctx); {
 	case err == nil:
 		c.queue.Forget(key)
 	case ctx.Err() == nil:
@@ -287,6 +287,13 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	return true
 }
 
+// syncSafely is sync with a panic as an error, and with an end.
+func (c *Controller) syncSafely(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	return safely(func() error { return c.sync(ctx) })
+}
+
 // sync makes everything as it should be, but for statuses, which it has written.
 func (c *Controller) sync(ctx context.Context) error {
 	begin := time.Now()
@@ -294,24 +301,17 @@ func (c *Controller) sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.servicesChanged.Swap(false) || c.cache == nil {
-		c.cache = &source.Cache{}
+	if c.servicesChanged.Swap(false) {
+		c.cache = nil
 	}
-	seen.Cache = c.cache
-	result := source.Translate(seen.Objects)
+	wanted, err := c.evaluate(seen)
+	if err != nil {
+		return err
+	}
 	applying := time.Now()
-	err = errors.Join(c.applyDataPlanes(ctx, seen, result), c.attach(ctx, seen, result))
+	err = errors.Join(c.applyDataPlanes(ctx, seen, wanted), c.attach(ctx, seen, wanted))
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
-	var problems []model.Problem
-	compilers := map[source.Parent]*routing.Compiler{}
-	for parent, plane := range result.Planes {
-		if compilers[parent] = c.compilers[parent]; compilers[parent] == nil {
-			compilers[parent] = &routing.Compiler{}
-		}
-		problems = append(problems, compilers[parent].Problems(plane)...)
-	}
-	c.compilers = compilers
-	c.writeStatuses(seen, result.Status(problems, seen))
+	c.writeStatuses(seen, wanted.status)
 	c.pause = max(interval, pauseFactor*time.Since(begin))
 	return err
 }

@@ -36,19 +36,20 @@ type applied struct {
 
 // applyDataPlanes makes our Gateways for Gateways as they should be, and deletes those whose Gateway has another class
 // by now. The garbage collector deletes the others.
-func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, result *source.Result) error {
+func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
 	wanted := map[types.NamespacedName]bool{}
-	for _, plane := range result.DataPlanes() {
+	for _, plane := range evaluated.planes {
 		name := types.NamespacedName{Namespace: plane.Gateway.Namespace, Name: plane.Name}
 		wanted[name] = true
 		if plane.Spec != nil && plane.Gateway.DeletionTimestamp == nil {
-			errs = append(errs, c.applyDataPlane(ctx, name, &plane))
+			errs = append(errs, safely(func() error { return c.applyDataPlane(ctx, name, &plane) }))
 		}
 	}
 	for _, gateway := range seen.Gateways {
 		name := types.NamespacedName{Namespace: gateway.Namespace, Name: source.DataPlaneName(gateway.Name)}
 		own := c.ownGateway(name.Namespace, name.Name)
+		wanted[name] = wanted[name] || seen.unknown[source.GatewayParent(gateway.Namespace, gateway.Name)]
 		if wanted[name] || own == nil || own.DeletionTimestamp != nil || !metav1.IsControlledBy(own, gateway) {
 			continue
 		}

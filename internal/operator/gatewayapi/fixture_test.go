@@ -153,7 +153,7 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 func (f *fixture) sync() ([]string, error) {
 	f.t.Helper()
 	f.clearActions()
-	err := f.controller.sync(context.Background())
+	err := f.controller.syncSafely(context.Background())
 	for f.controller.writes.Len() > 0 {
 		f.controller.processNextWrite(context.Background())
 	}

@@ -29,6 +29,8 @@ type observed struct {
 	live map[source.Parent]status.Live
 	// foreign are the names of Gateways that are in the way of those that have to be made.
 	foreign map[source.Parent]string
+	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
+	unknown map[source.Parent]bool
 }
 
 // version is the first one that was seen of a generation.

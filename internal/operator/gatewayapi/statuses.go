@@ -137,7 +137,12 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	}
 	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
-	uid, version, err := next(bounded)
+	var uid types.UID
+	var version string
+	err := safely(func() (err error) {
+		uid, version, err = next(bounded)
+		return err
+	})
 	switch {
 	case err == nil:
 		c.writes.Forget(key)

@@ -1,0 +1,204 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sort"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/logging"
+	"gateway/internal/model"
+	"gateway/internal/routing"
+	source "gateway/internal/source/gatewayapi"
+)
+
+// retryFaulty is how often an object is looked at again that made the evaluation panic and was not edited since.
+const retryFaulty = time.Minute
+
+// evaluation is what the objects ask for. Nothing of it has been written.
+type evaluation struct {
+	planes []source.DataPlane
+	// attachments are what the agents of our Gateways are to be told.
+	attachments map[source.Parent]*appv1.Attachments
+	status      source.Status
+}
+
+// fault is a panic that an object caused.
+type fault struct {
+	generation int64
+	message    string
+	at         time.Time
+}
+
+// evaluate returns what the objects ask for, without those that make the evaluation panic. What those are for stays as
+// it is, and their status says so.
+func (c *Controller) evaluate(seen *observed) (*evaluation, error) {
+	faulty := c.knownFaults(seen)
+	for {
+		result, cause := c.try(seen, func(object metav1.Object) bool { return !faulty[object] })
+		if cause == nil {
+			c.forgetFaults(faulty)
+			mark(seen, faulty, c.faults, &result.status)
+			if len(faulty) > 0 {
+				c.queue.AddAfter(everything, retryFaulty)
+			}
+			return result, nil
+		}
+		culprit := c.findFault(seen, faulty)
+		if culprit == nil {
+			return nil, cause
+		}
+		faulty[culprit] = true
+		c.noteFault(culprit, cause)
+	}
+}
+
+// knownFaults returns the objects that are known to make the evaluation panic, but for those to be looked at again.
+func (c *Controller) knownFaults(seen *observed) map[metav1.Object]bool {
+	faulty := map[metav1.Object]bool{}
+	if len(c.faults) == 0 {
+		return faulty
+	}
+	for _, object := range objectsOf(&seen.Objects) {
+		known, ok := c.faults[object.GetUID()]
+		if ok && known.generation == object.GetGeneration() && c.now().Sub(known.at) < retryFaulty {
+			faulty[object] = true
+		}
+	}
+	return faulty
+}
+
+// forgetFaults forgets the faults of all objects but the faulty ones.
+func (c *Controller) forgetFaults(faulty map[metav1.Object]bool) {
+	faults := map[types.UID]fault{}
+	for object := range faulty {
+		faults[object.GetUID()] = c.faults[object.GetUID()]
+	}
+	c.faults = faults
+}
+
+// noteFault remembers that an object makes the evaluation panic, and logs it unless that was known of its generation.
+func (c *Controller) noteFault(object metav1.Object, cause error) {
+	known := c.faults[object.GetUID()].generation == object.GetGeneration()
+	c.faults[object.GetUID()] = fault{object.GetGeneration(), cause.(*panicError).message(), c.now()}
+	if !known {
+		logging.Errorf("Going on without %T %s/%s of generation %d. This is a bug, please report it: %v",
+			object, object.GetNamespace(), object.GetName(), object.GetGeneration(), cause)
+	}
+}
+
+// findFault returns an object that makes the evaluation panic, nil if it panics without any: the last one of the first
+// objects that do, which takes a dozen tries among thousands.
+func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) metav1.Object {
+	all := slices.DeleteFunc(objectsOf(&seen.Objects), func(object metav1.Object) bool { return faulty[object] })
+	places := make(map[metav1.Object]int, len(all))
+	for i, object := range all {
+		places[object] = i
+	}
+	first := sort.Search(len(all)+1, func(n int) bool {
+		_, cause := c.try(seen, func(object metav1.Object) bool {
+			place, ok := places[object]
+			return ok && place < n
+		})
+		return cause != nil
+	})
+	if first == 0 || first > len(all) {
+		return nil
+	}
+	return all[first-1]
+}
+
+// try evaluates those of the objects that are to be kept.
+func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result *evaluation, err error) {
+	err = safely(func() error {
+		result = c.evaluateSome(seen, only(&seen.Objects, keep))
+		return nil
+	})
+	if err != nil { // nobody knows what is in them
+		c.cache, c.compilers = nil, nil
+	}
+	return result, err
+}
+
+func (c *Controller) evaluateSome(seen *observed, objects source.Objects) *evaluation {
+	if c.cache == nil {
+		c.cache = &source.Cache{}
+	}
+	objects.Cache = c.cache
+	translated := source.Translate(objects)
+	result := &evaluation{planes: translated.DataPlanes(), attachments: map[source.Parent]*appv1.Attachments{}}
+	served := c.servedResources()
+	for _, own := range c.ownGateways(seen) {
+		result.attachments[own.parent] = translated.Attachments(own.parent, served)
+	}
+	var problems []model.Problem
+	compilers := map[source.Parent]*routing.Compiler{}
+	for parent, plane := range translated.Planes {
+		if compilers[parent] = c.compilers[parent]; compilers[parent] == nil {
+			compilers[parent] = &routing.Compiler{}
+		}
+		problems = append(problems, compilers[parent].Problems(plane)...)
+	}
+	c.compilers = compilers
+	result.status = translated.Status(problems, seen)
+	return result
+}
+
+// panicError is a panic.
+type panicError struct {
+	cause any
+	stack []byte
+}
+
+func (e *panicError) message() string { return fmt.Sprintf("panic: %v", e.cause) }
+func (e *panicError) Error() string   { return e.message() + ", at " + string(e.stack) }
+
+// safely calls a function and returns a panic as an error.
+func safely(do func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = &panicError{cause, debug.Stack()}
+		}
+	}()
+	return do()
+}
+
+// objectsOf returns all objects, those first that others belong to.
+func objectsOf(o *source.Objects) []metav1.Object {
+	var all []metav1.Object
+	note := func(object metav1.Object) { all = append(all, object) }
+	noteAll(o.Classes, note)
+	noteAll(o.Gateways, note)
+	noteAll(o.Own, note)
+	noteAll(o.ListenerSets, note)
+	noteAll(o.Grants, note)
+	noteAll(o.Filters, note)
+	noteAll(o.Policies, note)
+	noteAll(o.HTTPRoutes, note)
+	noteAll(o.GRPCRoutes, note)
+	noteAll(o.TLSRoutes, note)
+	noteAll(o.TCPRoutes, note)
+	noteAll(o.UDPRoutes, note)
+	return all
+}
+
+// only returns those of the objects that are to be kept.
+func only(o *source.Objects, keep func(metav1.Object) bool) source.Objects {
+	some := *o
+	some.Classes, some.Gateways, some.Own = kept(o.Classes, keep), kept(o.Gateways, keep), kept(o.Own, keep)
+	some.ListenerSets, some.Grants = kept(o.ListenerSets, keep), kept(o.Grants, keep)
+	some.Filters, some.Policies = kept(o.Filters, keep), kept(o.Policies, keep)
+	some.HTTPRoutes, some.GRPCRoutes = kept(o.HTTPRoutes, keep), kept(o.GRPCRoutes, keep)
+	some.TLSRoutes, some.TCPRoutes = kept(o.TLSRoutes, keep), kept(o.TCPRoutes, keep)
+	some.UDPRoutes = kept(o.UDPRoutes, keep)
+	return some
+}
+
+func kept[T metav1.Object](objects []T, keep func(metav1.Object) bool) []T {
+	return slices.DeleteFunc(slices.Clone(objects), func(object T) bool { return !keep(object) })
+}

@@ -1,0 +1,191 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+)
+
+// panicAt makes the Controller panic when it looks up an object called web/bad, until the caches catch up.
+func panicAt(f *fixture, informer cache.SharedIndexInformer) {
+	f.t.Helper()
+	wrong := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "bad"}}
+	must(f.t, informer.GetIndexer().Add(wrong))
+}
+
+// routeTo returns an HTTPRoute of namespace web.
+func routeTo(name, service string) string {
+	return strings.NewReplacer("web, name: api}", "web, name: "+name+"}", "{name: api,", "{name: "+service+",").Replace(route)
+}
+
+const (
+	bug        = "the operator fails at it: this is a bug, please report it with the operator's log: "
+	wrongType  = "panic: interface conversion: interface {} is *v1.Pod, not "
+	atServices = "parents[0] Accepted=False InternalError: " + bug + wrongType + "*v1.Service"
+)
+
+// TestAPanicStaysWithItsRoute: the other routes, and the data plane, are looked after as ever.
+func TestAPanicStaysWithItsRoute(t *testing.T) {
+	for _, at := range []int{0, 1, 7, 20} {
+		t.Run(fmt.Sprintf("route %d", at), func(t *testing.T) {
+			f := newFixture(t, shop)
+			f.settle()
+			for i := range 21 {
+				f.put(routeTo(fmt.Sprintf("r%02d", i), "api"))
+			}
+			bad := fmt.Sprintf("r%02d", at)
+			f.put(routeTo(bad, "bad"))
+			f.put(routeTo("also", "bad"))
+			f.catchUp()
+			panicAt(f, f.inputs.Services.Core().V1().Services().Informer())
+			writes, err := f.sync()
+			if err != nil || len(writes) != 23 { // 22 routes, and the Gateway that counts them
+				t.Errorf("got %v, and wrote %q", err, writes)
+			}
+			f.expectConditions(routeKind("HTTPRoute"), "web", bad, atServices)
+			f.expectConditions(routeKind("HTTPRoute"), "web", "also", atServices)
+			f.expectConditions(routeKind("HTTPRoute"), "web", "r13", "parents[0] Accepted=True Accepted")
+		})
+	}
+}
+
+// TestAFaultyObjectIsTriedAgain: at once after an edit, and else after a minute.
+func TestAFaultyObjectIsTriedAgain(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	informer := f.inputs.Services.Core().V1().Services().Informer()
+	put := func(document string) {
+		t.Helper()
+		f.put(document)
+		f.catchUp()
+		panicAt(f, informer)
+	}
+	expect := func(condition string, faults int) {
+		t.Helper()
+		if _, err := f.sync(); err != nil {
+			t.Fatal(err)
+		}
+		f.expectConditions(routeKind("HTTPRoute"), "web", "bad", condition)
+		if len(f.controller.faults) != faults {
+			t.Errorf("known are %v, want %d", f.controller.faults, faults)
+		}
+		f.catchUpKind(routeKind("HTTPRoute"))
+	}
+	const accepted = "parents[0] Accepted=True Accepted"
+	put(routeTo("bad", "bad"))
+	expect(atServices, 1)
+	f.now = f.now.Add(retryFaulty)
+	expect(atServices, 1)
+	must(t, informer.GetIndexer().Replace(nil, ""))
+	f.now = f.now.Add(retryFaulty - time.Second)
+	expect(atServices, 1)
+	f.now = f.now.Add(time.Second)
+	expect(accepted, 0)
+
+	put(routeTo("bad", "bad") + "  hostnames: [a.example.com]")
+	expect(atServices, 1)
+	put(routeTo("bad", "api"))
+	expect(accepted, 0)
+
+	put(routeTo("bad", "bad"))
+	expect(atServices, 1)
+	f.remove(routeKind("HTTPRoute"), "web", "bad")
+	f.mustSync()
+	if len(f.controller.faults) != 0 {
+		t.Errorf("still known are %v", f.controller.faults)
+	}
+}
+
+// TestAPanicStaysWithItsGateway: its data plane, routes and ListenerSets stay as they are, and so do those of all
+// Gateways of a faulty class.
+func TestAPanicStaysWithItsGateway(t *testing.T) {
+	edited := func(documents string) string {
+		return strings.Replace(documents, "name: http, port: 80", "name: http, port: 81", 1)
+	}
+	second := strings.Replace(strings.Split(shop, "\n---")[3], "name: shop}", "name: second}", 1)
+	const parameters = "{group: app.example.com, kind: GatewayConfig, name: bad"
+	const fault = "Accepted=False InternalError: " + bug + wrongType + "*v1.GatewayConfig"
+	tests := map[string]struct {
+		old, new string
+		// want are the conditions of the class and of Gateway shop.
+		class, gateway string
+	}{
+		"Gateway": {
+			"gatewayClassName: app", "gatewayClassName: app\n  infrastructure: {parametersRef: " + parameters + "}}",
+			"Accepted=True Accepted", fault,
+		},
+		"class": {
+			"app.example.com/gateway}", "app.example.com/gateway, parametersRef: " + parameters + ", namespace: web}}",
+			fault, "Accepted=True Accepted",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, shop)
+			f.put(second)
+			f.settle()
+			before, route := f.ownGateway("web", "shop"), f.conditions(routeKind("HTTPRoute"), "web", "api")
+			f.put(edited(strings.Replace(shop, test.old, test.new, 1)))
+			f.put(edited(second))
+			f.catchUp()
+			panicAt(f, f.inputs.Configs.Informer())
+			if _, err := f.sync(); err != nil {
+				t.Fatal(err)
+			}
+			f.expectConditions(routeKind("GatewayClass"), "", "app", test.class)
+			f.expectConditions(routeKind("Gateway"), "web", "shop", test.gateway)
+			if after := f.ownGateway("web", "shop"); after == nil || after.ResourceVersion != before.ResourceVersion {
+				t.Errorf("our Gateway was %+v and is %+v", before, after)
+			}
+			if after := f.conditions(routeKind("HTTPRoute"), "web", "api"); !slices.Equal(after, route) {
+				t.Errorf("the status of the route was %q and is %q", route, after)
+			}
+			if port := f.ownGateway("web", "second").Spec.Listeners[0].Port; (port == 81) != (name == "Gateway") {
+				t.Errorf("the other data plane has port %d", port)
+			}
+		})
+	}
+}
+
+// TestAPanicOfAWriterIsAnError: the others are written, and the one is tried again.
+func TestAPanicOfAWriterIsAnError(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.put(routeTo("other", "api"))
+	f.put(routeTo("more", "api"))
+	f.catchUp()
+	panics := true
+	f.routes.PrependReactor("update", "httproutes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if panics {
+			panics = false
+			panic("a bug")
+		}
+		return false, nil, nil
+	})
+	f.expectWrites(f.mustSync(), "update gateways/status web/shop",
+		"update httproutes/status web/more", "update httproutes/status web/other")
+	f.settle()
+	for _, name := range []string{"other", "more"} {
+		f.expectConditions(routeKind("HTTPRoute"), "web", name, "parents[0] Accepted=True Accepted")
+	}
+}
+
+// TestAPanicWithoutAnObjectIsAnError: nothing changes, and the sync is tried again.
+func TestAPanicWithoutAnObjectIsAnError(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	panicAt(f, f.inputs.Gateways.Informer())
+	writes, err := f.sync()
+	if err == nil || !strings.HasPrefix(err.Error(), wrongType+"*v1.Gateway") {
+		t.Errorf("got %v", err)
+	}
+	f.expectWrites(writes)
+}
