@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -100,7 +101,7 @@ func TestSteadyStateWritesNothing(t *testing.T) {
 	f := newFixture(t, newGateway(), newService("api", 8080))
 	f.settle()
 	for range 3 { // resyncs
-		f.now = f.now.Add(1000)
+		f.now = f.now.Add(time.Minute)
 		f.expectWrites(f.mustSync())
 	}
 	f.expectEvents()
