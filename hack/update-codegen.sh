@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates deepcopy and registration beside the API types, and under generated/app the clientset, listers, informers,
-# apply configurations and OpenAPI definitions, all with the k8s.io/code-generator version in hack/tools/go.mod.
+# Generates deepcopy and registration beside the API types, and under generated/app the clientset, listers, informers and
+# apply configurations, all with the k8s.io/code-generator version in hack/tools/go.mod.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,10 +21,11 @@ rm -rf generated
 kube::codegen::gen_helpers --boilerplate hack/boilerplate.go.txt api
 kube::codegen::gen_register --boilerplate hack/boilerplate.go.txt api
 
-mkdir -p "$output/openapi"
+# Only models-schema needs the OpenAPI definitions, so they are in its directory for the time that it runs.
+mkdir "$scratch/openapi"
 kube::codegen::gen_openapi \
-    --output-dir "$output/openapi" \
-    --output-pkg "$module/$output/openapi" \
+    --output-dir "$scratch/openapi" \
+    --output-pkg "$module/hack/models-schema/openapi" \
     --report-filename "$scratch/violations" --update-report \
     --boilerplate hack/boilerplate.go.txt \
     api
@@ -33,7 +34,20 @@ if grep -F ",$module/" "$scratch/violations"; then
     echo "update-codegen.sh: the API types break the API rules named above" >&2
     exit 1
 fi
-go run ./hack/models-schema >"$scratch/schema.json"
+cat >"$scratch/definitions.go" <<END
+package main
+
+import "$module/hack/models-schema/openapi"
+
+func init() { definitions = openapi.GetOpenAPIDefinitions }
+END
+cat >"$scratch/overlay.json" <<END
+{"Replace": {
+    "$PWD/hack/models-schema/definitions.go": "$scratch/definitions.go",
+    "$PWD/hack/models-schema/openapi/zz_generated.openapi.go": "$scratch/openapi/zz_generated.openapi.go"
+}}
+END
+go run -overlay "$scratch/overlay.json" ./hack/models-schema >"$scratch/schema.json"
 
 kube::codegen::gen_client \
     --with-watch \

@@ -11,11 +11,16 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-
-	"gateway/generated/app/openapi"
 )
 
+// definitions are what openapi-gen made of the API types. hack/update-codegen.sh adds a file that sets it.
+var definitions common.GetOpenAPIDefinitions
+
 func main() {
+	if definitions == nil {
+		fmt.Fprintln(os.Stderr, "models-schema: there are no definitions: run hack/update-codegen.sh")
+		os.Exit(1)
+	}
 	swagger := spec.Swagger{SwaggerProps: spec.SwaggerProps{
 		Swagger:     "2.0",
 		Info:        &spec.Info{InfoProps: spec.InfoProps{Title: "gateway", Version: "v1"}},
@@ -29,7 +34,7 @@ func main() {
 		}
 		return spec.MustCreateRef("#/definitions/" + name)
 	}
-	for name, definition := range openapi.GetOpenAPIDefinitions(ref) {
+	for name, definition := range definitions(ref) {
 		// The version 2 form of a definition that differs between OpenAPI versions rides along as an extension.
 		if v2, ok := definition.Schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
 			definition.Schema = v2
