@@ -27,7 +27,7 @@ demo: ## Show a Gateway at work: on kind, a one-node Kubernetes started here, or
 	hack/demo.sh
 
 .PHONY: test
-test: ## Run the tests: lint, unit, real API server, and on the one-node Kubernetes or TEST_KUBECONFIG's cluster
+test: ## Run the tests: lint, unit, real API server, and on kind, a one-node Kubernetes started here, or TEST_KUBECONFIG's cluster
 	hack/test.sh test
 
 .PHONY: conformance

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Gateway API's conformance suite on the one-node cluster, or that of TEST_KUBECONFIG, which has the images
-# then. ONLY=NAME,NAME runs some tests. The report is dist/conformance.yaml.
+# then. This machine must reach the addresses of Services, so it is never on kind. ONLY=NAME,NAME runs some tests. The
+# report is dist/conformance.yaml.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -8,13 +9,16 @@ source hack/lib.sh
 
 need_go
 need_haproxy
-use_cluster TEST_KUBECONFIG
+if [[ -n ${TEST_KUBECONFIG:-} ]]; then
+    use_given TEST_KUBECONFIG
+else
+    use_node
+fi
 suite=$(cd test && go mod download sigs.k8s.io/gateway-api sigs.k8s.io/gateway-api/conformance &&
     go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api/conformance)
 crds=$(cd test && go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/experimental
-if [[ -z ${TEST_KUBECONFIG:-} ]]; then
-    images=$(hack/images.sh)
-    eval "$images"
+load_images
+if [[ $cluster != given ]]; then
     say "The suite's echo program"
     CGO_ENABLED=0 go build -C test -trimpath -ldflags='-s -w' -o ../bin/echo-basic sigs.k8s.io/gateway-api/conformance/echo-basic
     # A server for UDP has to run, too; nothing is sent to it.

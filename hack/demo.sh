@@ -9,7 +9,6 @@ source hack/lib.sh
 
 example=artifacts/examples/shop.yaml
 host=shop.example.com
-kind_name=gateway-demo
 
 main() {
     need curl curl
@@ -25,43 +24,10 @@ main() {
 
 # prepare_cluster sets KUBECONFIG and $cluster: given, kind or node. In the latter two it builds and loads the images.
 prepare_cluster() {
-    cluster=given
-    if [[ -n ${DEMO_KUBECONFIG:-} ]]; then
-        use_cluster DEMO_KUBECONFIG
-        return
-    fi
-    need_go
-    if command -v kind >/dev/null && docker info >/dev/null 2>&1; then
-        cluster=kind
-        use_kind
-    else
-        cluster=node
-        say "Starting a one-node Kubernetes"
-        use_cluster DEMO_KUBECONFIG ||
-            fail "no node can run here, see above. README.md says how to use a cluster that you have"
-    fi
-    say "Building the images"
-    local images
-    if [[ $cluster == kind ]]; then
-        images=$(hack/images.sh build)
-        for image in gateway gateway-echo haproxy; do kind load image-archive "bin/$image.tar" --name "$kind_name"; done
-    else
-        images=$(hack/images.sh)
-    fi
-    eval "$images"
-}
-
-# use_kind makes a cluster of kind, unless it is there, with a kubeconfig of its own.
-use_kind() {
-    say "Starting a cluster of kind, $kind_name (the first time, this downloads its image)"
-    KUBECONFIG=$(cached kind-kubeconfig)
-    export KUBECONFIG
-    mkdir -p "$(dirname "$KUBECONFIG")"
-    if kind get clusters 2>/dev/null | grep -qx "$kind_name"; then
-        kind export kubeconfig --name "$kind_name"
-    else
-        kind create cluster --name "$kind_name"
-    fi
+    [[ -n ${DEMO_KUBECONFIG:-} ]] || need_go
+    use_cluster DEMO_KUBECONFIG ||
+        fail "no cluster can be started here, see above. README.md says how to use one that you have"
+    load_images
 }
 
 kubectl() { hack/kubectl.sh "$@"; }

@@ -10,25 +10,78 @@ fail() {
     exit 1
 }
 
-# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change: the one that the variable
-# names, unless it has Gateways, or else the one-node cluster, which it starts. The user's own KUBECONFIG does not
-# count.
+# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change, and cluster to where it is from:
+#
+#   given  the variable names it. It must not have Gateways.
+#   kind   kind runs it, where kind and docker are there. It is called gateway-test for TEST_KUBECONFIG.
+#   node   it is the one-node cluster.
+#
+# The user's own KUBECONFIG does not count.
 use_cluster() {
-    local file=${!1:-} gateways
-    unset KUBECONFIG
-    if [[ -z $file ]]; then
-        hack/cluster/cluster.sh up || return
-        KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return
-        export KUBECONFIG
-        return
+    if [[ -n ${!1:-} ]]; then
+        use_given "$1"
+    elif has_kind; then
+        local name=${1%_KUBECONFIG}
+        use_kind "gateway-${name,,}"
+    else
+        use_node
     fi
-    export KUBECONFIG=$file
-    say "Using the cluster of $1=$file, context $(hack/kubectl.sh config current-context)"
+}
+
+# use_given VARIABLE uses the cluster that the variable names.
+use_given() {
+    local gateways
+    cluster=given
+    export KUBECONFIG=${!1}
+    say "Using the cluster of $1=$KUBECONFIG, context $(hack/kubectl.sh config current-context)"
     gateways=$(hack/kubectl.sh get crd gateways.app.example.com --ignore-not-found -o name) ||
         fail "the cluster of $1 does not answer"
     [[ -n $gateways ]] || return 0
     gateways=$(hack/kubectl.sh get gateways.app.example.com --all-namespaces --no-headers) || return
     [[ -z $gateways ]] || fail "the cluster of $1 has Gateways, which this would disturb:"$'\n'"$gateways"
+}
+
+# use_node starts the one-node cluster, unless it runs.
+use_node() {
+    cluster=node
+    unset KUBECONFIG
+    hack/cluster/cluster.sh up || return
+    KUBECONFIG=$(hack/cluster/cluster.sh kubeconfig) || return
+    export KUBECONFIG
+}
+
+# has_kind: this machine can run clusters of kind.
+has_kind() { command -v kind >/dev/null && docker info >/dev/null 2>&1; }
+
+# use_kind NAME makes a cluster of kind, unless it is there, with a kubeconfig of its own.
+use_kind() {
+    cluster=kind kind_name=$1
+    say "Starting a cluster of kind, $1 (the first time, this downloads its image)"
+    KUBECONFIG=$(cached "kind/$1")
+    export KUBECONFIG
+    mkdir -p "$(dirname "$KUBECONFIG")"
+    if kind get clusters 2>/dev/null | grep -qx "$1"; then
+        kind export kubeconfig --name "$1"
+    else
+        kind create cluster --name "$1"
+    fi
+}
+
+# load_images builds the images, loads them into the cluster of use_cluster, and exports their names. A cluster that was
+# given has its own.
+load_images() {
+    local names image
+    [[ $cluster != given ]] || return 0
+    say "Building the images"
+    if [[ $cluster == kind ]]; then
+        names=$(hack/images.sh build) || return
+        for image in gateway gateway-echo haproxy; do
+            kind load image-archive "bin/$image.tar" --name "$kind_name" || return
+        done
+    else
+        names=$(hack/images.sh) || return
+    fi
+    eval "$names"
 }
 
 # need COMMAND PACKAGE: installs the Debian package if the command is missing.

@@ -9,8 +9,9 @@
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
-# The node is the one-node cluster, or that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=). Where no node
-# can run, the end-to-end tests are left out and the last lines say so; with CI=true that fails.
+# The node is that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=), or else one of kind, where kind and docker
+# are there, or else the one-node cluster. Where no node can run, the end-to-end tests are left out and the last lines say
+# so; with CI=true that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -68,18 +69,14 @@ soak() {
 # deploy brings the images and the operator to the node.
 deploy() {
     use_cluster TEST_KUBECONFIG || return 1
-    if [[ -z ${TEST_KUBECONFIG:-} ]]; then
-        local images
-        images=$(hack/images.sh) || return 1
-        eval "$images"
-    fi
+    load_images || return 1
     make --no-print-directory -s deploy || return 1
     export TEST_KUBECONFIG=$KUBECONFIG
 }
 
 on_node() {
     local reason
-    if [[ -n ${TEST_KUBECONFIG:-} ]] || reason=$(hack/cluster/cluster.sh check 2>&1); then
+    if [[ -n ${TEST_KUBECONFIG:-} ]] || has_kind || reason=$(hack/cluster/cluster.sh check 2>&1); then
         suite "$@"
     else
         left_out+=("$1: left out: $reason")

@@ -1,0 +1,83 @@
+// Package scripts runs the scripts of hack with stand-ins for the programs that they call.
+package scripts
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gateway/test/internal/testenv"
+)
+
+// stubs makes a directory of programs, by the shell commands that each of them runs.
+func stubs(t *testing.T, programs map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, commands := range programs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+commands+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// script runs commands of bash at the top of the tree, with the programs of dir first on the PATH. It returns what they
+// print, and whether they succeed.
+func script(t *testing.T, dir, commands string, env ...string) (string, bool) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "bash", "-c", commands)
+	command.Dir = testenv.MustRoot(t)
+	command.Env = append(append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH")), env...)
+	output, err := command.CombinedOutput()
+	return string(output), err == nil
+}
+
+// TestVulnerabilitiesWithoutADatabase: without the database, there is no answer that looks like a good one.
+func TestVulnerabilitiesWithoutADatabase(t *testing.T) {
+	output, ok := script(t, stubs(t, map[string]string{"curl": "exit 6"}), "hack/vuln.sh")
+	if want := "the vulnerability database https://vuln.go.dev cannot be reached"; ok || !strings.Contains(output, want) {
+		t.Errorf("it succeeds: %v, and prints\n%s\nwant %q", ok, output, want)
+	}
+}
+
+// TestKind: with kind and docker, there is a cluster of kind, one for the tests and one for the demo. It gets the images.
+func TestKind(t *testing.T) {
+	const (
+		use = `. hack/lib.sh; use_cluster TEST_KUBECONFIG && load_images && echo "$cluster of $KUBECONFIG with $IMG"`
+		// The images are not built, and there is no node.
+		stubbed = `hack/images.sh() { echo "images $*" >&2; echo "export IMG=gateway:dev-1"; }
+			hack/cluster/cluster.sh() { echo "node $*" >&2; echo /node; }; `
+	)
+	for _, c := range []struct {
+		why, docker, clusters string
+		want                  []string
+	}{
+		{"the first time", "exit 0", "gateway-demo", []string{"kind create cluster --name gateway-test\n"}},
+		{"from then on", "exit 0", "gateway-test", []string{"kind export kubeconfig --name gateway-test\n"}},
+		{"without docker's engine", "exit 1", "", []string{"node up\n", "images \n", "node of /node with gateway:dev-1\n"}},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			dir, cache := stubs(t, map[string]string{
+				"docker": c.docker,
+				"kind":   `if [ "$1" = get ]; then echo ` + c.clusters + `; else echo "kind $*"; fi`,
+			}), t.TempDir()
+			if c.docker == "exit 0" {
+				c.want = append(c.want, "images build\n", "kind load image-archive bin/gateway.tar --name gateway-test\n",
+					"kind load image-archive bin/gateway-echo.tar --name gateway-test\n", "kind load image-archive bin/haproxy.tar --name gateway-test\n",
+					"kind of "+cache+"/gateway/kind/gateway-test with gateway:dev-1\n")
+			}
+			output, ok := script(t, dir, stubbed+use, "TEST_KUBECONFIG=", "XDG_CACHE_HOME="+cache)
+			for _, want := range c.want {
+				if !ok || !strings.Contains(output, want) {
+					t.Errorf("it succeeds: %v, and prints\n%s\nwant %q", ok, output, want)
+				}
+			}
+		})
+	}
+	if output, ok := script(t, stubs(t, map[string]string{"docker": "exit 0", "kind": "exit 1"}),
+		". hack/lib.sh; use_cluster TEST_KUBECONFIG && load_images", "TEST_KUBECONFIG=", "XDG_CACHE_HOME="+t.TempDir()); ok {
+		t.Errorf("kind fails, and it goes on:\n%s", output)
+	}
+}
