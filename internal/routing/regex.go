@@ -55,18 +55,18 @@ func translateRegex(expression string) (string, float64, error) {
 	return b.String(), n, nil
 }
 
-// regexSyntax is RE2's without its classes of Unicode: each takes Go 20 us or more to read, and a Gateway has room for
-// a hundred thousand.
+// regexSyntax is RE2's without its classes of Unicode: no byte is such a character, and Go takes long to read them.
 const regexSyntax = syntax.Perl &^ syntax.UnicodeGroups
 
-// To read a range of which case does not matter takes Go as long as it has characters, of which Unicode has a million.
+// With Go 1.26.8, some expressions that ignore case and name characters of Unicode took long to read. No byte is such a
+// character.
 var (
 	ignoresCase  = regexp.MustCompile(`\(\?[A-Za-z-]*i`)
 	namesUnicode = regexp.MustCompile(`\\x\{0*[1-9A-Fa-f][0-9A-Fa-f]{2}`)
 )
 
-// maxGroupRepeat is how often a group may be repeated. PCRE keeps what it may have to come back to for every repetition
-// of a group, in a stack of 32 KiB, and matches nothing when that is full: a long path would get past a rule.
+// maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure for
+// "does not match", which would skip a rule that guards.
 const maxGroupRepeat = 32
 
 // longRepeat returns an operator that repeats more than a single character too often, nil if there is none.
@@ -127,7 +127,7 @@ func QuoteRegex(s string) string {
 }
 
 // writeRegex writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they
-// take no room in its stack.
+// take PCRE no memory.
 func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpNoMatch:

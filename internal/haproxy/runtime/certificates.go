@@ -153,14 +153,16 @@ func entryOf(reply, line string) (string, error) {
 	return "", fmt.Errorf("it is not there: %s", file)
 }
 
-// padded returns a command with a PEM, and with a comment before the PEM where HAProxy 3.4.7 would wait for more for
-// ever: if the payload is longer than its buffer, and the whole ends just before a multiple of it.
+// padded returns a command with a PEM. Long ones get a comment, so that all of them end in the middle of one of HAProxy's
+// buffers: HAProxy 3.4.7 was seen not to answer some.
 func padded(command, pem string) string {
-	const buffer, margin = 16 << 10, 1 << 10
-	if size := len(command) + len(pem); size > maxCommand && (size+margin)%buffer < 2*margin {
-		return command + strings.Repeat("#", 2*margin) + "\n" + pem
+	const buffer = 16 << 10
+	size := len(command) + len(pem)
+	if size <= maxCommand {
+		return command + pem
 	}
-	return command + pem
+	line := strings.Repeat("#", 63) + "\n"
+	return command + strings.Repeat(line, (buffer+buffer/2-size%buffer)%buffer/len(line)) + pem
 }
 
 func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte) error {

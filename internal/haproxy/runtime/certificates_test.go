@@ -161,19 +161,36 @@ func TestCertificatesAfterOneThatWasNotCommitted(t *testing.T) {
 	r.expectShown(first)
 }
 
-// A certificate is taken whatever its length, also where it ends at the end of one of HAProxy's buffers.
+// A certificate is taken whatever its length.
 func TestCertificatesOfAnyLength(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
 	pair := authority.Issue(t, names)
 	r := newCertificateRig(t, pair, authority)
-	for _, length := range []int{16 << 10, 32 << 10} {
-		for less := -8; less <= 120; less += 8 {
-			size := length - less - len(pem(pair)) - len("set ssl cert  <<\n") - len(r.file)
-			filler := strings.Repeat("#", size-1) + "\n"
-			if err := r.worker.ReplaceCertificate(t.Context(), r.file, append([]byte(filler), pem(pair)...)); err != nil {
-				t.Errorf("%d less than %d: %v", less, length, err)
-			}
+	for size := 1000; size < 60_000; size += 3989 {
+		filler := strings.Repeat(strings.Repeat("#", 63)+"\n", size/64)
+		if err := r.worker.ReplaceCertificate(t.Context(), r.file, append([]byte(filler), pem(pair)...)); err != nil {
+			t.Errorf("%d bytes more than the certificate: %v", size, err)
 		}
 	}
 	r.expectShown(pair)
+}
+
+// TestPadded: a command that is longer than a buffer ends in the middle of one.
+func TestPadded(t *testing.T) {
+	const command, middle = "set ssl cert x <<\n", 8 << 10
+	for size := 1; size < 70_000; size += 7 {
+		pem := strings.Repeat("a", size)
+		got := padded(command, pem)
+		comment, ok := strings.CutPrefix(strings.TrimSuffix(got, pem), command)
+		if !ok || !strings.HasSuffix(got, pem) || strings.Contains(comment, "\n\n") || strings.Trim(comment, "#\n") != "" {
+			t.Fatalf("%d bytes: there is more than a comment: %.40q", size, comment)
+		}
+		if most := len(command) + size; most <= maxCommand {
+			if comment != "" {
+				t.Errorf("%d bytes: a comment of %d bytes", size, len(comment))
+			}
+		} else if end := len(got) % (2 * middle); end > middle || end <= middle-64 {
+			t.Errorf("%d bytes: it ends %d bytes into a buffer", size, end)
+		}
+	}
 }

@@ -67,9 +67,8 @@ func (m *Master) Reload(ctx context.Context) error {
 // connections, and its answer to a request on one that it has says that it is the last. HAProxy's master sends the signal
 // for that when the newer worker is ready; the old one may be slower to take the signal than the newer one to answer.
 //
-// The master at times never answers what is asked of a worker that ends just then, or has just ended: so it was after 3 to 5
-// of 100 reloads of an idle worker. Which workers there are it always says. One that hangs is asked three times at most: the master takes
-// ten connections, and keeps each until the worker has answered.
+// The master of HAProxy 3.4.7 does not always answer a question about a worker that ends, and always says which workers
+// there are. Each question keeps one of its few connections. So a worker that hangs is asked three times at most.
 func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
 	tick := time.NewTicker(reloadPoll)
 	defer tick.Stop()
