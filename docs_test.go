@@ -217,6 +217,9 @@ func compare(t *testing.T, document, head string, known []string) {
 			}
 		}
 	}
+	if len(documented) == 0 {
+		t.Errorf("%s has no rows with the head %s", document, head)
+	}
 	slices.Sort(documented)
 	slices.Sort(known)
 	if got, want := slices.Compact(documented), slices.Compact(known); !slices.Equal(got, want) {
@@ -246,8 +249,8 @@ func TestTranslation(t *testing.T) {
 // TestFeaturePages: each page of a feature has the same parts in the same order, and each example is on one of them.
 func TestFeaturePages(t *testing.T) {
 	pages, err := filepath.Glob("docs/features/*.md")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(pages) < 30 {
+		t.Fatalf("found %d pages (%v)", len(pages), err)
 	}
 	form := regexp.MustCompile("(?s)^# [^\n]+\n\n[A-Z].*\n```yaml\n.*\n## What is refused\n.*\n## Example\n.*\n## Limits\n")
 	index, all := read(t, "docs/features/README.md"), ""
@@ -264,8 +267,8 @@ func TestFeaturePages(t *testing.T) {
 		}
 	}
 	examples, err := filepath.Glob("artifacts/examples/*.yaml")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(examples) < 30 {
+		t.Fatalf("found %d examples (%v)", len(examples), err)
 	}
 	for _, example := range examples {
 		if name := filepath.Base(example); name != "shop.yaml" && !strings.Contains(all, "artifacts/examples/"+name+")") {

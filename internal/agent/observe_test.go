@@ -25,7 +25,7 @@ func TestGather(t *testing.T) {
 		fresh.source = (&watcher{namespace: namespace, name: gatewayN, gateways: seen.gateways, namespaces: seen.namespaces}).source()
 		fresh.observeInputs(t.Context(), time.Now())
 		if got, want := r.agent.wanted.config, fresh.wanted.config; !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d, pass %d: got\n%+v\nwant\n%+v", g.Seed, i, got, want)
+			t.Fatalf("pass %d: got\n%+v\nwant\n%+v", i, got, want)
 		}
 	}
 }

@@ -358,6 +358,7 @@ func TestTheAgentHoldsNoKey(t *testing.T) {
 	r.put("shop", certtest.Pair{Certificate: slices.Concat([]byte("-----BEGIN PRIVATE KEY-----\n"), body, []byte("\n"), shop.Certificate), Key: shop.Key})
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
 	r.expectShown("shop.example.com", shop)
+	certificates := 0
 	for _, dir := range []string{filepath.Dir(r.options.Paths.ConfigDir), r.shownDir, r.authorities.Dir} {
 		r.must(filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
@@ -367,8 +368,14 @@ func TestTheAgentHoldsNoKey(t *testing.T) {
 			if bytes.Contains(content, []byte("PRIVATE KEY")) || bytes.Contains(content, body) || strings.HasSuffix(path, ".key") {
 				t.Errorf("%s holds a key", path)
 			}
+			if bytes.Contains(content, shop.Certificate) {
+				certificates++
+			}
 			return err
 		}))
+	}
+	if certificates == 0 {
+		t.Error("the certificate is in no file that was looked at")
 	}
 }
 

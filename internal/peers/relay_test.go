@@ -29,12 +29,17 @@ type testPod struct {
 	haproxy *haproxytest.Instance
 	url     string
 	stop    context.CancelFunc
+	// patience is how long sees waits.
+	patience time.Duration
 }
+
+// promised is when pods know each other's counts. The machine of make test has other things to do.
+var promised = map[bool]time.Duration{false: 20 * time.Second, true: time.Second}[testtier.All]
 
 // startPod starts a pod whose requests for / are limited, as a number from 1. The others listen on a port.
 func startPod(t testing.TB, number, port int, limit appv1.RequestLimit, others ...appv1.RuleFilter) *testPod {
 	t.Helper()
-	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}}
+	p := &testPod{t: t, Pod: Pod{Name: fmt.Sprint("web-", number), Address: netip.MustParseAddr(fmt.Sprint("127.0.0.", number))}, patience: 20 * time.Second}
 	spec := &appv1.GatewaySpec{
 		Listeners: []appv1.Listener{{Name: "http", Port: haproxytest.FreePort(t), Protocol: appv1.ProtocolHTTP}},
 		Routes: []appv1.Route{{Name: "limited", Rules: []appv1.RouteRule{{Filters: append(others,
@@ -144,7 +149,7 @@ func (p *testPod) getWith(headers http.Header) int {
 // sees waits until a pod knows that another has let requests through.
 func (p *testPod) sees(table string, other *testPod, requests int) {
 	p.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(p.patience)
 	// A request adds 100 to a counter.
 	entry := regexp.MustCompile(`key=` + ir.PodID(other.Name) + `\w+ .*gpc\w*_rate[^=]*=(\d+)`)
 	for {
@@ -220,15 +225,14 @@ func TestPodsMeetAtOnce(t *testing.T) {
 	for number := range 5 {
 		pods = append(pods, startPod(t, number+1, port, appv1.RequestLimit{Requests: 1000, Unit: appv1.RateLimitHour}))
 	}
-	start := time.Now()
 	meet(pods...)
 	for _, p := range pods {
+		p.patience = promised
 		p.get()
 		for _, other := range pods {
 			other.sees("hour", p, 1)
 		}
 	}
-	testtier.Bound(t, "five pods know each other's counts", time.Since(start), time.Second)
 }
 
 // TestPodsMeetLate: a pod that does not know another yet refuses its connection, and takes it once it does. A reload of
@@ -239,19 +243,17 @@ func TestPodsMeetLate(t *testing.T) {
 	limit := appv1.RequestLimit{Requests: 1000, Unit: appv1.RateLimitHour}
 	a, b := startPod(t, 1, port, limit), startPod(t, 2, port, limit)
 	b.relay.Update([]Pod{a.Pod, b.Pod})
-	start := time.Now()
+	a.patience, b.patience = promised, promised
 	meet(a, b)
 	for requests := 1; requests <= 5; requests++ {
 		a.get()
 		b.get()
 		a.sees("hour", b, requests)
 		b.sees("hour", a, requests)
-		testtier.Bound(t, "two pods know each other's counts", time.Since(start), time.Second)
 		a.hasLearned()
 		b.hasLearned()
 		[]*testPod{a, b}[requests%2].reload()
 		meet(a, b)
-		start = time.Now()
 	}
 }
 

@@ -2,11 +2,12 @@ package routing
 
 import (
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"regexp/syntax"
 	"strings"
 	"testing"
+
+	"gateway/internal/testtier"
 )
 
 // tracer matches as PCRE does, one way after the other, and counts the steps.
@@ -89,7 +90,7 @@ func (m *tracer) sequence(items []bytesOf, at int, next func(int) bool) bool {
 // TestSteps: no value takes more steps than the bound, whatever the expression.
 func TestSteps(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 4))
+	random := testtier.Rand(t)
 	parts := []string{
 		"a", "b", "c", "ab", "aab", "[ab]", "[^a]", "a*", "b*", "[ab]*", "[^c]*", ".*", "c+", "[bc]+", "a?", "[ab]{2,4}", "b{3}", "(a|b)", "(a|ab|c)", "(a*|[ab]*)",
 		"(b|c|)", "(ac|b)?", "(a|bb){0,3}", "(a?b){2,3}", "(.*c)?", "(.*a.*|b.*)", "^", "$", "(|a*c)", "(ab|[bc]*|a)", "((a|b*)c){1,2}", "a*$", "(a*|b*)(c|a)", ".*?",

@@ -1,30 +1,30 @@
-// Package testtier knows which tests run. `make check` and `make test` compile without the build tag slow, `make test-all` with it. The
-// tag adds the files *_slow_test.go, random seeds, and the limits on times that depend on the machine.
+// Package testtier knows which tests run, and what random tests start from. `make check` and `make test` compile without
+// the build tag slow, `make test-all` with it. The tag adds the files *_slow_test.go.
 package testtier
 
 import (
 	"cmp"
+	"flag"
 	"math/rand/v2"
+	"sync"
 	"testing"
-	"time"
 )
 
-// Bound compares a time that depends on the machine with its limit. It prints both. With the tag slow, more than the limit fails the test.
-func Bound(t testing.TB, what string, got, limit time.Duration) {
+var (
+	seed = flag.Uint64("seed", 0, "what random tests start from; 0: another number in each run")
+	// chosen is the same for all tests of a run.
+	chosen = sync.OnceValue(func() uint64 { return cmp.Or(*seed, rand.Uint64()) })
+)
+
+// Seed returns what a random test starts from, which a test that fails names.
+func Seed(t testing.TB) uint64 {
 	t.Helper()
-	report := t.Logf
-	if All && got > limit {
-		report = t.Errorf
-	}
-	report("%s: %v, at most %v", what, got.Round(time.Millisecond), limit)
+	t.Logf("to repeat: -seed=%d", chosen())
+	return chosen()
 }
 
-// Seed returns what random tests start from: the value of their flag -seed, or, if that is 0, a fixed one. With the tag slow it is another
-// one each time.
-func Seed(flag uint64) uint64 {
-	fixed := uint64(1)
-	if All {
-		fixed = rand.Uint64()
-	}
-	return cmp.Or(flag, fixed)
+// Rand returns the random numbers of a test.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Seed(t), 0))
 }

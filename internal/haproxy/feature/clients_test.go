@@ -2,19 +2,18 @@ package feature
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"gateway/internal/routing"
+	"gateway/internal/testtier"
 )
 
 // TestAddressEntries compares the longest entry that an address begins with with the ranges themselves.
 func TestAddressEntries(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := testtier.Rand(t)
 	// The addresses are few, so that ranges overlap.
 	address := func() netip.Addr {
 		if r.IntN(2) == 0 {
@@ -48,7 +47,7 @@ func TestAddressEntries(t *testing.T) {
 				}
 			}
 			if (verdict == "1") != want {
-				t.Fatalf("seed %d: %v as %s: got %q by %s, want %t by %v", seed, a, key, verdict, longest, want, clients)
+				t.Fatalf("%v as %s: got %q by %s, want %t by %v", a, key, verdict, longest, want, clients)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"gateway/internal/keeper"
 	"gateway/internal/passwords"
 	"gateway/internal/routing"
-	"gateway/internal/testtier"
 )
 
 const basicWorld = `
@@ -224,29 +222,6 @@ func TestBasicAuthBesideOthers(t *testing.T) {
 	if got := g.expect(401, "/cors", "Origin: https://a.io\r\n"); got.Header.Get("Access-Control-Allow-Origin") != "https://a.io" {
 		t.Errorf("the page cannot read the 401: %v", got.Header)
 	}
-}
-
-// TestTimeTellsNoUsers: an answer takes as long for a user that there is, with a wrong password, as for one that there
-// is not.
-func TestTimeTellsNoUsers(t *testing.T) {
-	t.Parallel()
-	g := startBasic(t)
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.put([]byte("alice:" + string(hash)))
-	times := map[string][]time.Duration{}
-	for range 25 {
-		for _, user := range []string{"alice", "mallory"} {
-			began := time.Now()
-			g.expect(401, "/a", credentials(user+":wrong"))
-			times[user] = append(times[user], time.Since(began))
-		}
-	}
-	// Other work makes some answers slower, and none faster.
-	known, unknown := slices.Min(times["alice"]), slices.Min(times["mallory"])
-	testtier.Bound(t, "how much longer one takes than the other", max(known-unknown, unknown-known), known/2)
 }
 
 // TestUsersAreEdited: at once, without a reload.

@@ -11,6 +11,7 @@ import (
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/testtier"
 )
 
 // guardWorld is a Gateway that answers 403 where an expression matches, and 200 elsewhere. The expression is for the
@@ -181,7 +182,7 @@ func almostTooMuch(random *rand.Rand, start string) string {
 // need no steps to be counted. So PCRE does not give up.
 func TestExpressionsNearTheBound(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(3, 4))
+	random := testtier.Rand(t)
 	const hosts = 120
 	w := guardWorld(t, "path", "/guard")
 	expressions := make([]string, hosts)

@@ -19,6 +19,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
+	"gateway/internal/testtier"
 )
 
 // TestRenderIsDeterministic renders every golden input 100 times, with everything shuffled that has no order, and wants
@@ -28,7 +29,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("no inputs found (%v)", err)
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := testtier.Rand(t)
 	for _, path := range inputs {
 		w := readWorld(t, path)
 		want := render.Render(w.input(t)).AllFiles()

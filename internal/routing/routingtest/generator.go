@@ -3,7 +3,6 @@
 package routingtest
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -40,19 +39,11 @@ const (
 	kinds
 )
 
-var seed = flag.Uint64("seed", 0, "the seed of random tables and requests; 0: a fixed one, or with the tag slow another every time")
-
-// New returns a generator with the seed of the flag -seed, which a test that fails names.
+// New returns a generator that starts from the seed of the test.
 func New(t testing.TB) *Generator {
 	t.Helper()
-	g := &Generator{Seed: testtier.Seed(*seed)}
-	g.Rand = rand.New(rand.NewPCG(g.Seed, 0))
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("to repeat: -seed=%d", g.Seed)
-		}
-	})
-	return g
+	seed := testtier.Seed(t)
+	return &Generator{Seed: seed, Rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // Services are those that rules have as backends, all with port 80.

@@ -49,7 +49,7 @@ func TestManyEdits(t *testing.T) {
 		s.count()
 	}
 	stop()
-	t.Logf("seed %d: edits by kind: %v; the API server refused %d", g.Seed, kinds, s.refused)
+	t.Logf("edits by kind: %v; the API server refused %d", kinds, s.refused)
 	t.Logf("requests by status: %v", s.statuses)
 	metrics, err := s.metrics()
 	must(t, err)

@@ -4,7 +4,6 @@ package faults
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -24,8 +23,6 @@ import (
 	"gateway/internal/testtier"
 	"gateway/test/internal/testenv"
 )
-
-var seed = flag.Uint64("seed", 0, "what TestFlapping starts from; 0: another one each time")
 
 const (
 	flappingServices  = 8
@@ -54,10 +51,8 @@ type flappingSlice struct {
 // in the end is what HAProxy serves; a Service that is not touched is served all the time.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
-	*seed = testtier.Seed(*seed)
-	t.Logf("-seed=%d", *seed)
 	s := &stack{namespace: "flapping"}
-	f := &flapping{random: rand.New(rand.NewPCG(*seed, 0))}
+	f := &flapping{random: testtier.Rand(t)}
 	ensureNamespace(t, s.namespace)
 	createService(t, s.namespace, "api")
 	putEndpoint(t, s.namespace, "api", answering(t, "api"))

@@ -9,6 +9,9 @@ import (
 	"gateway/test/internal/testenv"
 )
 
+// within is when an edit has to be in force. The machine of make test has other things to do.
+var within = map[bool]time.Duration{false: soon, true: promised}[testtier.All]
+
 // TestRestarts: the API server, then etcd are killed and started again. All tests have the same server, so this one does not run in
 // parallel with others.
 func TestRestarts(t *testing.T) {
@@ -22,12 +25,10 @@ func TestRestarts(t *testing.T) {
 		s.pod.expectAnswer(t, soon, path, "next")
 		start()
 		server.Ready(t)
-		ready := time.Now()
 		path = fmt.Sprintf("/after-%d", i)
 		generation := s.edit(t, path)
-		s.pod.expectAnswer(t, soon, path, "next")
-		s.expectProgrammed(t, soon, generation)
-		testtier.Bound(t, "from "+part+" being ready to the edit being in force", time.Since(ready), promised)
+		s.pod.expectAnswer(t, within, path, "next")
+		s.expectProgrammed(t, within, generation)
 	}
 	stopTraffic()
 	operatorLeaks()

@@ -1,11 +1,11 @@
 package fuzz
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/testtier"
 )
 
 // TestCheckers: what the checks of TestAdmittedGateways are there to find, they find.
@@ -53,7 +53,7 @@ func TestText(t *testing.T) {
 	schema := object{"type": "string", "pattern": `^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`, "maxLength": 128.,
 		"anyOf": []any{object{"pattern": "^a sentence$"}, object{"not": object{"pattern": "(?i)^[a-z]$"}}}}
 	w := wants(schema)
-	r := rand.New(rand.NewPCG(1, 2))
+	r := testtier.Rand(t)
 	seen, bad := map[string]bool{}, 0
 	for range 2000 {
 		s := text(r, w)

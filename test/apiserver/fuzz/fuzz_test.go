@@ -29,6 +29,7 @@ import (
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
+	"gateway/internal/testtier"
 )
 
 var gateways = schema.GroupVersionResource{Group: "app.example.com", Version: "v1", Resource: "gateways"}
@@ -37,6 +38,7 @@ var gateways = schema.GroupVersionResource{Group: "app.example.com", Version: "v
 type run struct {
 	schema       object
 	certificates *certificates
+	seed         uint64
 	next         atomic.Int64
 	admitted     atomic.Int64
 	failed       atomic.Int64
@@ -53,6 +55,7 @@ type run struct {
 func TestAdmittedGateways(t *testing.T) {
 	root := publishedSchema(t)
 	r := &run{schema: root, certificates: newCertificates(t), reached: map[string]int{}, refused: map[string]int{}, strings: map[string]wanted{}}
+	r.seed = testtier.Seed(t)
 	r.next.Store(*first)
 	prepare(root)
 	stringFields("spec", root, r.strings)
@@ -65,7 +68,7 @@ func TestAdmittedGateways(t *testing.T) {
 		}
 	})
 	made, admitted := r.next.Load()-*first, r.admitted.Load()
-	t.Logf("seed %d: %d Gateways were made, %d admitted", *seed, made, admitted)
+	t.Logf("%d Gateways were made, %d admitted", made, admitted)
 	if admitted*2 < made && !t.Failed() {
 		t.Errorf("only %d of %d Gateways were admitted, so this tests less than it seems:\n%v", admitted, made, r.refused)
 	}
@@ -79,12 +82,12 @@ func (r *run) work(t *testing.T) {
 	paths.CertificateDir = r.certificates.dir
 	for r.admitted.Load() < *count && r.failed.Load() < *failures {
 		n := r.next.Add(1) - 1
-		g := &generator{r: rand.New(rand.NewPCG(*seed, uint64(n)))}
+		g := &generator{r: rand.New(rand.NewPCG(r.seed, uint64(n)))}
 		gateway := g.gateway(r.schema)
 		if err := r.check(t, g, gateway, paths); err != nil {
 			r.failed.Add(1)
 			text, _ := yaml.Marshal(gateway)
-			t.Errorf("%v\nThis Gateway did it; to see it again: go test ./apiserver/fuzz -seed=%d -first=%d -objects=1\n%.6000s", err, *seed, n, text)
+			t.Errorf("%v\nThis Gateway did it; to see it again: go test ./apiserver/fuzz -seed=%d -first=%d -objects=1\n%.6000s", err, r.seed, n, text)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 var (
 	server *testenv.Server
 
-	seed  = flag.Uint64("seed", 0, "what the random Gateways are made from; 0: a fixed one, or with the tag slow another every time")
 	first = flag.Int64("first", 0, "the number of the first Gateway to make")
 	count = flag.Int64("objects", map[bool]int64{false: 250, true: 2000}[testtier.All], "how many Gateways the API server has to admit")
 	// Most failures have the same cause.
@@ -21,7 +20,5 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	*seed = testtier.Seed(*seed)
 	testenv.Main(m, &server, true)
 }
