@@ -2,11 +2,13 @@ package certificates
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,19 +73,26 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05
 
 // ParseChain returns all certificates of the file of a name, at least one, or what is wrong with it, with a %s for the object it is of.
 func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem string) {
-	for {
+	if problem := misplaced(content, name); problem != "" {
+		return nil, problem
+	}
+	others := ""
+	for rest := content; ; {
 		var block *pem.Block
-		block, content = pem.Decode(content)
+		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil && len(chain) == 0:
-			return nil, name + " of %s holds no certificate"
-		case block == nil && bytes.Contains(content, []byte("-----BEGIN")):
+			return nil, name + " of %s holds no certificate" + cmp.Or(others, encodingOf(content))
+		case block == nil && bytes.Contains(rest, []byte(begin)):
 			return nil, fmt.Sprintf("what follows certificate %d in %s of %%s is damaged", len(chain), name)
 		case block == nil:
 			return chain, ""
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			return nil, name + " of %s holds a private key, which belongs in tls.key alone"
+		case block.Type == "TRUSTED "+Block, block.Type == "X509 "+Block: // OpenSSL's own
+			return nil, fmt.Sprintf("certificate %d in %s of %%s has the PEM type %s, not %s: convert it with openssl x509", len(chain)+1, name, block.Type, Block)
 		case block.Type != Block:
+			others = cmp.Or(others, remedies[block.Type])
 			continue
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
@@ -91,6 +100,40 @@ func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem
 			return nil, fmt.Sprintf("certificate %d in %s of %%s cannot be read: %s", len(chain)+1, name, escape(err.Error()))
 		}
 		chain = append(chain, certificate)
+	}
+}
+
+// begin is what a block begins with.
+const begin = "-----BEGIN "
+
+// remedies say what to do about what is in place of a certificate, by the type of its block.
+var remedies = map[string]string{
+	"CERTIFICATE REQUEST":     " but a request for one: put the certificate there that was issued",
+	"NEW CERTIFICATE REQUEST": " but a request for one: put the certificate there that was issued",
+	"PKCS7":                   " but PKCS7: convert it with openssl pkcs7 -print_certs",
+	"PUBLIC KEY":              " but a public key: put the certificate there that was issued for it",
+}
+
+// encodingOf says what to do about a certificate that is not PEM.
+func encodingOf(content []byte) string {
+	if _, err := x509.ParseCertificate(content); err != nil {
+		return ""
+	}
+	return " in PEM but one in DER: convert it with openssl x509 -inform der"
+}
+
+// misplaced says which block of the file of a name is the first that does not begin on a line of its own, with a %s for
+// the object; "": there is none. PEM is not read there, nor is the block before.
+func misplaced(content []byte, name string) (problem string) {
+	for i, n := 0, 1; ; n++ {
+		next := bytes.Index(content[i:], []byte(begin))
+		if next < 0 {
+			return ""
+		}
+		if i += next; i > 0 && content[i-1] != '\n' {
+			return fmt.Sprintf("block %d in %s of %%s does not begin on a new line: put a line break before its -----BEGIN", n, name)
+		}
+		i += len(begin)
 	}
 }
 
@@ -106,17 +149,29 @@ func Join(certificate, key []byte) (joined []byte, problem string) {
 	case len(key) == 0:
 		return nil, "%s has no " + KeyFile
 	case block == nil:
-		return nil, KeyFile + " of %s holds no private key"
+		return nil, cmp.Or(misplaced(key, KeyFile), KeyFile+" of %s holds no private key")
 	case strings.HasPrefix(block.Type, "ENCRYPTED") || len(block.Headers) > 0:
-		return nil, KeyFile + " of %s is encrypted"
+		return nil, KeyFile + " of %s is encrypted: decrypt it with openssl pkey"
 	}
 	public, private := Encode(chain), pem.EncodeToMemory(block)
 	if chain[0].PublicKeyAlgorithm != x509.UnknownPublicKeyAlgorithm {
 		if _, err := tls.X509KeyPair(public, private); err != nil {
+			if n := ownerOf(chain, private); n > 0 {
+				return nil, fmt.Sprintf("%s of %%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
+					CertificateFile, KeyFile, n+1)
+			}
 			return nil, KeyFile + " of %s is not the key of its certificate: " + escape(strings.TrimPrefix(err.Error(), "tls: "))
 		}
 	}
 	return append(public, private...), ""
+}
+
+// ownerOf returns the index of the certificate that a private key is of, -1 if there is none.
+func ownerOf(chain []*x509.Certificate, private []byte) int {
+	return slices.IndexFunc(chain, func(certificate *x509.Certificate) bool {
+		_, err := tls.X509KeyPair(Encode([]*x509.Certificate{certificate}), private)
+		return err == nil
+	})
 }
 
 // privateKey returns the first private key of a file, nil if there is none.

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,25 @@ import (
 
 // parameters are what openssl ecparam puts before a key.
 const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+
+// glued is files without a line break between them.
+func glued(files ...[]byte) []byte {
+	for i := range files {
+		files[i] = bytes.TrimSpace(files[i])
+	}
+	return bytes.Join(files, nil)
+}
+
+// renamed is a certificate in a block of another type.
+func renamed(certificate []byte, blockType string) []byte {
+	return bytes.ReplaceAll(certificate, []byte(" CERTIFICATE-"), []byte(" "+blockType+"-"))
+}
+
+// der is the first block without what PEM adds.
+func der(content []byte) []byte {
+	block, _ := pem.Decode(content)
+	return block.Bytes
+}
 
 func TestParse(t *testing.T) {
 	authority := certtest.NewAuthority(t)
@@ -35,6 +55,16 @@ func TestParse(t *testing.T) {
 		"a damaged second":           {append(bytes.Clone(pair.Certificate), bad...), 0, "certificate 2 in tls.crt of %s cannot be read"},
 		"cut short":                  {slices.Concat(pair.Certificate, pair.Certificate[:60]), 0, "what follows certificate 1 in tls.crt of %s is damaged"},
 		"with the key":               {slices.Concat(pair.Certificate, pair.Key), 0, "tls.crt of %s holds a private key"},
+		"no line break between two":  {glued(pair.Certificate, authority.PEM), 0, "block 2 in tls.crt of %s does not begin on a new line: put a line break before its -----BEGIN"},
+		"none before the first":      {slices.Concat([]byte("\ufeff"), pair.Certificate), 0, "block 1 in tls.crt of %s does not begin on a new line"},
+		"an indented second":         {slices.Concat(pair.Certificate, []byte(" "), authority.PEM, pair.Certificate), 0, "block 2 in tls.crt of %s does not begin on a new line"},
+		"Windows' line breaks":       {bytes.ReplaceAll(slices.Concat(pair.Certificate, authority.PEM), []byte("\n"), []byte("\r\n")), 2, ""},
+		"OpenSSL's trusted ones":     {bytes.ReplaceAll(pair.Certificate, []byte(" CERT"), []byte(" TRUSTED CERT")), 0, "certificate 1 in tls.crt of %s has the PEM type TRUSTED CERTIFICATE, not CERTIFICATE: convert it with openssl x509"},
+		"a trusted second":           {slices.Concat(pair.Certificate, bytes.ReplaceAll(authority.PEM, []byte(" CERT"), []byte(" TRUSTED CERT"))), 0, "certificate 2 in tls.crt of %s has the PEM type TRUSTED CERTIFICATE"},
+		"OpenSSL's old name":         {bytes.ReplaceAll(pair.Certificate, []byte(" CERT"), []byte(" X509 CERT")), 0, "certificate 1 in tls.crt of %s has the PEM type X509 CERTIFICATE"},
+		"a request":                  {renamed(pair.Certificate, "CERTIFICATE REQUEST"), 0, "tls.crt of %s holds no certificate but a request for one: put the certificate there that was issued"},
+		"PKCS7":                      {renamed(pair.Certificate, "PKCS7"), 0, "tls.crt of %s holds no certificate but PKCS7: convert it with openssl pkcs7 -print_certs"},
+		"DER":                        {der(pair.Certificate), 0, "tls.crt of %s holds no certificate in PEM but one in DER: convert it with openssl x509 -inform der"},
 		"a short RSA key":            {authority.Issue(t, nil, certtest.RSA(t, 1024)).Certificate, 0, "the certificate of %s has an RSA key of 1024 bits"},
 		"a long RSA key":             {authority.Issue(t, nil, certtest.RSA(t, 2048)).Certificate, 1, ""},
 	}
@@ -100,9 +130,18 @@ func TestJoin(t *testing.T) {
 		"no key":                    {one.Certificate, nil, nil, "Secret shop has no tls.key"},
 		"no PEM":                    {one.Certificate, []byte("100%"), nil, "tls.key of Secret shop holds no private key"},
 		"a certificate for a key":   {one.Certificate, one.Certificate, nil, "tls.key of Secret shop holds no private key"},
-		"a key with a password":     {one.Certificate, bytes.ReplaceAll(one.Key, []byte(" PRIVATE"), []byte(" ENCRYPTED PRIVATE")), nil, "tls.key of Secret shop is encrypted"},
-		"the same in OpenSSL's way": {one.Certificate, bytes.Replace(one.Key, []byte("-----\n"), []byte("-----\nProc-Type: 4,ENCRYPTED\n\n"), 1), nil, "tls.key of Secret shop is encrypted"},
-		"no certificate":            {nil, one.Key, nil, "tls.crt of Secret shop holds no certificate"},
+		"a key with a password":     {one.Certificate, bytes.ReplaceAll(one.Key, []byte(" PRIVATE"), []byte(" ENCRYPTED PRIVATE")), nil, "tls.key of Secret shop is encrypted: decrypt it with openssl pkey"},
+		"the same in OpenSSL's way": {one.Certificate, bytes.Replace(one.Key, []byte("-----\n"), []byte("-----\nProc-Type: 4,ENCRYPTED\n\n"), 1), nil, "tls.key of Secret shop is encrypted: decrypt it with openssl pkey"},
+		"the authority first": {
+			slices.Concat(authority.PEM, authority.PEM, rsa.Certificate), rsa.Key, nil,
+			"tls.crt of Secret shop begins with another certificate than that of tls.key, which is certificate 3: " +
+				"put it first, and after it each one that signed the one before",
+		},
+		"parameters and no line break": {
+			one.Certificate, glued([]byte(parameters), one.Key), nil,
+			"block 2 in tls.key of Secret shop does not begin on a new line: put a line break before its -----BEGIN",
+		},
+		"no certificate": {nil, one.Key, nil, "tls.crt of Secret shop holds no certificate"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,6 +171,8 @@ func FuzzJoin(f *testing.F) {
 	f.Add(one.Certificate, []byte("%s-----BEGIN %n PRIVATE KEY-----\n\n-----END %n PRIVATE KEY-----\n"))
 	f.Add(one.Certificate, []byte("-----BEGIN \x1b[31m\r PRIVATE KEY-----\nA: b\n\n-----END \x1b[31m\r PRIVATE KEY-----\n"))
 	f.Add([]byte("%d"), one.Key)
+	f.Add(glued(one.Certificate, one.Certificate), one.Key)
+	f.Add(one.Certificate, glued([]byte(parameters), one.Key))
 	f.Fuzz(func(t *testing.T, certificate, key []byte) {
 		joined, problem := Join(certificate, key)
 		if told := fmt.Sprintf(problem, "OBJECT"); problem != "" && (strings.Count(told, "OBJECT") != 1 || strings.Contains(told, "%!") || strings.ContainsFunc(told, unicode.IsControl)) {
