@@ -119,7 +119,7 @@ type Route struct {
 	Origin Origin
 	// Kind is HTTPRoute, GRPCRoute, TCPRoute or TLSRoute; "" for what a listener does by itself.
 	Kind string
-	// Name is what the access log calls it; "" for what a listener does by itself.
+	// Name is unique among routes of the kind; "" for what a listener does by itself.
 	Name string
 	// Listeners are the names of those it is attached to.
 	Listeners []string

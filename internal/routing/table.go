@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strconv"
@@ -104,6 +105,14 @@ type Rule struct {
 	// Targets get the requests. Their weights are greater than zero. None: requests are answered with 500.
 	Targets []Target
 	Action
+}
+
+// LogName is what the access log and counters call the route. An HTTPRoute and a GRPCRoute may have the same name.
+func (r *Rule) LogName() string {
+	if r.Kind == "GRPCRoute" {
+		return r.Kind + "/" + r.Route
+	}
+	return cmp.Or(r.Route, "-")
 }
 
 // RateLimitScope names the requests that count together for the limits of a rule.

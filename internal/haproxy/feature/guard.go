@@ -12,7 +12,8 @@ import (
 //
 // What becomes of the requests of rules with guards is counted by rule, in a table of DecisionsTable.
 
-// DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE. Its first counter is of requests that
+// DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE: of a GRPCRoute, as of the longest,
+// GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of requests that
 // passed all guards. Two follow for each of Guards: of those that it refused, and of those that it could not decide
 // about.
 const DecisionsTable = "decisions"
@@ -37,7 +38,7 @@ func Guards() []string {
 // DecisionsLines are the lines of the section. The table has room for as many rules. One that gets no requests for a day
 // leaves it.
 func DecisionsLines() []string {
-	return []string{fmt.Sprintf("stick-table type string len 330 size 10k expire 1d store gpc(%d)", 1+2*len(Guards()))}
+	return []string{fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", 1+2*len(Guards()))}
 }
 
 // arrive comes before all guards.

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/haproxy/runtime"
 	"gateway/internal/routing"
 )
 
@@ -47,6 +50,52 @@ func TestAccessLog(t *testing.T) {
 		if entry[key] != value {
 			t.Errorf("%s is %v, want %v", key, entry[key], value)
 		}
+	}
+}
+
+// TestKindsCountApart: an HTTPRoute and a GRPCRoute may have the same name.
+func TestKindsCountApart(t *testing.T) {
+	t.Parallel()
+	const name = "shop/web"
+	filters := "filters: [{type: ClientAddress, clientAddress: {deny: [192.0.2.0/24]}}]"
+	world := parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - {name: http, rules: [{matches: [{path: {value: /http}}], backendRefs: [{name: api, port: 80}], `+filters+`}]}
+    - {name: grpc, rules: [{matches: [{path: {value: /grpc}}], backendRefs: [{name: api, port: 80}], `+filters+`}]}
+backends: [{service: api, port: 80, servers: ["192.0.2.1:80"]}]
+`)
+	g := startGatewayWith(t, world, func(in *render.Input) {
+		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+			if rule.Route == "grpc" {
+				rule.Kind = "GRPCRoute"
+			}
+			rule.Route = name
+		})
+	})
+	want := map[string]int64{name: 1, "GRPCRoute/" + name: 2}
+	for _, path := range []string{"/http", "/grpc", "/grpc"} {
+		newClient(t, g.ports[80]).send(get("a.example", path))
+	}
+	logged := map[string]int64{}
+	for _, line := range g.accessLog(t, 3) {
+		var entry struct{ Route string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		logged[entry.Route]++
+	}
+	decisions, err := runtime.NewWorker(g.WorkerSocket).Decisions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]int64{}
+	for _, d := range decisions {
+		counted[d.Route] = d.Allowed
+	}
+	if !maps.Equal(logged, want) || !maps.Equal(counted, want) {
+		t.Errorf("logged are %v and counted %v, want %v", logged, counted, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -315,7 +314,7 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })
 		}
 	}
-	return strings.Join([]string{filters, ir.Quote(cmp.Or(rule.Route, "-"), ir.InField), itoa(rule.Index), backend}, "|")
+	return strings.Join([]string{filters, ir.Quote(rule.LogName(), ir.InField), itoa(rule.Index), backend}, "|")
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.
