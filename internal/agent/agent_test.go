@@ -21,7 +21,6 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/haproxy/ir"
-	"gateway/internal/haproxy/plan"
 	"gateway/internal/proxyconfig"
 )
 
@@ -146,7 +145,7 @@ func TestANewServiceTakesNoReload(t *testing.T) {
 func TestRetriesTakeAReloadForTheirReason(t *testing.T) {
 	r, _ := serving(t)
 	reloads := func() float64 {
-		return metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="`+plan.ReloadDefaults+`"`)
+		return metric(t, "gateway_agent_loads_total", `kind="reload"`, `reason="`+ir.ReloadDefaults+`"`)
 	}
 	before, services, attempts := reloads(), []string{"api"}, int32(1)
 	for _, service := range []string{"shop", "more"} {

@@ -17,7 +17,10 @@ func newConfig(backend string, ports ...int32) ir.Config {
 		servers = append(servers, ir.Server{Address: "10.0.0.1", Port: port})
 	}
 	return ir.Config{
-		Sections: []ir.Section{{Header: "defaults " + backend}, {Header: "frontend 80", Lines: []string{"bind :80"}}},
+		Sections: []ir.Section{
+			{Header: "defaults " + backend, Reason: ir.ReloadDefaults, MayStay: true},
+			{Header: "frontend 80", Reason: ir.ReloadPorts, Lines: ir.Lines("", "bind :80")},
+		},
 		Backends: map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(backend, servers)},
 	}
 }
@@ -83,7 +86,7 @@ func TestNext(t *testing.T) {
 			state: newState(), want: newConfig("a", 1, 2), kind: actionTellFirst, adds: 1,
 		},
 		"a backend came": {
-			state: newState(), want: newConfig("b", 1), kind: actionReload, reason: plan.ReloadDefaults,
+			state: newState(), want: newConfig("b", 1), kind: actionReload, reason: ir.ReloadDefaults,
 		},
 		"an endpoint and a map came": {
 			state: newState(), want: maps, kind: actionTellFirst, adds: 1,
@@ -93,19 +96,19 @@ func TestNext(t *testing.T) {
 			state: newState(), want: newConfig("a", 1, 2), now: early, kind: actionTell, adds: 1,
 		},
 		"the first configuration, no HAProxy": {
-			state: state{}, want: newConfig("a"), kind: actionWrite, reason: plan.ReloadFirst,
+			state: state{}, want: newConfig("a"), kind: actionWrite, reason: ir.ReloadFirst,
 		},
 		"down, an endpoint came: the next start has it": {
 			state: newState(down), want: newConfig("a", 1, 2), kind: actionWrite, adds: 1,
 		},
 		"down, a backend came: a reload will tell": {
-			state: newState(down), want: newConfig("b", 1), kind: actionNone, reason: plan.ReloadDefaults,
+			state: newState(down), want: newConfig("b", 1), kind: actionNone, reason: ir.ReloadDefaults,
 		},
 		"down, nothing changed": {
 			state: newState(down), want: newConfig("a", 1), kind: actionNone,
 		},
 		"never ran, a backend came: it cannot get worse": {
-			state: newState(down, unproven), want: newConfig("b", 1), kind: actionWrite, reason: plan.ReloadDefaults,
+			state: newState(down, unproven), want: newConfig("b", 1), kind: actionWrite, reason: ir.ReloadDefaults,
 		},
 		"never ran, an endpoint came: HAProxy will be told": {
 			state: newState(down, unproven), want: newConfig("a", 1, 2), kind: actionNone, adds: 1,
@@ -117,13 +120,13 @@ func TestNext(t *testing.T) {
 			state: newState(down, unproven), want: newConfig("a", 1), kind: actionNone,
 		},
 		"down, an earlier agent's configuration is good": {
-			state: newState(adopted), want: newConfig("a", 1), kind: actionNone, reason: plan.ReloadFirst,
+			state: newState(adopted), want: newConfig("a", 1), kind: actionNone, reason: ir.ReloadFirst,
 		},
 		"down, and an earlier agent's never ran": {
-			state: newState(adopted, unproven), want: newConfig("a", 1), kind: actionWrite, reason: plan.ReloadFirst,
+			state: newState(adopted, unproven), want: newConfig("a", 1), kind: actionWrite, reason: ir.ReloadFirst,
 		},
 		"down since something was written down": {
-			state: newState(down, func(s *state) { s.running.unknown = reasonWrittenDown }), want: newConfig("b", 1), kind: actionNone, reason: plan.ReloadDefaults,
+			state: newState(down, func(s *state) { s.running.unknown = reasonWrittenDown }), want: newConfig("b", 1), kind: actionNone, reason: ir.ReloadDefaults,
 		},
 		"a worker of another load": {
 			state: newState(observed("load-0")), want: newConfig("a", 1), kind: actionReload, reason: reasonUnknown,

@@ -70,7 +70,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 // A body whose length is not known is waited for until it is longer than any may be. A large buffer always holds that
 // beside the headers, so what was waited for is the whole body, or too long.
 var auth = feature{
-	guard: "ExternalAuth", param: "auth",
+	guard: "ExternalAuth", param: "auth", mayStay: true,
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
 		if auth == nil {

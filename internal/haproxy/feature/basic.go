@@ -14,7 +14,7 @@ const passwordTime = 10 * time.Second
 // basic asks for a user and a password. gateway-keys checks them: it is asked as a Service that decides about requests
 // is. The backend does not get the password.
 var basic = feature{
-	guard: "BasicAuth", param: "basic",
+	guard: "BasicAuth", param: "basic", mayStay: true,
 	encode: func(in Input, p *params) {
 		basic := in.Rule.BasicAuth
 		if basic == nil {

@@ -19,6 +19,7 @@ const CacheName = "responses"
 // Authorization if they are public, private ones if they are called public after that, and ages like 00. It does not
 // look at bodies of requests. Of methods but GET and HEAD, it only notes that what is stored is out of date.
 var cache = feature{
+	mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.Cache && !in.Rule.KnowsUsers() {
 			p.set("cache", "1")

@@ -48,6 +48,9 @@ type feature struct {
 	// guard is how users call what may refuse requests; "": the feature does not. param is a parameter of all rules with
 	// it. See guard.go.
 	guard, param string
+	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
+	// rule has it any more.
+	mayStay bool
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
 	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
@@ -89,24 +92,33 @@ func Encode(in Input) string {
 	return strings.Join(p, "&")
 }
 
+// AllRules are the rules of all features.
+type AllRules struct {
+	Request, Response, AfterResponse []ir.Line
+	Frontend, Backend                []string
+}
+
 // All returns the rules of all features.
-func All(env Env) Rules {
-	var all Rules
+func All(env Env) AllRules {
+	var all AllRules
 	for _, f := range features {
 		if f.rules == nil {
 			continue
 		}
-		rules := f.rules(env)
-		if f.guard != "" && len(rules.Request) > 0 {
-			all.Request = append(all.Request, "http-request set-var(txn.guard) str("+f.guard+") if "+has(f.param))
+		rules, reason := f.rules(env), ""
+		if f.mayStay {
+			reason = ir.ReloadNames
 		}
-		all.Request = append(all.Request, rules.Request...)
-		all.Response = append(all.Response, rules.Response...)
-		all.AfterResponse = append(all.AfterResponse, rules.AfterResponse...)
+		if f.guard != "" && len(rules.Request) > 0 {
+			all.Request = append(all.Request, ir.Line{Text: "http-request set-var(txn.guard) str(" + f.guard + ") if " + has(f.param), Reason: reason})
+		}
+		all.Request = append(all.Request, ir.Lines(reason, rules.Request...)...)
+		all.Response = append(all.Response, ir.Lines(reason, rules.Response...)...)
+		all.AfterResponse = append(all.AfterResponse, ir.Lines(reason, rules.AfterResponse...)...)
 		all.Frontend = append(all.Frontend, rules.Frontend...)
 		all.Backend = append(all.Backend, rules.Backend...)
 	}
-	all.AfterResponse = append(all.AfterResponse, refusedLines()...)
+	all.AfterResponse = append(all.AfterResponse, ir.Lines("", refusedLines()...)...)
 	return all
 }
 

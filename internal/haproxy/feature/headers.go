@@ -18,6 +18,7 @@ import (
 // Each name has rules of its own, so the first change of a header of a name takes a reload: HAProxy takes no names of
 // headers from data.
 var headers = feature{
+	mayStay: true,
 	encode: func(in Input, p *params) {
 		changes := changesFor(in.Rule, in.Target)
 		encodeHeaders(p, "", changes.Request)

@@ -24,7 +24,7 @@ import (
 // does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
 // has rules of its own, as those of other filters have.
 var jwt = feature{
-	guard: "JWT", param: "jwt",
+	guard: "JWT", param: "jwt", mayStay: true,
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT
 		if jwt == nil {

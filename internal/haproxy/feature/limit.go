@@ -33,7 +33,7 @@ import (
 // without looking at them. A rule has one limit for each unit, so both use the same tables and counters. In the names of
 // parameters and variables, units of the former end with byClaim.
 var limit, claimLimit = feature{
-	guard: "RateLimit", param: "limit",
+	guard: "RateLimit", param: "limit", mayStay: true,
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
 			p.set("limit", in.Rule.RateLimitScope())
@@ -49,7 +49,7 @@ var limit, claimLimit = feature{
 	},
 	rules: func(env Env) Rules { return limitRules(env, "") },
 }, feature{
-	guard: "RateLimit", param: "limit",
+	guard: "RateLimit", param: "limit", mayStay: true,
 	rules: func(env Env) Rules { return limitRules(env, byClaim) },
 }
 
@@ -250,15 +250,15 @@ func ConcurrentLines(table routing.Table) []string {
 	return []string{"stick-table type string len 41 " + CurrentTable}
 }
 
-// PeersLines are the lines of the section of peers, with the tables that rate limits count in.
-func PeersLines(table routing.Table, paths ir.Paths) []string {
-	lines := []string{"bind unix@" + paths.PeersSocket() + " mode 600", "server " + ir.OwnPeer}
+// PeersLines are the lines of the section of peers: the pods, and the tables that rate limits count in.
+func PeersLines(table routing.Table, paths ir.Paths) (pods, tables []string) {
+	pods = []string{"bind unix@" + paths.PeersSocket() + " mode 600", "server " + ir.OwnPeer}
 	for i := 1; i < ir.MaxPods; i++ {
-		lines = append(lines, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))
+		pods = append(pods, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))
 	}
 	for _, period := range ratesOf(table) {
-		lines = append(lines, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
+		tables = append(tables, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
 			rateTable(period), ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
 	}
-	return lines
+	return pods, tables
 }

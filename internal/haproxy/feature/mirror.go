@@ -31,6 +31,7 @@ const longestCopy = 15 << 10
 // does not come in time, so it waits only for what is known to come: not for what a client streams. The program does
 // not copy what did not arrive as a whole. What asks for an upgrade is not copied.
 var mirror = feature{
+	mayStay: true,
 	encode: func(in Input, p *params) {
 		var mirrors []string
 		largest := int64(0)

@@ -15,6 +15,7 @@ import (
 // Each answer is a rule, so a new one takes a reload: HAProxy takes no status from data, and encodes line breaks and
 // what is not ASCII in texts that come from data.
 var response = feature{
+	mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.Response != nil {
 			p.set("response", responseName(in.Rule.Response))

@@ -204,7 +204,7 @@ func (c Config) configFile() []byte {
 		b.WriteByte('\n')
 		for _, line := range section.Lines {
 			b.WriteString("    ")
-			b.WriteString(line)
+			b.WriteString(line.Text)
 			b.WriteByte('\n')
 		}
 	}

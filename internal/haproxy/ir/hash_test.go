@@ -8,7 +8,7 @@ import (
 func TestHash(t *testing.T) {
 	newConfig := func() Config {
 		return Config{
-			Sections: []Section{{Header: "frontend 80", Lines: []string{"bind :80", "mode http"}}},
+			Sections: []Section{{Header: "frontend 80", Lines: Lines("", "bind :80", "mode http")}},
 			Backends: map[string]*Backend{"a": {Defaults: "http", Servers: []Server{{Address: "10.0.0.1", Port: 1}}}, "b": {Defaults: "http"}},
 			Maps:     map[string]map[string]string{HostsFile: {"80/a": "1", "80/b": "2"}, NamesFile: {}},
 			Certificates: map[string]CertificateList{"certificates-443.list": {Lines: []CertificateLine{
@@ -24,7 +24,7 @@ func TestHash(t *testing.T) {
 	}{
 		"nothing":       {func(*Config) {}, false, false},
 		"a server":      {func(c *Config) { c.Backends["a"].Servers[0].Port = 2 }, false, false},
-		"a section":     {func(c *Config) { c.Sections[0].Lines[0] = "bind :81" }, true, true},
+		"a section":     {func(c *Config) { c.Sections[0].Lines[0].Text = "bind :81" }, true, true},
 		"a line less":   {func(c *Config) { c.Sections[0].Lines = c.Sections[0].Lines[:1] }, true, true},
 		"a file":        {func(c *Config) { c.Files["ca.pem"] = []byte("two") }, true, true},
 		"a backend":     {func(c *Config) { c.Backends["c"] = &Backend{Defaults: "http"} }, true, true},

@@ -57,14 +57,6 @@ func (l CertificateLine) String() string {
 	return strings.TrimSuffix(l.File+" ["+l.Options+"] "+strings.Join(l.Filters, " "), " ")
 }
 
-// Section is a section of haproxy.cfg.
-type Section struct {
-	// Header is the first line: "frontend 80 from routing".
-	Header string
-	// Lines are the others, without indentation.
-	Lines []string
-}
-
 // Backend is the backend of a Service port. Its name tells all settings, so that only its servers change.
 type Backend struct {
 	// Of is the Service port.

@@ -20,7 +20,7 @@ import (
 
 // Plan says how to get from the running configuration to the desired one, in this order.
 type Plan struct {
-	// Reload is the reason why a reload of the desired files is needed, one of the Reload constants. Then everything
+	// Reload is the reason why a reload of the desired files is needed, one of ir's Reload constants. Then everything
 	// else but After is empty. "": the rest of the plan does it.
 	Reload string
 	// Backends are backends to add, with their servers.
@@ -92,26 +92,10 @@ type Edits struct {
 // Edit is a change of one entry of a map: Old is "" for one that is added, New for one that is deleted.
 type Edit struct{ Key, Old, New string }
 
-// Why a reload is needed. These are values of a metric label.
-const (
-	ReloadFirst        = "first load"
-	ReloadPorts        = "listener ports or TLS settings changed"
-	ReloadCertificates = "certificates changed"
-	// ReloadDefaults: a backend has settings that only a section can have, and that none had before.
-	ReloadDefaults = "a backend with new settings"
-	// ReloadNames: HAProxy has rules for names of headers and parameters, and for fixed answers, and one of them is
-	// new.
-	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
-	// ReloadLimits: HAProxy has a table for each unit of rate limits, and for concurrent requests, and one of them was
-	// not there before.
-	ReloadLimits = "the first rate limit, the first of its unit, or the first of concurrent requests"
-	// ReloadCache: HAProxy has a section for the response cache, and rules for it in all frontends.
-	ReloadCache = "the first or last filter Cache, or other settings of the response cache"
-	// ReloadKeys: HAProxy reads the keys that tokens are signed with when it starts.
-	ReloadKeys = "the first filter JWT, or a new key of one"
-	// ReloadSettings is anything else, as after an upgrade of the agent.
-	ReloadSettings = "global settings changed"
-)
+// reasons are the reasons of sections, the one that tells most first.
+var reasons = []string{
+	ir.ReloadCache, ir.ReloadPorts, ir.ReloadSettings, ir.ReloadDefaults, ir.ReloadLimits, ir.ReloadKeys, ir.ReloadNames,
+}
 
 // Diff returns the plan that makes HAProxy, which runs one configuration, run another. The zero Config stands for a
 // HAProxy that runs none.
@@ -215,36 +199,32 @@ func mapEdits(desired, running map[string]string) []Edit {
 // reloadReason returns why a process that runs one configuration cannot be told to run another, "" if it can.
 func reloadReason(desired, running ir.Config) string {
 	if len(running.Sections) == 0 {
-		return ReloadFirst
+		return ir.ReloadFirst
 	}
-	have, more := map[string][]string{}, map[string]int{}
+	found, left := map[string]bool{}, map[string]ir.Section{}
 	for _, section := range running.Sections {
-		have[section.Header] = section.Lines
-		more[kindOf(section)]--
+		left[section.Header] = section
 	}
-	reasons := map[string]bool{}
 	for _, section := range desired.Sections {
-		lines, ok := have[section.Header]
-		reasons[sectionReason(section, lines, ok)] = true
-		more[kindOf(section)]++
+		found[sectionReason(section, left[section.Header])] = true
+		delete(left, section.Header)
 	}
-	if more["frontend"] != 0 {
-		return ReloadPorts
+	for _, section := range left {
+		found[section.Reason] = found[section.Reason] || !section.MayStay
 	}
-	reasons[ReloadCache] = reasons[ReloadCache] || more["cache"] != 0
-	for _, reason := range []string{ReloadSettings, ReloadCache, ReloadPorts, ReloadDefaults, ReloadLimits, ReloadKeys, ReloadNames} {
-		if reasons[reason] {
+	for _, reason := range reasons {
+		if found[reason] {
 			return reason
 		}
 	}
 	for name, content := range desired.Files {
 		if file, ok := running.Files[name]; !ok || !bytes.Equal(file, content) {
-			return ReloadCertificates
+			return ir.ReloadCertificates
 		}
 	}
 	for name, list := range desired.Certificates {
 		if !canChangeList(list, running.Certificates[name]) {
-			return ReloadCertificates
+			return ir.ReloadCertificates
 		}
 	}
 	return ""
@@ -281,45 +261,25 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	return missing
 }
 
-// kindOf returns the first word of a section.
-func kindOf(section ir.Section) string {
-	kind, _, _ := strings.Cut(section.Header, " ")
-	return kind
-}
-
 // sectionReason returns why the section that runs under the same header does not do for one that is desired, "" if it
-// does.
-func sectionReason(desired ir.Section, running []string, exists bool) string {
-	kind := kindOf(desired)
-	isDefaults, isKeys := kind == "defaults", desired.Header == "backend "+ir.KeysBackend+" from common"
-	switch {
-	case exists && slices.Equal(desired.Lines, running):
-		return ""
-	case (desired.Header == "defaults routing from common" || isKeys || kind == "peers") && exists && includes(running, desired.Lines):
-		return ""
-	case desired.Header == "defaults routing from common" && exists:
-		return ReloadNames
-	case isDefaults && !exists:
-		return ReloadDefaults
-	case kind == "frontend":
-		return ReloadPorts
-	case kind == "cache":
-		return ReloadCache
-	case kind == "peers", desired.Header == "backend "+ir.ConcurrentTable+" from common":
-		return ReloadLimits
-	case isKeys:
-		return ReloadKeys
+// does. The lines that have to be there have to be the same. The others may be more, in the same order.
+func sectionReason(desired, running ir.Section) string {
+	hasOthers := !slices.Equal(exact(desired.Lines), exact(running.Lines)) || !slices.Equal(desired.Listeners, running.Listeners)
+	if desired.Header != running.Header || hasOthers {
+		return desired.Reason
 	}
-	return ReloadSettings
+	rest := running.Lines
+	for _, line := range desired.Lines {
+		i := slices.Index(rest, line)
+		if i < 0 {
+			return cmp.Or(line.Reason, desired.Reason)
+		}
+		rest = rest[i+1:]
+	}
+	return ""
 }
 
-// includes says whether lines have all others among them, in the same order. Then they do what the others do: what they
-// have beside is about names that no request's rule has.
-func includes(lines, others []string) bool {
-	for _, line := range lines {
-		if len(others) > 0 && others[0] == line {
-			others = others[1:]
-		}
-	}
-	return len(others) == 0
+// exact returns the lines that may not stay.
+func exact(lines []ir.Line) []ir.Line {
+	return slices.DeleteFunc(slices.Clone(lines), func(line ir.Line) bool { return line.Reason != "" })
 }

@@ -23,12 +23,12 @@ func TestDiffOfCertificates(t *testing.T) {
 		want             string
 	}{
 		"one more":                               {false, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), line("b")}, ""},
-		"another first one":                      {false, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, plan.ReloadCertificates},
-		"the first one":                          {false, nil, []ir.CertificateLine{line("a")}, plan.ReloadCertificates},
+		"another first one":                      {false, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ir.ReloadCertificates},
+		"the first one":                          {false, nil, []ir.CertificateLine{line("a")}, ir.ReloadCertificates},
 		"another first one, and none is shown":   {true, []ir.CertificateLine{line("a"), line("b")}, []ir.CertificateLine{line("b")}, ""},
-		"one with other options":                 {true, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), tls13}, plan.ReloadCertificates},
-		"one less with other options":            {true, []ir.CertificateLine{line("a"), tls13}, []ir.CertificateLine{line("a")}, plan.ReloadCertificates},
-		"one more that verifies clients":         {true, []ir.CertificateLine{verifies("a")}, []ir.CertificateLine{verifies("a"), verifies("b")}, plan.ReloadCertificates},
+		"one with other options":                 {true, []ir.CertificateLine{line("a")}, []ir.CertificateLine{line("a"), tls13}, ir.ReloadCertificates},
+		"one less with other options":            {true, []ir.CertificateLine{line("a"), tls13}, []ir.CertificateLine{line("a")}, ir.ReloadCertificates},
+		"one more that verifies clients":         {true, []ir.CertificateLine{verifies("a")}, []ir.CertificateLine{verifies("a"), verifies("b")}, ir.ReloadCertificates},
 		"no change of those that verify clients": {true, []ir.CertificateLine{verifies("a")}, []ir.CertificateLine{verifies("a")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,13 +47,13 @@ func TestDiffOfCertificates(t *testing.T) {
 
 // TestDiffOfPorts: a port that is removed takes a reload, as HAProxy would go on listening there.
 func TestDiffOfPorts(t *testing.T) {
-	one := ir.Config{Sections: []ir.Section{{Header: "global"}, {Header: "frontend 80 from routing"}}}
-	two := ir.Config{Sections: append(one.Sections[:2:2], ir.Section{Header: "frontend 81 from routing"})}
+	one := ir.Config{Sections: []ir.Section{{Header: "global"}, {Header: "frontend 80 from routing", Reason: ir.ReloadPorts}}}
+	two := ir.Config{Sections: append(one.Sections[:2:2], ir.Section{Header: "frontend 81 from routing", Reason: ir.ReloadPorts})}
 	for name, test := range map[string]struct {
 		desired, running ir.Config
 		want             string
 	}{
-		"one more": {two, one, plan.ReloadPorts}, "one less": {one, two, plan.ReloadPorts}, "the same": {two, two, ""},
+		"one more": {two, one, ir.ReloadPorts}, "one less": {one, two, ir.ReloadPorts}, "the same": {two, two, ""},
 	} {
 		if got := plan.Diff(test.desired, test.running).Reload; got != test.want {
 			t.Errorf("%s: Diff says %q for a reload, want %q", name, got, test.want)

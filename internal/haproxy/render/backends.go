@@ -167,33 +167,28 @@ func (r *renderer) backendDefaults(s setting, connections bool) (name string, se
 // Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers
 // only.
 func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.Section {
-	section := ir.Section{Header: "defaults " + name + " from common"}
+	var lines []string
 	switch s.algorithm {
 	case "":
-		section.Lines = append(section.Lines, "balance random(2)")
+		lines = []string{"balance random(2)"}
 	case "source":
-		section.Lines = append(section.Lines, "balance source", "hash-type consistent")
+		lines = []string{"balance source", "hash-type consistent"}
 	case "uri":
-		section.Lines = append(section.Lines, "balance uri path-only", "hash-type consistent")
+		lines = []string{"balance uri path-only", "hash-type consistent"}
 	default:
-		section.Lines = append(section.Lines, "balance "+s.algorithm)
+		lines = []string{"balance " + s.algorithm}
 	}
+	parent := "tcp"
 	if connections {
-		section.Header = "defaults " + name + " from tcp"
+		lines = append(lines, s.lines...)
 	} else {
-		section.Lines = append(section.Lines,
-			"retry-on conn-failure empty-response",
-			"option use-small-buffers l7-retries",
-			"option http-drop-request-trailers",
-		)
+		parent = "common"
+		lines = append(lines, "retry-on conn-failure empty-response", "option use-small-buffers l7-retries", "option http-drop-request-trailers")
+		lines = append(lines, s.lines...)
+		lines = append(lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
+		lines = slices.Concat(lines, feature.All(feature.Env{Paths: r.in.Paths}).Backend, s.rules)
 	}
-	section.Lines = append(section.Lines, s.lines...)
-	if !connections {
-		section.Lines = append(section.Lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
-		section.Lines = append(section.Lines, feature.All(feature.Env{Paths: r.in.Paths}).Backend...)
-		section.Lines = append(section.Lines, s.rules...)
-	}
-	return section
+	return ir.Section{Header: "defaults " + name + " from " + parent, Reason: ir.ReloadDefaults, MayStay: true, Lines: ir.Lines("", lines...)}
 }
 
 // serverOptions returns the options of every server of a backend.

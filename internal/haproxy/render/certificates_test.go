@@ -109,9 +109,9 @@ func TestListChanges(t *testing.T) { //nolint:funlen // a flat table
 			"{secret: more, names: [more.io]}", "{secret: more, names: [other.io]}",
 			change(444, []string{of("more", "other.io")}, []string{of("more", "more.io")}), "",
 		},
-		"the first of a port that is not strict": {"{secret: any, names: [any.io]}", "{secret: new, names: [any.io]}", change(0, nil, nil), plan.ReloadCertificates},
-		"the minimum version of one":             {"tls: {certificateRefs: [{name: wild}]}", "tls: {certificateRefs: [{name: wild}], minVersion: TLSv1.3}", change(0, nil, nil), plan.ReloadCertificates},
-		"the first of a port":                    {"any: [{secret: any, names: [any.io]}, {secret: more, names: [more.io]}]", "", change(0, nil, nil), plan.ReloadPorts},
+		"the first of a port that is not strict": {"{secret: any, names: [any.io]}", "{secret: new, names: [any.io]}", change(0, nil, nil), ir.ReloadCertificates},
+		"the minimum version of one":             {"tls: {certificateRefs: [{name: wild}]}", "tls: {certificateRefs: [{name: wild}], minVersion: TLSv1.3}", change(0, nil, nil), ir.ReloadCertificates},
+		"the first of a port":                    {"any: [{secret: any, names: [any.io]}, {secret: more, names: [more.io]}]", "", change(0, nil, nil), ir.ReloadPorts},
 	} {
 		running := render.Render(parseWorld(t, listWorld).input(t))
 		if !strings.Contains(listWorld, test.from) {
@@ -136,7 +136,7 @@ func TestListChanges(t *testing.T) { //nolint:funlen // a flat table
 	for _, world := range []string{verified, both} {
 		more := strings.Replace(world, "wild: [", "wild: [{secret: new, names: [a.io]}, ", 1)
 		p := plan.Diff(render.Render(parseWorld(t, more).input(t)), render.Render(parseWorld(t, world).input(t)))
-		if p.Reload != plan.ReloadCertificates {
+		if p.Reload != ir.ReloadCertificates {
 			t.Errorf("where clients are verified: got %q", p.Reload)
 		}
 	}

@@ -44,8 +44,8 @@ func TestDiff(t *testing.T) {
 		"a wildcard of another depth": {"*.b.io", "*.a.b.io", "", 2, 0, nil, nil},
 		"a listener's name":           {"name: http", "name: web", "", 3, 0, nil, nil},
 		"a listener on the same port": {"HTTP}]", "HTTP}, {name: a, port: 80, protocol: HTTP, hostname: a.io}]", "", 1, 0, nil, nil},
-		"a listener on another port":  {"HTTP}]", "HTTP}, {name: a, port: 81, protocol: HTTP}]", plan.ReloadPorts, 0, 0, nil, nil},
-		"a port":                      {"port: 80, protocol", "port: 81, protocol", plan.ReloadPorts, 0, 0, nil, nil},
+		"a listener on another port":  {"HTTP}]", "HTTP}, {name: a, port: 81, protocol: HTTP}]", ir.ReloadPorts, 0, 0, nil, nil},
+		"a port":                      {"port: 80, protocol", "port: 81, protocol", ir.ReloadPorts, 0, 0, nil, nil},
 		"a new backend":               {"backendRefs: [", "backendRefs: [{name: three, port: 80}, ", "", 2, 1, nil, nil},
 		"one backend less":            {", {name: two, port: 80}", "", "", 2, 0, nil, nil},
 		"a Service disappears":        {"  - {service: two, port: 80, servers: [\"10.0.0.9:80\"]}\n", "", "", 2, 0, nil, nil},
@@ -90,15 +90,15 @@ func TestDiff(t *testing.T) {
 
 func TestDiffOfTheFirstLoad(t *testing.T) {
 	desired := render.Render(parseWorld(t, diffWorld).input(t))
-	if got := plan.Diff(desired, ir.Config{}); !reflect.DeepEqual(got, plan.Plan{Reload: plan.ReloadFirst, After: desired}) {
+	if got := plan.Diff(desired, ir.Config{}); !reflect.DeepEqual(got, plan.Plan{Reload: ir.ReloadFirst, After: desired}) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestDiffOfAnotherRendering(t *testing.T) {
 	desired, running := render.Render(parseWorld(t, diffWorld).input(t)), render.Render(parseWorld(t, diffWorld).input(t))
-	running.Sections[0].Lines = append(running.Sections[0].Lines, "nbthread 1")
-	if got := plan.Diff(desired, running); got.Reload != plan.ReloadSettings {
+	running.Sections[0].Lines = append(running.Sections[0].Lines, ir.Line{Text: "nbthread 1"})
+	if got := plan.Diff(desired, running); got.Reload != ir.ReloadSettings {
 		t.Errorf("got %q", got.Reload)
 	}
 }

@@ -117,7 +117,7 @@ func (g *gateway) loadPages(t *testing.T, pages map[int32]model.ErrorPage, edit 
 	running := render.Render(g.in)
 	g.in.Table.ErrorPages = pages
 	desired := render.Render(g.in)
-	if p := plan.Diff(desired, running); edit == nil && p.Reload != plan.ReloadSettings {
+	if p := plan.Diff(desired, running); edit == nil && p.Reload != ir.ReloadSettings {
 		t.Errorf("other pages take %q", p.Reload)
 	}
 	files := desired.AllFiles()

@@ -326,8 +326,8 @@ func TestJWTRotation(t *testing.T) {
 		})
 	}
 	before, both, after := wanted("ES256"), wanted("ES256", "other"), wanted("other")
-	if p := plan.Diff(both, before); p.Reload != plan.ReloadKeys {
-		t.Errorf("a new key: got %q, want %q", p.Reload, plan.ReloadKeys)
+	if p := plan.Diff(both, before); p.Reload != ir.ReloadKeys {
+		t.Errorf("a new key: got %q, want %q", p.Reload, ir.ReloadKeys)
 	}
 	g.WriteFiles(both.AllFiles())
 	g.Master("reload")

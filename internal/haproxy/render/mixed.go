@@ -52,8 +52,8 @@ func isMixed(table routing.Table, port int32) bool {
 func (r *renderer) addEntrance(passing *routing.Listener) {
 	port := passing.Port
 	lines := append(bindLines(r.in.Bind, port, ""), admissionLines(r.in, passing)...)
-	r.section("frontend "+entrance(port)+" from tcp", append(lines, r.connectionLines(passing)...)...)
-	r.section("backend "+handover(port)+" from tcp", "server tls "+r.in.Paths.TLSSocket(port)+" send-proxy-v2")
+	r.section(ir.ReloadPorts, "frontend "+entrance(port)+" from tcp", append(lines, r.connectionLines(passing)...)...)
+	r.section(ir.ReloadPorts, "backend "+handover(port)+" from tcp", "server tls "+r.in.Paths.TLSSocket(port)+" send-proxy-v2")
 }
 
 // handoverLines hand connections over whose TLS is to be opened: those for names of other listeners, for names of none,

@@ -9,8 +9,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// addPrograms adds the programs that rules need, and the sections that lead what they send to its backends. All have
-// headers of their own, so that they stay when the last such rule goes: a change of other sections would take a reload.
+// addPrograms adds the programs that rules need, and the sections that lead what they send to its backends.
 //
 // Rules of the backends bound the time for an answer, as they do for requests: see package feature.
 //
@@ -20,7 +19,7 @@ func (r *renderer) addPrograms() {
 	hasMirrors, hasBasic, hasAuth := feature.HasMirrors(r.in.Table), feature.HasBasic(r.in.Table), feature.HasAuth(r.in.Table)
 	hasBodies := feature.HasBodies(r.in.Table)
 	if hasMirrors || hasBasic || hasAuth || hasBodies {
-		r.section("global # programs",
+		r.program("global # programs",
 			"tune.lua.bool-sample-conversion normal",
 			"tune.lua.openlibs string,table",
 			"tune.lua.maxmem 128",
@@ -41,6 +40,12 @@ func (r *renderer) addPrograms() {
 	}
 }
 
+// program adds a section of a program, which may stay once no rule sends requests there. A header of its own keeps what
+// programs need out of sections that may not change.
+func (r *renderer) program(header string, lines ...string) {
+	r.addSection(ir.Section{Header: header, Reason: ir.ReloadSettings, MayStay: true, Lines: ir.Lines("", lines...)})
+}
+
 // addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file,
 // whether or not a request gets there.
 func (r *renderer) addKeys() {
@@ -57,7 +62,7 @@ func (r *renderer) addKeys() {
 		lines = append(lines, "http-request set-var(txn.jwt_verified) str(),jwt_verify(RS256,"+r.in.Paths.Map(name)+")")
 	}
 	if len(lines) > 0 {
-		r.section("backend "+ir.KeysBackend+" from common", lines...)
+		r.addSection(ir.Section{Header: "backend " + ir.KeysBackend + " from common", Reason: ir.ReloadKeys, MayStay: true, Lines: ir.Lines(ir.ReloadKeys, lines...)})
 	}
 }
 
@@ -77,8 +82,8 @@ func (r *renderer) keySets() map[routing.KeySource][]routing.JWTKey {
 func (r *renderer) addMirrors() {
 	paths := r.in.Paths
 	r.config.Files[ir.MirrorFile] = feature.MirrorProgram
-	r.section("global # copies of requests", "lua-load-per-thread "+paths.Map(ir.MirrorFile)+" "+paths.MirrorSocket())
-	r.section("listen mirrors from common",
+	r.program("global # copies of requests", "lua-load-per-thread "+paths.Map(ir.MirrorFile)+" "+paths.MirrorSocket())
+	r.program("listen mirrors from common",
 		"bind "+paths.MirrorSocket()+" mode 600",
 		"option httpclose",
 		"http-request set-var(txn.backend) req.fhdr("+feature.MirrorHeader+",1)",
@@ -97,7 +102,7 @@ func (r *renderer) addUsers() {
 	if socket := r.in.Paths.UsersSocket; socket != "" {
 		servers = []string{"server keys unix@" + socket}
 	}
-	r.section("backend "+ir.UsersBackend+" from common", append([]string{"timeout server 10s"}, servers...)...)
+	r.program("backend "+ir.UsersBackend+" from common", append([]string{"timeout server 10s"}, servers...)...)
 }
 
 // addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its
@@ -106,11 +111,11 @@ func (r *renderer) addUsers() {
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
 	r.config.Files[ir.AuthFile] = feature.AuthProgram
-	r.section("global # questions about requests",
+	r.program("global # questions about requests",
 		"tune.bufsize.large 32768",
 		"lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket(),
 	)
-	r.section("listen auth from common",
+	r.program("listen auth from common",
 		"bind "+paths.AuthSocket()+" mode 600",
 		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
 		"http-request set-var(txn.backend) req.fhdr("+feature.AuthBackendHeader+",1)",
@@ -135,8 +140,8 @@ func (r *renderer) addBodies() {
 	paths := r.in.Paths
 	const set = "http-request set-header "
 	r.config.Files[ir.BodyFile] = feature.BodyProgram
-	r.section("global # bodies of requests", "lua-load-per-thread "+paths.Map(ir.BodyFile))
-	r.section("backend "+feature.BodyBackend+" from common", append([]string{
+	r.program("global # bodies of requests", "lua-load-per-thread "+paths.Map(ir.BodyFile))
+	r.program("backend "+feature.BodyBackend+" from common", append([]string{
 		"timeout server 24d",
 		"filter lua.body",
 		"http-error status 400" + env(r.in).Content(413, "the body of the request is too long"),
@@ -146,7 +151,7 @@ func (r *renderer) addBodies() {
 		set + feature.BodyFiltersHeader + " %[var(txn.left)]",
 		"server counted unix@" + paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
 	}, feature.CountedLines()...)...)
-	r.section("listen counted from common",
+	r.program("listen counted from common",
 		"bind "+paths.BodySocket()+" mode 600 accept-proxy",
 		"timeout client 24d",
 		"http-request set-var(txn.backend) req.fhdr("+feature.BodyBackendHeader+",1)",

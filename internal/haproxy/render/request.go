@@ -17,7 +17,7 @@ import (
 // the worker is told to stop must not meet a closed connection.
 //
 // http-ignore-probes: a client that connects ahead would take 408 for the answer to its first request.
-func (r *renderer) routingLines() []string {
+func (r *renderer) routingLines() []ir.Line {
 	lines := []string{
 		accessLog,
 		"option dontlognull",
@@ -65,9 +65,9 @@ func (r *renderer) routingLines() []string {
 		"http-request deny deny_status 400 unless { var(txn.clean) -m found }",
 	)
 	lines = append(lines, odd...)
-	lines = append(lines, r.searchLines()...)
-	lines = append(lines, r.splitLines("http-request")...)
-	return append(lines, r.filterLines()...)
+	return slices.Concat(
+		ir.Lines("", lines...), ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), r.filterLines(),
+	)
 }
 
 // compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends that

@@ -17,62 +17,75 @@ func (r *renderer) addSections() {
 	in := r.in
 	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
 	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
-	r.section("global", globalLines(in)...)
-	r.section("defaults common", slices.Concat(commonLines, r.errorLines())...)
+	r.section(ir.ReloadSettings, "global", globalLines(in)...)
+	r.section(ir.ReloadSettings, "defaults common", slices.Concat(commonLines, r.errorLines())...)
 	r.addPrograms()
 	if isRouting {
-		r.section("defaults routing from common", r.routingLines()...)
+		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.addPresets(false)
 	}
 	if isTCP {
-		r.section("defaults tcp", tcpLines...)
+		r.section(ir.ReloadSettings, "defaults tcp", tcpLines...)
 		r.addPresets(true)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.defaults)) {
-		r.config.Sections = append(r.config.Sections, r.defaults[name])
+		r.addSection(r.defaults[name])
 	}
 	for _, port := range r.ports() {
 		r.addFrontend(port)
 	}
 	if isRouting {
 		for _, answer := range answers {
-			r.section("backend "+answer.name+" from common", returnText(in, answer.status, answer.text))
+			r.section(ir.ReloadSettings, "backend "+answer.name+" from common", returnText(in, answer.status, answer.text))
 		}
 	}
 	metricsPort := in.Bind.MetricsPort
 	if metricsPort == 0 {
 		metricsPort = MetricsPort
 	}
-	r.section("frontend metrics from common", append(bindLines(in.Bind, metricsPort, ""), metricsLines...)...)
+	r.section(ir.ReloadPorts, "frontend metrics from common", append(bindLines(in.Bind, metricsPort, ""), metricsLines...)...)
 	for _, name := range []string{"connections-of", "requests-of"} {
-		r.section("backend "+name+" from common", "stick-table type ipv6 "+feature.CurrentTable)
+		r.section(ir.ReloadSettings, "backend "+name+" from common", "stick-table type ipv6 "+feature.CurrentTable)
 	}
 	if isRouting {
-		r.section("backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
+		r.section(ir.ReloadSettings, "backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
 	}
-	if feature.HasCache(in.Table) {
-		r.section("cache "+feature.CacheName, cacheLines(&in.Table.Cache)...)
-	}
-	if feature.HasRates(in.Table) {
-		r.section("peers "+ir.PodsSection, feature.PeersLines(in.Table, in.Paths)...)
-	}
-	if lines := feature.ConcurrentLines(in.Table); lines != nil {
-		r.section("backend "+ir.ConcurrentTable+" from common", lines...)
-	}
+	r.addTables()
 	r.addKeys()
 	if in.Paths.KeysSocket != "" {
-		r.section("backend " + ir.CheckBackend + " from common")
+		r.section(ir.ReloadSettings, "backend "+ir.CheckBackend+" from common")
 	}
 }
 
-func (r *renderer) section(header string, lines ...string) {
-	r.config.Sections = append(r.config.Sections, ir.Section{Header: header, Lines: lines})
+// addTables adds what the response cache and limits need. Tables of limits stay, since no rule counts in them any more.
+func (r *renderer) addTables() {
+	table := r.in.Table
+	if feature.HasCache(table) {
+		r.section(ir.ReloadCache, "cache "+feature.CacheName, cacheLines(&table.Cache)...)
+	}
+	if feature.HasRates(table) {
+		pods, tables := feature.PeersLines(table, r.in.Paths)
+		lines := slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...))
+		r.addSection(ir.Section{Header: "peers " + ir.PodsSection, Reason: ir.ReloadLimits, MayStay: true, Lines: lines})
+	}
+	if lines := feature.ConcurrentLines(table); lines != nil {
+		r.addSection(ir.Section{Header: "backend " + ir.ConcurrentTable + " from common", Reason: ir.ReloadLimits, MayStay: true, Lines: ir.Lines("", lines...)})
+	}
+}
+
+func (r *renderer) addSection(section ir.Section) {
+	r.config.Sections = append(r.config.Sections, section)
+}
+
+// section adds a section that has to have exactly these lines as long as it is desired, and to go after that.
+func (r *renderer) section(reason, header string, lines ...string) {
+	r.addSection(ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)})
 }
 
 func (r *renderer) addPresets(connections bool) {
 	for _, algorithm := range presets {
 		if algorithm != "uri" || !connections {
-			r.config.Sections = append(r.config.Sections, r.defaultsSection(presetName(algorithm, connections), setting{algorithm: algorithm}, connections))
+			r.addSection(r.defaultsSection(presetName(algorithm, connections), setting{algorithm: algorithm}, connections))
 		}
 	}
 }
@@ -251,11 +264,11 @@ func (r *renderer) addFrontend(port int32) {
 		}
 		options = tlsOptions(in, listener)
 	}
-	lines := listenerComments(in.Table, port)
+	var lines []string
 	if mixed {
-		lines = slices.Concat(lines, []string{"bind " + in.Paths.TLSSocket(port) + " mode 600 accept-proxy" + options}, trustLines(in))
+		lines = append([]string{"bind " + in.Paths.TLSSocket(port) + " mode 600 accept-proxy" + options}, trustLines(in)...)
 	} else {
-		lines = slices.Concat(lines, bindLines(in.Bind, port, options), admissionLines(in, listener))
+		lines = append(bindLines(in.Bind, port, options), admissionLines(in, listener)...)
 	}
 	if isConnection(listener) {
 		lines = append(lines, r.connectionLines(listener)...)
@@ -264,7 +277,10 @@ func (r *renderer) addFrontend(port int32) {
 		lines = append(lines, r.frontend...)
 		lines = append(lines, "use_backend %[var(txn.hit),field(-1,|)] if { var(txn.hit) -m found }", "default_backend "+noRoute)
 	}
-	r.section("frontend "+itoa(port)+" from "+defaults, lines...)
+	r.addSection(ir.Section{
+		Header: "frontend " + itoa(port) + " from " + defaults, Reason: ir.ReloadPorts,
+		Lines: ir.Lines("", lines...), Listeners: tlsListeners(in.Table, port),
+	})
 }
 
 // tlsOptions are those of a port that terminates TLS.
@@ -286,16 +302,15 @@ func tlsOptions(in Input, listener *routing.Listener) string {
 	return options
 }
 
-// listenerComments name the listeners with TLS of a port, so that another listener with TLS takes a reload: connections
-// know which listener they were made for.
-func listenerComments(table routing.Table, port int32) []string {
-	var lines []string
+// tlsListeners returns the listeners with TLS of a port: connections know which one they were made for.
+func tlsListeners(table routing.Table, port int32) []string {
+	var names []string
 	for i := range table.Listeners {
 		if listener := &table.Listeners[i]; listener.Port == port && listener.TLS != nil {
-			lines = append(lines, fmt.Sprintf("# listener %s for %s", ir.Quote(listener.Name, ir.InConfig), ir.Quote(cmp.Or(listener.Hostname, "*"), ir.InConfig)))
+			names = append(names, listener.Name+" for "+listener.Hostname)
 		}
 	}
-	return lines
+	return names
 }
 
 func bindLines(bind Bind, port int32, options string) []string {
@@ -372,20 +387,20 @@ func foreignLines(in Input, port int32) []string {
 func (r *renderer) chainLength() int { return max(4, r.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.
-func (r *renderer) filterLines() []string {
+func (r *renderer) filterLines() []ir.Line {
 	rules := feature.All(env(r.in))
-	lines := []string{
-		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str(" + r.in.Paths.Map(ir.FiltersFile) + ")",
+	r.frontend = rules.Frontend
+	first := ir.Lines("",
+		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",
 		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",
 		"http-request allow unless { var(txn.filters) -m found }",
 		"http-response allow unless { var(txn.filters) -m found }",
-	}
-	r.frontend = rules.Frontend
-	lines = slices.Concat(lines, rules.Request, rules.Response)
+	)
+	var after []string
 	if hasTLS(r.in.Table) {
 		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"
-		lines = append(lines, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")
+		after = append(after, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")
 	}
-	lines = append(lines, "http-after-response allow unless { var(txn.filters) -m found }")
-	return append(lines, rules.AfterResponse...)
+	after = append(after, "http-after-response allow unless { var(txn.filters) -m found }")
+	return slices.Concat(first, rules.Request, rules.Response, ir.Lines("", after...), rules.AfterResponse)
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"gateway/internal/certtest"
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/render"
 )
@@ -270,14 +271,14 @@ func TestCertificateChangesReload(t *testing.T) {
 	} {
 		changed := parseWorld(t, tlsWorld).input(t)
 		change(&changed)
-		if got := plan.Diff(render.Render(changed), running); got.Reload != plan.ReloadCertificates {
+		if got := plan.Diff(render.Render(changed), running); got.Reload != ir.ReloadCertificates {
 			t.Errorf("%s: got %q", name, got.Reload)
 		}
 	}
 	last := parseWorld(t, tlsWorld).input(t)
 	delete(last.Certificates, "any")
 	delete(last.Certificates, "closed")
-	if got := plan.Diff(render.Render(last), running); got.Reload != plan.ReloadPorts {
+	if got := plan.Diff(render.Render(last), running); got.Reload != ir.ReloadPorts {
 		t.Errorf("the last certificate of a port: got %q", got.Reload)
 	}
 	if names := slices.Sorted(maps.Keys(render.Render(last).Files)); slices.Contains(names, "certificates-444.list") {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
-	"gateway/internal/haproxy/plan"
+	"gateway/internal/haproxy/ir"
 )
 
 // TestList shows Gateways in every form.
@@ -134,7 +134,7 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, gateway("a", routes), diff...).Want(t, 0, "live/a: no difference")
 	clitest.Run(t, gateway("a", strings.Replace(routes, "/a", "/b", 1)), diff...).Want(t, 3,
 		"/a/ %3,1|", "/b/ %3,1|", "live/a differs, and loading it takes no reload")
-	clitest.Run(t, strings.Replace(gateway("a", routes), "port: 80", "port: 81", 1), diff...).Want(t, 3, "loading it takes a reload: "+plan.ReloadPorts)
+	clitest.Run(t, strings.Replace(gateway("a", routes), "port: 80", "port: 81", 1), diff...).Want(t, 3, "loading it takes a reload: "+ir.ReloadPorts)
 	clitest.Run(t, "", "__complete", "-n", namespace, "render", "").Want(t, 0, "a\n:4")
 	clitest.Run(t, "", "__complete", "-n", namespace, "get", "a", "").Want(t, 0, ":4")
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
