@@ -214,13 +214,16 @@ func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
 // maxListeners is how many a data plane has.
 const maxListeners = 64
 
-// addListeners adds to the model the listeners that there can be.
+// addListeners adds to the model the listeners that there can be. A Gateway of our own kind has its own already.
 func (p *plane) addListeners() {
+	if p.gateway == nil {
+		return
+	}
 	for _, l := range p.listeners {
 		if len(p.to.Listeners) == maxListeners {
 			l.accepted.no(gatewayv1.ListenerReasonUnsupportedProtocol, "a Gateway has at most %d listeners, with those of its ListenerSets", maxListeners)
 		}
-		if !l.isServed() || p.gateway == nil {
+		if !l.isServed() {
 			continue
 		}
 		p.to.Listeners = append(p.to.Listeners, model.Listener{
