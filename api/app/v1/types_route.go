@@ -36,7 +36,6 @@ type Route struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !has(self.backendRefs) || size(self.backendRefs) == 0 || !self.filters.exists_one(f, has(f.requestRedirect) || has(f.directResponse))",fieldPath=".backendRefs",message="a rule with a RequestRedirect or DirectResponse filter has no backendRefs: remove one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.filters) || !self.filters.exists_one(f, f.?requestRedirect.path.replacePrefixMatch.hasValue() || f.?urlRewrite.path.replacePrefixMatch.hasValue()) || has(self.matches) && size(self.matches) == 1 && has(self.matches[0].path) && self.matches[0].path.type == 'PathPrefix'",fieldPath=".filters",message="ReplacePrefixMatch needs exactly one match in the rule, with a path of type PathPrefix"
-// +kubebuilder:validation:XValidation:rule="!has(self.timeouts) || !has(self.timeouts.request) || !has(self.retry) || has(self.timeouts.backendRequest)",fieldPath=".timeouts",message="with retry, timeouts.request needs timeouts.backendRequest, which bounds each attempt"
 type RouteRule struct {
 	// A request has to meet one of these. Empty: every request.
 	// +optional
@@ -276,7 +275,8 @@ type RouteTimeouts struct {
 	// +optional
 	Request Duration `json:"request,omitempty"`
 
-	// How long one attempt may take until the answer begins.
+	// How long one attempt may take until the answer begins. Without it, all attempts that retry allows share the time
+	// of request: of 10s, each of four gets 2500ms.
 	// +optional
 	BackendRequest Duration `json:"backendRequest,omitempty"`
 }

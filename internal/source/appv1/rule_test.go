@@ -71,6 +71,14 @@ func TestTimeoutsOfARule(t *testing.T) {
 		"timeouts: {request: 0s}":                         -1,
 		"timeouts: {request: 0s, backendRequest: 2s}":     2 * time.Second,
 		"timeouts: {request: 2s, backendRequest: 0s}":     2 * time.Second,
+		// All attempts share the time for the request.
+		"retry: {}, timeouts: {request: 10s}":                               2500 * time.Millisecond,
+		"retry: {attempts: 0}, timeouts: {request: 10s}":                    10 * time.Second,
+		"retry: {attempts: 7}, timeouts: {request: 1s}":                     125 * time.Millisecond,
+		"retry: {attempts: 10}, timeouts: {request: 3ms}":                   time.Millisecond,
+		"retry: {attempts: 7}, timeouts: {request: 0s}":                     -1,
+		"retry: {attempts: 7}, timeouts: {backendRequest: 1s}":              time.Second,
+		"retry: {attempts: 7}, timeouts: {request: 9s, backendRequest: 0s}": 9 * time.Second,
 	} {
 		if got := ruleOf(t, rule); got.Timeout != want {
 			t.Errorf("%s: got %s, want %s", rule, got.Timeout, want)
@@ -89,6 +97,8 @@ func TestAttemptsOfARule(t *testing.T) {
 		"retry: {attempts: 7}, timeouts: {request: 99999h, backendRequest: 1ms}": 7,
 		"retry: {attempts: 7}, timeouts: {request: 0s, backendRequest: 3s}":      7,
 		"retry: {attempts: 7}, timeouts: {request: 10s, backendRequest: 0s}":     0,
+		"retry: {attempts: 7}, timeouts: {request: 10s}":                         7,
+		"retry: {attempts: 7}, timeouts: {request: 3ms}":                         2,
 	} {
 		if got := ruleOf(t, rule); got.Retry.Attempts != want {
 			t.Errorf("%s: got %d, want %d", rule, got.Retry.Attempts, want)

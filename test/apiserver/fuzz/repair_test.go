@@ -293,9 +293,6 @@ func (g *generator) repairTimes(rule object) {
 	if each, err2 := time.ParseDuration(attempt); err == nil && err2 == nil && longest != 0 && each > longest {
 		timeouts["backendRequest"] = request
 	}
-	if rule["retry"] != nil && request != "" && attempt == "" {
-		timeouts["backendRequest"] = request
-	}
 }
 
 func repairBackend(backend object) {

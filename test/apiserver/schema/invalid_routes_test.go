@@ -45,8 +45,6 @@ var invalidRoutes = []refusal{
 		[]string{`spec.routes[0].rules[0].timeouts.backendRequest: Invalid value: "1.5s"`}},
 	{"an attempt that may take longer than the request", "", rule + "[{timeouts: {request: 1s, backendRequest: 1001ms}}]}]}",
 		[]string{"spec.routes[0].rules[0].timeouts: Invalid value: timeouts.backendRequest must not be longer than timeouts.request"}},
-	{"attempts without a limit each", "", rule + "[{timeouts: {request: 1s}, retry: {}}]}]}",
-		[]string{"spec.routes[0].rules[0].timeouts: Invalid value: with retry, timeouts.request needs timeouts.backendRequest"}},
 	{"a code that HAProxy does not try again", "", rule + "[{retry: {codes: [505]}}]}]}",
 		[]string{"spec.routes[0].rules[0].retry.codes[0]: Unsupported value: 505: supported values: \"401\""}},
 	{"a session of no length", "", rule + "[{sessionPersistence: {absoluteTimeout: 0s}}]}]}",

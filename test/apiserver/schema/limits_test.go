@@ -79,7 +79,7 @@ var valid = []admitted{
 	{"answers without a body", "", rule + "[{filters: [{type: DirectResponse, directResponse: {statusCode: 204}}]}, " +
 		"{filters: [{type: DirectResponse, directResponse: {statusCode: 304, body: ''}}]}]}]}"},
 	{"times at their limits", "", rule + "[{timeouts: {request: 99999h99999h99999h99999h, backendRequest: 0s}}," +
-		"{timeouts: {request: 0s, backendRequest: 1ms}}, {timeouts: {request: 1s, backendRequest: 1000ms}, retry: {attempts: 10}}," +
+		"{timeouts: {request: 0s, backendRequest: 1ms}}, {timeouts: {request: 1s, backendRequest: 1000ms}, retry: {attempts: 10}}, {timeouts: {request: 1s}, retry: {}}," +
 		"{sessionPersistence: {absoluteTimeout: 99999h}}, {maxRequestBytes: 0}, {maxRequestBytes: 1099511627776}]}]}"},
 	{"64 HTTPS listeners with 16 certificates and 8 authorities each", "", "spec: {listeners: [" + repeat(64,
 		"{name: l%d, port: 443, protocol: HTTPS, hostname: h%[1]d.example.com, tls: {certificateRefs: ["+
