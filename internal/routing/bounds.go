@@ -102,10 +102,12 @@ type place struct {
 	filters  *model.Action
 }
 
-// refuseSteps refuses the entries that would make a list take too many steps.
+// refuseSteps refuses the entries that would make a list take too many steps. A request is compared with the lists of
+// several hostnames, which share what it may take. So what is there for a hostname is divided by how many of those that
+// overlap with it a request can meet, and hostnames of others make no difference.
 func (c *compilation) refuseSteps() {
 	var places []place
-	sums, levels := map[place]float64{}, map[int]bool{}
+	sums, hostnames := map[place]float64{}, map[string]bool{}
 	for _, route := range c.routes {
 		if route.steps == 0 {
 			continue
@@ -116,17 +118,43 @@ func (c *compilation) refuseSteps() {
 				places = append(places, at)
 			}
 			sums[at] += route.steps
-			levels[hostnameLevel(hostname)] = true
+			hostnames[hostname] = true
 		}
 	}
-	most := float64(maxSteps / max(len(levels), 1))
+	levels := overlappingLevels(hostnames)
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.hostname, b.hostname) })
 	told := map[Problem]bool{}
 	for _, at := range places {
-		if sums[at] > most {
+		if most := float64(maxSteps / len(levels[at.hostname])); sums[at] > most {
 			c.refuseStepsAt(at, most, told)
 		}
 	}
+}
+
+// overlappingLevels returns, for each hostname, the levels of those that overlap with it, itself among them.
+func overlappingLevels(hostnames map[string]bool) map[string]map[int]bool {
+	levels := make(map[string]map[int]bool, len(hostnames))
+	for hostname := range hostnames {
+		levels[hostname] = map[int]bool{}
+	}
+	for hostname := range hostnames {
+		level := hostnameLevel(hostname)
+		levels[hostname][level] = true
+		for above := hostname; above != ""; {
+			if above = wildcardAbove(above); hostnames[above] {
+				levels[above][level], levels[hostname][hostnameLevel(above)] = true, true
+			}
+		}
+	}
+	return levels
+}
+
+// wildcardAbove returns the longest wildcard that includes a hostname, exact or a wildcard; "" stands for all hosts.
+func wildcardAbove(hostname string) string {
+	if _, rest, ok := strings.Cut(strings.TrimPrefix(hostname, "*."), "."); ok {
+		return "*." + rest
+	}
+	return ""
 }
 
 // hostnameLevel returns the same for hostnames that no request meets two of.

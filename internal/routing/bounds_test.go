@@ -61,7 +61,14 @@ func TestTooManySteps(t *testing.T) {
 		"few of each of two hosts":             {[]string{route("a", "a.io", dearRules(10, pathExpression)), route("b", "b.io", dearRules(10, pathExpression))}, ""},
 		"few of each of two routes for a host": {[]string{route("a", "a.io", dearRules(10, pathExpression)), route("b", "a.io, b.io", dearRules(10, pathExpression))}, "b"},
 		"few of a host and of its wildcard":    {[]string{route("a", "a.b.io", dearRules(10, pathExpression)), route("b", `"*.b.io"`, dearRules(5, pathExpression))}, "a"},
-		"few of each of two paths":             {[]string{route("a", "a.io", dearRules(10, headerExpression("/a"))), route("b", "a.io", dearRules(10, headerExpression("/b")))}, ""},
+		"few of a host and of a wildcard that does not include it": {
+			[]string{route("a", "a.io", dearRules(10, pathExpression)), route("b", `"*.b.io"`, dearRules(1, pathExpression))}, "",
+		},
+		"few of a wildcard and of a host that it includes": {
+			[]string{route("a", `"*.b.io"`, dearRules(10, pathExpression)), route("b", "x.y.b.io", dearRules(1, pathExpression))}, "a",
+		},
+		"few of a host and of all hosts": {[]string{route("a", "a.io", dearRules(10, pathExpression)), route("b", "", dearRules(1, pathExpression))}, "a"},
+		"few of each of two paths":       {[]string{route("a", "a.io", dearRules(10, headerExpression("/a"))), route("b", "a.io", dearRules(10, headerExpression("/b")))}, ""},
 		"few of a path and of one above": {
 			[]string{route("a", "a.io", dearRules(10, headerExpression("/a/b"))), route("b", "a.io", dearRules(10, headerExpression("/a")))}, "a",
 		},
