@@ -53,7 +53,7 @@ func LongestValue(list []*Entry) int {
 func (e *Entry) expressions() []*syntax.Regexp {
 	var all []*syntax.Regexp
 	add := func(expression string) {
-		if parsed, err := syntax.Parse(expression, regexSyntax); err == nil {
+		if parsed, err := model.ParseRegex(expression); err == nil {
 			all = append(all, parsed)
 		}
 	}
@@ -244,7 +244,7 @@ func closed(entry Entry) Entry {
 
 // literalPrefix returns what all texts that an expression matches begin with.
 func literalPrefix(expression string) string {
-	re, err := syntax.Parse(expression, regexSyntax)
+	re, err := model.ParseRegex(expression)
 	if err != nil {
 		return ""
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gateway/internal/model"
 )
 
 // FuzzCanonicalPath compares with the standard library: a canonical path decodes to what the path decodes to, but for
@@ -83,7 +85,7 @@ var fromPCRE = strings.NewReplacer(`(?!)`, `[^\x00-\x{10FFFF}]`, `(?<=\x0A)`, `\
 func FuzzTranslateRegex(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/[0-9]+", "/api/12"}, {".*ab.*cd.*", "xabycdz"}, {"(?i)k(1|2){2,3}?", "K121"}, {`\Ba|^b$|\bc`, "b"}, {`[^a-z\n]`, "\xff"},
-		{`\pL+`, "\xe4"}, {`[[:space:]]?\x{100}|.`, "a"}, {"(a|b)*", "ab"}, {"(?s).{0,32}", "x"}, {`\Q"%[src]'\E`, `"%[src]'`}, {"(", ""}, {`\Q`, ""}, {`\Qa(`, "a("},
+		{`\pL+`, "\xe4"}, {`[[:space:]]?\x{100}|.`, "a"}, {"(a|b)*", "ab"}, {"(?s).{0,32}", "x"}, {`\Q"%[src]'\E`, `"%[src]'`}, {"(", ""}, {`\Q`, ""}, {`(?i)\xe9\xb5\xff`, "\xe9\xb5\xff"}, {`\Qa(`, "a("},
 	} {
 		f.Add(seed[0], seed[1])
 	}
@@ -107,7 +109,7 @@ func FuzzTranslateRegex(f *testing.F) {
 			t.Fatalf("%q became %q, which is %v", expression, translated, err)
 		}
 		// As text, the expression could go on behind its end: `\Q`.
-		parsed, _ := syntax.Parse(expression, regexSyntax) // TranslateRegex has done it
+		parsed, _ := model.ParseRegex(expression) // TranslateRegex has done it
 		if got, want := regexMatches(back, text), regexMatches(parsed.String(), text); got != want {
 			t.Errorf("%q became %q: of %q it says %v, want %v", expression, translated, text, got, want)
 		}

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"gateway/internal/model"
@@ -157,7 +156,7 @@ func regexMatches(expression, value string) bool {
 	for i := range len(value) {
 		characters[i] = rune(value[i])
 	}
-	parsed, err := syntax.Parse(expression, regexSyntax)
+	parsed, err := model.ParseRegex(expression)
 	if err != nil {
 		panic(err) // Compile leaves out what does not parse
 	}

@@ -1,12 +1,13 @@
 package routing
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode"
+
+	"gateway/internal/model"
 )
 
 // MaxRegex is how long an expression of TranslateRegex may be, in bytes.
@@ -25,15 +26,8 @@ func TranslateRegex(expression string) (string, error) {
 
 // translateRegex also returns how many steps the expression takes for a value of minValue bytes.
 func translateRegex(expression string) (string, float64, error) {
-	if ignoresCase.MatchString(expression) && namesUnicode.MatchString(expression) {
-		return "", 0, errors.New(`with (?i), there can be no character above \xFF, which no byte is`)
-	}
-	parsed, err := syntax.Parse(expression, regexSyntax)
+	parsed, err := model.ParseRegex(expression)
 	if err != nil {
-		var parse *syntax.Error
-		if errors.As(err, &parse) {
-			return "", 0, fmt.Errorf("%s: %q", parse.Code, parse.Expr)
-		}
 		return "", 0, err
 	}
 	if group := longRepeat(parsed); group != nil {
@@ -54,16 +48,6 @@ func translateRegex(expression string) (string, float64, error) {
 	}
 	return b.String(), n, nil
 }
-
-// regexSyntax is RE2's without its classes of Unicode: no byte is such a character, and Go takes long to read them.
-const regexSyntax = syntax.Perl &^ syntax.UnicodeGroups
-
-// With Go 1.26.8, some expressions that ignore case and name characters of Unicode took long to read. No byte is such a
-// character.
-var (
-	ignoresCase  = regexp.MustCompile(`\(\?[A-Za-z-]*i`)
-	namesUnicode = regexp.MustCompile(`\\x\{0*[1-9A-Fa-f][0-9A-Fa-f]{2}`)
-)
 
 // maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure for
 // "does not match", which would skip a rule that guards.
@@ -136,12 +120,12 @@ func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 		b.WriteString("(?:)")
 	case syntax.OpLiteral:
 		if len(re.Rune) == 1 {
-			writeLiteral(b, re.Rune[0], re.Flags&syntax.FoldCase != 0)
+			writeLiteral(b, re, 0)
 			return
 		}
 		b.WriteString("(?:")
-		for _, r := range re.Rune {
-			writeLiteral(b, r, re.Flags&syntax.FoldCase != 0)
+		for i := range re.Rune {
+			writeLiteral(b, re, i)
 		}
 		b.WriteString(")")
 	case syntax.OpCharClass:
@@ -199,15 +183,28 @@ func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 	b.WriteString(")")
 }
 
-func writeLiteral(b *strings.Builder, r rune, fold bool) {
-	switch {
-	case r > 0xff:
+// writeLiteral writes a character of a literal.
+func writeLiteral(b *strings.Builder, re *syntax.Regexp, i int) {
+	switch all := cases(re, i); {
+	case len(all) > 2:
+		writeClass(b, all)
+	case all[0] > 0xff:
 		b.WriteString("(?!)")
-	case fold && isLetter(r):
-		b.WriteString("[" + strings.ToUpper(string(r)) + strings.ToLower(string(r)) + "]")
 	default:
-		writeByte(b, byte(r))
+		writeByte(b, byte(all[0]))
 	}
+}
+
+// cases returns what a character of a literal matches, which may be in any case: pairs of first and last character.
+func cases(re *syntax.Regexp, i int) []rune {
+	first := re.Rune[i]
+	all := []rune{first, first}
+	if re.Flags&syntax.FoldCase != 0 {
+		for r := unicode.SimpleFold(first); r != first; r = unicode.SimpleFold(r) {
+			all = append(all, r, r)
+		}
+	}
+	return all
 }
 
 // writeClass writes the bytes of a class, given as pairs of first and last character.

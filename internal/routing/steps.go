@@ -262,9 +262,8 @@ func single(re *syntax.Regexp, i int) bytesOf {
 	case syntax.OpCapture:
 		return single(re.Sub[0], i)
 	case syntax.OpLiteral:
-		s.add(re.Rune[i], re.Rune[i])
-		if r := re.Rune[i]; re.Flags&syntax.FoldCase != 0 && isLetter(r) {
-			s.add(r^0x20, r^0x20)
+		for all := cases(re, i); len(all) > 0; all = all[2:] {
+			s.add(all[0], all[1])
 		}
 	case syntax.OpCharClass:
 		for i := 0; i < len(re.Rune); i += 2 {
