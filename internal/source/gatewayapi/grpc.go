@@ -2,8 +2,11 @@ package gatewayapi
 
 import (
 	"regexp"
+	"strings"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
 )
 
 // asHTTP returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
@@ -53,13 +56,22 @@ func grpcPath(source *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 	const anything = "[^/]+"
 	switch {
 	case or(source.Type, gatewayv1.GRPCMethodMatchExact) == gatewayv1.GRPCMethodMatchRegularExpression:
-		group := func(s string) string {
-			if s == "" {
-				return anything
+		expression := ""
+		for _, part := range []string{service, method} {
+			if part == "" {
+				expression += "/" + anything
+				continue
 			}
-			return "(" + s + ")"
+			parsed, err := model.ParseRegex(part)
+			if err != nil {
+				return path(gatewayv1.PathMatchRegularExpression, part) // which is refused
+			}
+			if strings.Contains(part, `\Q`) {
+				part = parsed.String() // The text may go on behind its end.
+			}
+			expression += "/(" + part + ")"
 		}
-		return path(gatewayv1.PathMatchRegularExpression, "/"+group(service)+"/"+group(method))
+		return path(gatewayv1.PathMatchRegularExpression, expression)
 	case service == "" && method == "":
 		return nil
 	case service == "":
