@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
@@ -85,25 +86,29 @@ func UnusedBackends(gateway *appv1.Gateway) []int {
 }
 
 // meant is why something is refused.
-const meant = "an entry of spec.backends that has tls and the same Service or port may be meant for it"
+const meant = "an entry of spec.backends that has tls and the same Service, or the same port and almost the same name, may be meant for it"
 
-// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to may be meant
-// for each Service port without an entry that has the same Service or the same port. Nothing goes there: it would be in
-// plain text. Where TLS is passed through, it is not.
+// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to is taken for one
+// that is meant for each Service port without an entry that has the same Service, or the same port and a name that is
+// mistyped. Nothing goes there: it would be in plain text. Where TLS is passed through, it is not. The status names any
+// other entry that no route refers to.
 func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
-	services, ports := map[string]bool{}, map[int32]bool{}
+	var unused []*appv1.Backend
 	for _, i := range UnusedBackends(gateway) {
 		if entry := &t.spec.Backends[i]; entry.TLS != nil {
-			services[entry.Name], ports[entry.Port] = true, true
+			unused = append(unused, entry)
 		}
 	}
-	if len(services) == 0 {
+	if len(unused) == 0 {
 		return
 	}
 	var refused []model.Backend
 	for ref := range References(gateway) {
 		backend := ref.Backend
-		if _, known := t.to.Policies[backend]; !known && ref.Kind != TLSRoute && (services[backend.Service] || ports[backend.Port]) {
+		isMeant := func(entry *appv1.Backend) bool {
+			return entry.Name == backend.Service || entry.Port == backend.Port && isMistyped(entry.Name, backend.Service)
+		}
+		if _, known := t.to.Policies[backend]; !known && ref.Kind != TLSRoute && slices.ContainsFunc(unused, isMeant) {
 			t.to.Policies[backend] = model.BackendPolicy{Refused: meant}
 			refused = append(refused, backend)
 		}
@@ -117,4 +122,19 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	}
 	t.problem(model.ReasonUnusedBackend, &model.Route{}, "", "nothing is sent to port %d of Service %s%s: %s, as no route refers to that entry",
 		refused[0].Port, refused[0].Service, others, meant)
+}
+
+// isMistyped says whether two names differ by one sign, which is more, less or another one, or by two in the other
+// order. Names that differ by a digit are often those of versions.
+func isMistyped(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if strings.ContainsAny(a+b, "0123456789") {
+		return false
+	}
+	return max(len(a), len(b)) == 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }

@@ -19,16 +19,21 @@ func TestRefusedBackends(t *testing.T) {
 		// want are the Service ports that are refused.
 		want string
 	}{
-		"the entry fits":                     {"{name: shop, port: 8443, " + tls + "}", ""},
-		"its name is wrong":                  {"{name: shpo, port: 8443, " + tls + "}", "shop:8443"},
-		"its port is wrong":                  {"{name: shop, port: 443, " + tls + "}", "shop:80 shop:8443"},
-		"it has nothing that is referred to": {"{name: cart, port: 443, " + tls + "}", ""},
-		"a TCP route may be meant":           {"{name: bd, port: 5432, " + tls + "}", "db:5432"},
-		"one fits, twice, and one not":       {"{name: shop, port: 8443, " + tls + "}, {name: bd, port: 5432, " + tls + "}", "db:5432"},
-		"who decides may be meant":           {"{name: lgin, port: 4180, " + tls + "}", "login:4180"},
-		"TLS is passed through":              {"{name: vualt, port: 8200, " + tls + "}", ""},
-		"it has no tls":                      {"{name: shpo, port: 8443, proxyProtocol: V2}", ""},
-		"what has an entry is not meant":     {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
+		"the entry fits":                      {"{name: shop, port: 8443, " + tls + "}", ""},
+		"its name is wrong":                   {"{name: shpo, port: 8443, " + tls + "}", "shop:8443"},
+		"its port is wrong":                   {"{name: shop, port: 443, " + tls + "}", "shop:80 shop:8443"},
+		"another Service has the same port":   {"{name: cart, port: 8443, " + tls + "}", ""},
+		"another version of a Service has it": {"{name: shop2, port: 8443, " + tls + "}", ""},
+		"a sign is missing in its name":       {"{name: shp, port: 8443, " + tls + "}", "shop:8443"},
+		"a sign of its name is another":       {"{name: shup, port: 8443, " + tls + "}", "shop:8443"},
+		"its name goes on":                    {"{name: shops, port: 8443, " + tls + "}", "shop:8443"},
+		"it has nothing that is referred to":  {"{name: cart, port: 443, " + tls + "}", ""},
+		"a TCP route may be meant":            {"{name: bd, port: 5432, " + tls + "}", "db:5432"},
+		"one fits, twice, and one not":        {"{name: shop, port: 8443, " + tls + "}, {name: bd, port: 5432, " + tls + "}", "db:5432"},
+		"who decides may be meant":            {"{name: lgin, port: 4180, " + tls + "}", "login:4180"},
+		"TLS is passed through":               {"{name: vualt, port: 8200, " + tls + "}", ""},
+		"it has no tls":                       {"{name: shpo, port: 8443, proxyProtocol: V2}", ""},
+		"what has an entry is not meant":      {"{name: shpo, port: 8443, " + tls + "}, {name: shop, port: 8443, proxyProtocol: V2}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := translate(t, `

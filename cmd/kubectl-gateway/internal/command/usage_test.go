@@ -206,7 +206,7 @@ func TestUnusedBackendWithTLS(t *testing.T) {
 `
 	clitest.Run(t, file, "render", "--check", "-f", "-", "-n", "default").Want(t, 3, "but a part has no effect")
 	clitest.Run(t, file, "explain", "http://a.test/", "-f", "-", "-n", "default").Want(t, 3,
-		"Service api port 8443, answered with 500: an entry of spec.backends that has tls and the same Service or port may be meant for it")
+		"Service api port 8443, answered with 500: an entry of spec.backends that has tls and the same Service, or the same port and almost the same name, may be meant for it")
 }
 
 // TestWritesFiles renders into a directory.
