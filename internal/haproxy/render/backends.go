@@ -53,15 +53,8 @@ func Usable(in Input, backend routing.Backend, connections bool) bool {
 		return false
 	}
 	tls := policy.TLS
-	if tls != nil {
-		if in.Table.BackendCertificate != "" && !in.HasBackendCertificate {
-			return false
-		}
-		for _, ca := range tls.CAs {
-			if len(in.Authorities[ca]) == 0 {
-				return false
-			}
-		}
+	if tls != nil && (len(authority(in, tls.CAs)) == 0 || in.Table.BackendCertificate != "" && !in.HasBackendCertificate) {
+		return false
 	}
 	protocol := model.ProtocolOf(state.AppProtocol, "")
 	return connections || protocol != model.UnknownProtocol && (tls != nil || !protocol.NeedsTLS())
@@ -199,20 +192,19 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 		add("proto h2")
 	}
 	if tls := policy.TLS; tls != nil {
-		if authority, ok := authorityFile(in, tls.CAs); ok {
-			name := ir.Quote(tls.ServerName, ir.InName)
-			// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
-			add("ssl verify required ca-file %s sni str(%s)", authority, name)
-			if secret := in.Table.BackendCertificate; secret != "" {
-				// A session that is resumed has the certificate of its first connection, also after a renewal.
-				add("crt %s no-ssl-reuse", certificatePath(in.Paths, secret))
-			}
-			if !connections {
-				add("ssl-min-ver TLSv1.2 %s", tlsProtocols(protocol))
-			}
-			if policy.Check != nil {
-				add("check-sni %s", name)
-			}
+		authority, _ := authorityFile(in, tls.CAs) // Usable has found one
+		name := ir.Quote(tls.ServerName, ir.InName)
+		// With sni, HAProxy verifies that name, and would ignore another one in verifyhost.
+		add("ssl verify required ca-file %s sni str(%s)", authority, name)
+		if secret := in.Table.BackendCertificate; secret != "" {
+			// A session that is resumed has the certificate of its first connection, also after a renewal.
+			add("crt %s no-ssl-reuse", certificatePath(in.Paths, secret))
+		}
+		if !connections {
+			add("ssl-min-ver TLSv1.2 %s", tlsProtocols(protocol))
+		}
+		if policy.Check != nil {
+			add("check-sni %s", name)
 		}
 	}
 	switch policy.ProxyProtocol {

@@ -418,6 +418,7 @@ func TestUnusableBackends(t *testing.T) {
 		{"", "kubernetes.io/wss"},
 		{"", "example.com/own"},
 		{", tls: {caCertificateRefs: [{name: missing}], hostname: a.b}", ""},
+		{", tls: {hostname: a.b}", ""},
 	} {
 		g := startBackends(t, "", test.policy, test.appProtocol, server)
 		if got := newClient(t, g.ports[80]).send(get("x", "/")); got.Status != 500 {
