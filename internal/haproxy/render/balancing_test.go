@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
@@ -8,7 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/routing"
 )
 
 func TestLoadBalancing(t *testing.T) {
@@ -79,5 +83,48 @@ func TestBoundedLoad(t *testing.T) {
 			}
 		}
 		close(end)
+	}
+}
+
+// TestBoundedLoadOfConnections: the connections of one client go to several endpoints, as far as one has too many.
+func TestBoundedLoadOfConnections(t *testing.T) {
+	t.Parallel()
+	const endpoints, connections, most = 4, 16, 6 // 150 % of the average
+	ca := certtest.NewAuthority(t)
+	servers := map[string][]ir.Server{}
+	for i := range endpoints {
+		servers["db"] = append(servers["db"], startEcho(t, fmt.Sprint(i), nil))
+		servers["vault"] = append(servers["vault"], startEcho(t, fmt.Sprint(i), &tls.Config{Certificates: []tls.Certificate{pair(t, ca, "vault.io")}}))
+	}
+	g := startGatewayWith(t, parseWorld(t, `
+spec:
+  listeners: [{name: tcp, port: 80, protocol: TCP}, {name: tls, port: 81, protocol: TLS, tls: {mode: Passthrough}}]
+  tcpRoutes: [{name: t, rules: [{backendRefs: [{name: db, port: 80}]}]}]
+  tlsRoutes: [{name: s, hostnames: [vault.io], rules: [{backendRefs: [{name: vault, port: 80}]}]}]
+  backends:
+    - {name: db, port: 80, loadBalancing: {algorithm: SourceIP, hashBalanceFactor: 150}}
+    - {name: vault, port: 80, loadBalancing: {algorithm: SourceIP, hashBalanceFactor: 150}}
+backends: [{service: db, port: 80}, {service: vault, port: 80}]
+`), func(in *render.Input) {
+		for name := range servers {
+			in.Backends[routing.Backend{Service: name, Port: 80}] = render.BackendState{Exists: true, Servers: servers[name]}
+		}
+	})
+	for _, port := range []int32{80, 81} {
+		load := map[string]int{}
+		for range connections {
+			conn := dial(t, g.ports[port])
+			if port == 81 {
+				conn = tls.Client(conn, &tls.Config{ServerName: "vault.io", RootCAs: ca.Pool()})
+			}
+			greeting, err := talk(t, conn, "hello", 1)
+			if err != nil {
+				t.Fatalf("port %d: %v", port, err)
+			}
+			load[greeting[0]]++
+		}
+		if len(load) < 3 || slices.Max(slices.Collect(maps.Values(load))) > most {
+			t.Errorf("port %d: of %d connections of one client, endpoints have %v", port, connections, load)
+		}
 	}
 }
