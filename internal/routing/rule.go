@@ -208,7 +208,7 @@ func filtersSize(rule *Rule) int {
 			len("basic=users&basic.path=/?header=%26realm=%26secret=&basic.send=authorization&basic.keep=&basic.timeout=10000&")
 	}
 	if jwt := rule.JWT; jwt != nil {
-		size += encodedSize(jwt.Issuer) + len(jwt.KeysFrom.ConfigMap) + len("jwt.from=configmap%2F0123456789abcdef&jwt=0123456789abcdef&jwt.iss=&jwt.aud=?0123456789abcdef&jwt.skew=300&jwt.scopes=?0123456789abcdef&jwt.scope=&")
+		size += encodedSize(jwt.Issuer) + len(jwt.KeysFrom.ConfigMap) + len("jwt.from=configmap%2F0123456789abcdefghijkl&jwt=0123456789abcdefghijkl&jwt.iss=&jwt.aud=?0123456789abcdefghijkl&jwt.skew=300&jwt.scopes=?0123456789abcdefghijkl&jwt.scope=&")
 		for _, scope := range jwt.Scopes {
 			size += encodedSize(scope) + len("%20")
 		}
@@ -218,13 +218,13 @@ func filtersSize(rule *Rule) int {
 	}
 	if auth := rule.ExternalAuth; auth != nil {
 		size += encodedSize(auth.Path) + len(auth.Backend.Namespace) + len(auth.Backend.Service) +
-			len("auth=__65535.0123456789abcdef&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&auth.repeat=1&auth.body=8192&")
+			len("auth=__65535.0123456789abcdefghijkl&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&auth.repeat=1&auth.body=8192&")
 		for _, name := range slices.Concat(auth.RequestHeaders, auth.ResponseHeaders) {
 			size += len(name) + len(",")*3
 		}
 	}
 	for _, mirror := range rule.Mirrors {
-		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdef:1073741824,")
+		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdefghijkl:1073741824,")
 	}
 	return size + largest
 }

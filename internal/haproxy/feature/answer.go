@@ -1,7 +1,6 @@
 package feature
 
 import (
-	"crypto/sha256"
 	"fmt"
 
 	"gateway/internal/haproxy/ir"
@@ -25,7 +24,4 @@ func (e Env) Content(status int32, text string) string {
 }
 
 // PageFile returns the name of the file with the body of a page.
-func PageFile(page model.ErrorPage) string {
-	sum := sha256.Sum256([]byte(page.Body))
-	return fmt.Sprintf("page-%x", sum[:8])
-}
+func PageFile(page model.ErrorPage) string { return "page-" + ir.ContentName(page.Body) }

@@ -158,8 +158,7 @@ func KeySource(source routing.KeySource) string {
 	case source.ConfigMap != "":
 		return "configmap/" + source.ConfigMap
 	case source.URL != "":
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", source.URL, source.Authorities, source.Interval))
-		return fmt.Sprintf("url/%x", sum[:8])
+		return "url/" + ir.ContentName(fmt.Sprintf("%s %s %s", source.URL, source.Authorities, source.Interval))
 	}
 	return ""
 }
@@ -176,8 +175,7 @@ func KeyEntries(keys []routing.JWTKey) []ir.MapEntry {
 
 // keyFile returns the name of the file of a key, which tells the key.
 func keyFile(key routing.JWTKey) string {
-	sum := sha256.Sum256([]byte(key.PEM))
-	return fmt.Sprintf("jwt-%x.pem", sum[:8])
+	return "jwt-" + ir.ContentName(key.PEM) + ".pem"
 }
 
 // KeyFiles returns the files of all keys of a table, and of key sets, by name.

@@ -1,7 +1,6 @@
 package feature
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +43,5 @@ var response = feature{
 }
 
 func responseName(response *routing.Response) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", response.Status, response.ContentType, response.Body))
-	return fmt.Sprintf("%x", sum[:8])
+	return ir.ContentName(fmt.Sprintf("%d %q %q", response.Status, response.ContentType, response.Body))
 }

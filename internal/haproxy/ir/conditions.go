@@ -26,8 +26,8 @@ type conditionList struct {
 }
 
 // ConditionEntries returns the entries of ConditionsFile: the key of each is a regular expression for the name of a
-// list and what follows, the value is the number of the expression in its list. The names are 16 hexadecimal digits
-// after a "?".
+// list and what follows, the value is the number of the expression in its list. The names begin with a "?" and a
+// ContentName.
 func ConditionEntries(lists map[string][]string) []MapEntry {
 	all := make([]conditionList, 0, len(lists))
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
@@ -49,17 +49,19 @@ func alternativeSize(expression string) int {
 	return 4*len(expression) + 33*(strings.Count(expression, "[")-strings.Count(expression, `[^\n]`))
 }
 
-// groups returns the entries of lists, which are sorted by name. They are divided until each group is small enough.
+// groups returns the entries of lists, which are sorted by name, in groups that are as large as they may be.
 func groups(lists []conditionList) []MapEntry {
-	size := 0
-	for i := range lists {
-		size += lists[i].size
+	var entries []MapEntry
+	for len(lists) > 0 {
+		n, size := 1, lists[0].size
+		for n < len(lists) && size+lists[n].size <= maxGroup {
+			size += lists[n].size
+			n++
+		}
+		entries = append(entries, group(lists[:n])...)
+		lists = lists[n:]
 	}
-	if len(lists) <= 1 || size <= maxGroup {
-		return group(lists)
-	}
-	half := len(lists) / 2
-	return append(groups(lists[:half]), groups(lists[half:])...)
+	return entries
 }
 
 // group returns an entry for the first expressions of all lists, one for the second, and so on.

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"math/big"
+	"strings"
 )
 
 // hashSize is how many bytes of a hash are told: enough to tell configurations apart.
@@ -54,6 +56,18 @@ func (c Config) sections() *texts {
 	}
 	return t
 }
+
+// ContentName returns a name for a content. Routes of one Gateway may belong to people who do not trust each other, so
+// nobody can make a content that gets the name of another's: with 128 bits, it takes 2^100 tries for one of a hundred
+// million contents. The name has nameLength letters and digits: HAProxy compares each condition with it.
+func ContentName(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	digits := new(big.Int).SetBytes(sum[:16]).Text(62)
+	return strings.Repeat("0", nameLength-len(digits)) + digits
+}
+
+// nameLength is how many digits of base 62 have 128 bits.
+const nameLength = 22
 
 // texts hashes texts, each followed by a byte that none of them has.
 type texts struct {

@@ -40,7 +40,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	}
 	backend.Defaults, u.defaults = r.backendDefaults(settingLines(r.in, key, policy, protocol, u.ref), key.connections)
 	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
-		u.name += "." + hash(settings)
+		u.name += "." + ir.ContentName(settings)
 	}
 }
 
@@ -145,7 +145,7 @@ func (r *renderer) backendDefaults(s setting, connections bool) (name string, se
 	if len(s.lines)+len(s.rules) == 0 {
 		return name, nil
 	}
-	name += "." + hash(strings.Join(slices.Concat(s.lines, s.rules), "\n"))
+	name += "." + ir.ContentName(strings.Join(slices.Concat(s.lines, s.rules), "\n"))
 	made := r.defaultsSection(name, s, connections)
 	return name, &made
 }

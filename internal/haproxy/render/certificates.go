@@ -170,7 +170,7 @@ func authorityFile(in Input, names []string) (string, bool) {
 }
 
 // authorityName tells the content, so that another content is another file, and a change of what uses it.
-func authorityName(content []byte) string { return "ca-" + hash(string(content)) + ".pem" }
+func authorityName(content []byte) string { return "ca-" + ir.ContentName(string(content)) + ".pem" }
 
 // authority returns the certificates of these ConfigMaps, nothing if one of them is missing.
 func authority(in Input, names []string) []byte {

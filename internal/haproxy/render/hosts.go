@@ -159,7 +159,7 @@ func (r *renderer) renderHost(listener *routing.Listener, host *routing.Host) st
 	for _, e := range entries {
 		text.WriteString(e.Key + " " + e.Value + "\n")
 	}
-	name := hash(text.String())
+	name := ir.ContentName(text.String())
 	r.addContent(ir.PathsFile, name, func() []ir.MapEntry {
 		for i := range entries {
 			entries[i].Key = name + entries[i].Key
@@ -227,7 +227,7 @@ func (r *renderer) list(listener *routing.Listener, entries []routing.Entry) str
 	if slices.ContainsFunc(entries, func(e routing.Entry) bool { return len(e.Query) > 0 }) {
 		end = asksQuery
 	}
-	name := r.addList(expressions, end) + "|" + hash(strings.Join(hits, "\n"))
+	name := r.addList(expressions, end) + "|" + ir.ContentName(strings.Join(hits, "\n"))
 	r.addContent(ir.ListsFile, name, func() []ir.MapEntry { return numbered(name, hits) })
 	return name
 }
@@ -283,7 +283,7 @@ func (r *renderer) makeHit(key hitKey) string {
 	for i := range rule.Targets {
 		hits[i] = r.targetHit(key, &rule.Targets[i], r.use(key, rule.Targets[i].Backend))
 	}
-	targets := hash(strings.Join(hits, "\n"))
+	targets := ir.ContentName(strings.Join(hits, "\n"))
 	r.addContent(ir.SplitsFile, targets, func() []ir.MapEntry { return numbered(targets, hits) })
 	proportion := proportions(rule.Targets)
 	weights := "%" + joinWeights(proportion)
@@ -310,7 +310,7 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 		}
 		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
 		if value != "" {
-			filters = hash(value)
+			filters = ir.ContentName(value)
 			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })
 		}
 	}
@@ -330,7 +330,7 @@ func contentName(entries []ir.MapEntry) string {
 	for _, e := range entries {
 		text.WriteString(e.Key + " " + e.Value + "\n")
 	}
-	return hash(text.String())
+	return ir.ContentName(text.String())
 }
 
 // named returns the entries with the name that begins their keys.

@@ -1,8 +1,6 @@
 package render
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +76,7 @@ func (r *renderer) addContent(file, name string, entries func() []ir.MapEntry) {
 
 // addList adds a list of regular expressions and returns its name, with this at the end.
 func (r *renderer) addList(expressions []string, end string) string {
-	name := "?" + hash(strings.Join(expressions, "\n")) + end
+	name := "?" + ir.ContentName(strings.Join(expressions, "\n")) + end
 	r.config.Lists[name] = expressions
 	r.recording.lists = append(r.recording.lists, namedList{name, expressions})
 	return name
@@ -86,13 +84,6 @@ func (r *renderer) addList(expressions []string, end string) string {
 
 func entry(key, value string) ir.MapEntry {
 	return ir.MapEntry{Key: ir.Quote(key, ir.InMap), Value: ir.Quote(value, ir.InMap)}
-}
-
-// hash returns a short name for a text. Nobody can write a text that gets the name of somebody else's: routes of one
-// Gateway may belong to people who do not trust each other.
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%x", sum[:8])
 }
 
 func isConnection(listener *routing.Listener) bool {

@@ -114,16 +114,16 @@ func TestSessionsOfTwoServices(t *testing.T) {
 func TestSessionsOfTwoAuthors(t *testing.T) {
 	t.Parallel()
 	g, _ := startSessions(t, `[
-    {matches: [{path: {value: /a}}], sessionPersistence: {sessionName: s20822}, backendRefs: [{name: b, port: 80}]},
-    {matches: [{path: {value: /b}}], sessionPersistence: {sessionName: s138972}, backendRefs: [{name: b, port: 80}]}]`)
-	for path, name := range map[string]string{"/a": "s20822", "/b": "s138972"} {
+    {matches: [{path: {value: /a}}], sessionPersistence: {sessionName: s60597}, backendRefs: [{name: b, port: 80}]},
+    {matches: [{path: {value: /b}}], sessionPersistence: {sessionName: s95648}, backendRefs: [{name: b, port: 80}]}]`)
+	for path, name := range map[string]string{"/a": "s60597", "/b": "s95648"} {
 		if got := newClient(t, g.ports[80]).send(get("x", path)); !strings.HasPrefix(got.Header.Get("Set-Cookie"), name+"-") {
 			t.Errorf("%s: got the cookie %q, want one of %s", path, got.Header.Get("Set-Cookie"), name)
 		}
 	}
 	beginnings := map[string]bool{}
 	for section := range render.Render(g.in).Backends {
-		beginnings[section[:len("b_80.01234567")]] = true
+		beginnings[section[:len("b_80.01234")]] = true
 	}
 	if len(beginnings) != 1 {
 		t.Errorf("the names of the sections begin with %v: find another two rules", beginnings)

@@ -11,8 +11,8 @@ import (
 
 // The names of defaults sections that backends take their settings from.
 const (
-	requests    = `requests(-[a-z]+)?(\.[0-9a-f]{16})?`
-	connections = `connections(-[a-z]+)?(\.[0-9a-f]{16})?`
+	requests    = `requests(-[a-z]+)?(\.[0-9A-Za-z]{22})?`
+	connections = `connections(-[a-z]+)?(\.[0-9A-Za-z]{22})?`
 )
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
@@ -21,7 +21,7 @@ var (
 		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
 		`backend (((connections|requests)-of|decisions|concurrent|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
-		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9a-f]{16})? from ` + requests + `|\.tcp(\.[0-9a-f]{16})? from ` + connections + `)))$`)
+		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "thread-hard-limit", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
