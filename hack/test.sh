@@ -48,6 +48,13 @@ api_server() {
         xargs go test -count=1 -timeout=120m "${slow[@]}")
 }
 
+# Kubernetes before 1.34 has no watch-lists.
+without_watch_lists() {
+    KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
+    export KUBEBUILDER_ASSETS
+    (cd test && go test -count=1 -timeout=10m ./apiserver/gatewayapi -run='^TestGatewayAPI$' -watch-lists=false)
+}
+
 plugin() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
@@ -101,6 +108,7 @@ test | all)
     suite "Commit messages" hack/verify-commits.sh
     suite "Generated files" make --no-print-directory -s verify
     suite "Built programs on a real API server" api_server
+    suite "The Gateway API, on an API server without watch-lists" without_watch_lists
     suite "The kubectl plugin" plugin
     ;;&
 test | all | e2e)

@@ -66,7 +66,7 @@ usage: cluster.sh COMMAND
   check          say whether a node can run on this machine
   help           print this
 
-"assets" needs neither root nor a running cluster once etcd is installed; it fits KUBEBUILDER_ASSETS.
+"assets" needs neither root nor a running cluster; it fits KUBEBUILDER_ASSETS.
 Progress goes to standard error. Exit codes: 1 failure, 2 wrong usage, 3 this machine cannot do it
 (one line says what is missing).
 
@@ -128,7 +128,6 @@ kubeconfig() {
 }
 
 assets() {
-	install_packages etcd
 	build_kube
 	echo "$bin"
 }

@@ -81,3 +81,35 @@ func TestKind(t *testing.T) {
 		t.Errorf("kind fails, and it goes on:\n%s", output)
 	}
 }
+
+// TestEtcd: an etcd on which an API server has no watch-lists is never used.
+func TestEtcd(t *testing.T) {
+	etcd := func(version string) string { return "echo 'etcd Version: " + version + "'" }
+	for _, c := range []struct {
+		why, onPath, cached string
+		ok                  bool
+		want                func(dir, cache string) string
+	}{
+		{"a new one on the PATH", etcd("3.6.1"), etcd("3.5.16"), true, func(dir, _ string) string { return dir + "\n" }},
+		{"an old one on the PATH", etcd("3.4.23"), etcd("3.5.16"), true, func(_, cache string) string { return cache + "\n" }},
+		{"none", "exit 1", "exit 1", false, func(string, string) string {
+			return "no etcd 3.5.13 or newer on the PATH, and none in a Debian archive"
+		}},
+		{"an old one only", etcd("3.5.12"), "exit 1", false, func(string, string) string { return "install it" }},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			dir, cache := stubs(t, map[string]string{"etcd": c.onPath, "apt-get": "exit 1"}), t.TempDir()
+			fetched := filepath.Join(cache, "gateway/etcd/usr/bin")
+			if err := os.MkdirAll(fetched, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(fetched, "etcd"), []byte("#!/bin/sh\n"+c.cached+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			output, ok := script(t, dir, "hack/etcd.sh", "XDG_CACHE_HOME="+cache)
+			if want := c.want(dir, fetched); ok != c.ok || !strings.Contains(output, want) {
+				t.Errorf("it succeeds: %v, and prints\n%s\nwant %q", ok, output, want)
+			}
+		})
+	}
+}

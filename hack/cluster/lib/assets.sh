@@ -2,8 +2,8 @@
 # cache. Sourced by cluster.sh.
 # shellcheck shell=bash
 
-# Everything "up" calls that a bare Debian or Ubuntu may lack.
-node_programs=(etcd containerd ctr runc cni nft ip openssl)
+# Everything "up" calls that a bare Debian or Ubuntu may lack, but etcd, which ../etcd.sh finds.
+node_programs=(containerd ctr runc cni nft ip openssl)
 
 # missing_programs PROGRAM... prints those that are not installed.
 missing_programs() {
@@ -31,7 +31,6 @@ cni_dir() {
 
 package_of() {
 	case $1 in
-	etcd) echo etcd-server ;;
 	ctr) echo containerd ;;
 	cni) echo containernetworking-plugins ;;
 	nft) echo nftables ;;
@@ -63,7 +62,7 @@ install_packages() {
 	}
 	if command -v systemctl >/dev/null; then
 		for package in "${packages[@]}"; do
-			SYSTEMD_OFFLINE=1 systemctl disable --quiet "${package%-server}.service" 2>/dev/null || true
+			SYSTEMD_OFFLINE=1 systemctl disable --quiet "$package.service" 2>/dev/null || true
 		done
 	fi
 }
@@ -98,18 +97,25 @@ kube_is_built() {
 
 # build_kube makes $bin: the one program and a symbolic link for each of its names, and etcd beside them.
 build_kube() {
+	local program etcd
+	etcd=$(find_etcd)/etcd
 	if ! kube_is_built; then
 		command -v go >/dev/null || fail_machine "Go is not installed; it is needed to build Kubernetes"
 		mkdir -p "$bin"
 		lock "$kube_dir"
 		kube_is_built || compile_kube
 	fi
-	local program etcd
 	for program in "${kube_programs[@]}"; do
 		[[ -L $bin/$program ]] || ln -sf kube "$bin/$program"
 	done
-	etcd=$(command -v etcd) || fail_machine "etcd is not installed"
 	[[ $bin/etcd -ef $etcd ]] || ln -sf "$etcd" "$bin/etcd"
+}
+
+# find_etcd prints the directory of an etcd, which it fetches if need be. Call it in a subshell: it may lock.
+find_etcd() {
+	"$here/../etcd.sh" find && return
+	lock "$cache"
+	"$here/../etcd.sh" || exit "$exit_machine"
 }
 
 # go_here COMMAND... runs go as this build needs it, whatever the caller's environment says: for this

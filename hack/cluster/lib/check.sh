@@ -24,6 +24,7 @@ require_node() {
 check_programs() {
 	local -a absent=()
 	mapfile -t absent < <(missing_programs "${node_programs[@]}")
+	"$here/../etcd.sh" find >/dev/null || absent+=(etcd)
 	if ((${#absent[@]} > 0)) && ! command -v apt-get >/dev/null; then
 		missing+=("${absent[*]} (and apt-get to install them: this is neither Debian nor Ubuntu)")
 	fi

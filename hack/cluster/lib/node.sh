@@ -4,7 +4,7 @@
 # start_node starts what does not run, or runs with another configuration, in the order things depend on
 # each other, and waits until pods can run.
 start_node() {
-	start etcd "$(command -v etcd)" --name=etcd --data-dir="$state/etcd" --logger=zap --log-level=warn \
+	start etcd "$bin/etcd" --name=etcd --data-dir="$state/etcd" --logger=zap --log-level=warn \
 		--listen-client-urls=https://127.0.0.1:12379 --advertise-client-urls=https://127.0.0.1:12379 \
 		--listen-peer-urls=https://127.0.0.1:12380 --initial-advertise-peer-urls=https://127.0.0.1:12380 \
 		--initial-cluster=etcd=https://127.0.0.1:12380 \

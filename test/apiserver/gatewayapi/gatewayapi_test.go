@@ -87,8 +87,29 @@ func TestGatewayAPI(t *testing.T) {
 		expectAnswer(t, port, "/moved", 404, "")
 		expectAccess(t, "team", false)
 	})
+	t.Run("informers", testInformers)
 	t.Run("steady state", func(t *testing.T) { testSteadyState(t, operator) })
 	t.Run("another class", func(t *testing.T) { testOtherClass(t, api) })
+}
+
+// testInformers: they get all objects by watch-lists wherever the API server has those.
+func testInformers(t *testing.T) {
+	for user, needed := range map[string][]string{
+		"gateway-system:gateway-operator": {"gateways", "httproutes", "services", "endpointslices", "namespaces", "deployments"},
+		infra + ":shop-gateway":           {"gateways", "httproutes", "services", "endpointslices"},
+	} {
+		informers := server.Informers(t, "system:serviceaccount:"+user)
+		for resource, byWatchLists := range informers {
+			if byWatchLists != *testenv.WatchLists {
+				t.Errorf("%s gets %s by watch-lists: %v", user, resource, byWatchLists)
+			}
+		}
+		for _, resource := range needed {
+			if _, is := informers[resource]; !is {
+				t.Errorf("%s has no informer for %s", user, resource)
+			}
+		}
+	}
 }
 
 // testOtherClass: our Gateway goes with the class.

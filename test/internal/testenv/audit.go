@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,38 +24,67 @@ func (w Write) String() string {
 // Writes returns the write requests of the user since then that the server has answered, but for the leader's lease.
 func (s *Server) Writes(t testing.TB, user string, since time.Time) []Write {
 	t.Helper()
+	var writes []Write
+	s.audited(t, user, func(e *event) {
+		ref := e.ObjectRef
+		if e.Verb == "list" || e.Verb == "watch" || ref.Resource == "leases" || e.RequestReceivedTimestamp.Before(since) {
+			return
+		}
+		if ref.Subresource != "" {
+			ref.Resource += "/" + ref.Subresource
+		}
+		writes = append(writes, Write{user, e.Verb, ref.Resource, ref.Namespace, ref.Name,
+			e.ResponseStatus.Code, e.RequestReceivedTimestamp})
+	})
+	return writes
+}
+
+// Informers returns the resources for which the user has informers. Each is true if they got all objects by watch-lists. An
+// informer that does not get a watch-list, though it asks for one, lists the objects in pages, from the server's cache.
+func (s *Server) Informers(t testing.TB, user string) map[string]bool {
+	t.Helper()
+	asked, listed := map[string]bool{}, map[string]bool{}
+	s.audited(t, user, func(e *event) {
+		switch resource := e.ObjectRef.Resource; {
+		case e.Verb == "list" && strings.Contains(e.RequestURI, "limit=500&resourceVersion=0"):
+			listed[resource] = true
+		case e.Verb == "watch":
+			asked[resource] = asked[resource] || strings.Contains(e.RequestURI, "sendInitialEvents=true")
+		}
+	})
+	for resource := range asked {
+		asked[resource] = asked[resource] && !listed[resource]
+	}
+	return asked
+}
+
+// event is a line of the audit log.
+type event struct {
+	Verb, RequestURI         string
+	User                     struct{ Username string }
+	ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus           struct{ Code int }
+	RequestReceivedTimestamp time.Time
+}
+
+// audited calls do for each event of the user.
+func (s *Server) audited(t testing.TB, user string, do func(*event)) {
+	t.Helper()
 	file, err := os.Open(s.auditLog())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	var writes []Write
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var event struct {
-			Verb                     string
-			User                     struct{ Username string }
-			ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
-			ResponseStatus           struct{ Code int }
-			RequestReceivedTimestamp time.Time
-		}
+		var e event
 		// The last line may still be being written.
-		if json.Unmarshal(lines.Bytes(), &event) != nil {
-			continue
+		if json.Unmarshal(lines.Bytes(), &e) == nil && e.User.Username == user {
+			do(&e)
 		}
-		ref := event.ObjectRef
-		if event.User.Username != user || ref.Resource == "leases" || event.RequestReceivedTimestamp.Before(since) {
-			continue
-		}
-		if ref.Subresource != "" {
-			ref.Resource += "/" + ref.Subresource
-		}
-		writes = append(writes, Write{user, event.Verb, ref.Resource, ref.Namespace, ref.Name,
-			event.ResponseStatus.Code, event.RequestReceivedTimestamp})
 	}
 	if err := lines.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return writes
 }

@@ -20,13 +20,17 @@ import (
 	"gateway/generated/app/clientset/versioned"
 )
 
-// auditPolicy records who asked for what, once the answer is known; the tests count writes by it.
+// WatchLists says that the API server has watch-lists, by which informers begin since Kubernetes 1.35. Without them, they
+// list first.
+var WatchLists = flag.Bool("watch-lists", true, "whether the API server has watch-lists")
+
+// auditPolicy records who asked for what, once the answer is known; the tests count writes by it, and see what is watched.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  verbs: [create, update, patch, delete, deletecollection]
+  verbs: [create, update, patch, delete, deletecollection, list, watch]
 `
 
 // Server is an API server of its own, without controllers and nodes.
@@ -142,6 +146,7 @@ func (s *Server) startIn(dir string) error {
 		return err
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().
+		Set("feature-gates", fmt.Sprintf("WatchList=%t", *WatchLists)).
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", s.auditLog()).
 		// The largest objects take long on a busy machine.
