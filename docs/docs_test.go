@@ -1,4 +1,5 @@
-package main
+// Package docs tests what the documents say about the project.
+package docs
 
 import (
 	"io/fs"
@@ -10,6 +11,14 @@ import (
 	"testing"
 	"unicode/utf8"
 )
+
+// TestMain has the tests run at the top of the project.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // atTheTop are the documents that are not in docs.
 var atTheTop = []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md"}
