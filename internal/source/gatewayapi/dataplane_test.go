@@ -19,13 +19,16 @@ import (
 // something else yet.
 func TestTheCertificateForBackendsIsThatOfTheGateway(t *testing.T) {
 	objects := read(t, "testdata/backend-certificates.yaml")
-	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own", OwnerReferences: []metav1.OwnerReference{{
-		APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: "own", Controller: ptr.To(true),
-	}}}}
+	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own", OwnerReferences: ownedBy("own")}}
 	own.Spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "old"}
 	if plane := gatewayapi.Translate(objects).For(own); plane == nil || plane.BackendCertificate != "proxies" {
 		t.Errorf("got %+v, want the certificate proxies", plane)
 	}
+}
+
+// ownedBy is in a Gateway of our own that was made for one of the Gateway API.
+func ownedBy(name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: gatewayv1.GroupVersion.String(), Kind: "Gateway", Name: name, Controller: ptr.To(true)}}
 }
 
 // TestConfigsAreMerged: a Gateway has what its own GatewayConfig sets, and else what that of its class sets.
