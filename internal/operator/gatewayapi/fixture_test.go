@@ -273,11 +273,16 @@ func (f *fixture) program(namespace, name string) {
 			Namespace: namespace, Name: name + "-gateway-1", Labels: proxypod.SelectorLabels(name),
 		},
 		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{"192.0.2.2"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: report.Name},
+			Addresses: []string{"192.0.2.2"}, TargetRef: podRef(report.Name),
 		}},
 	}
 	slice.Labels[discoveryv1.LabelServiceName] = proxypod.ChildName(name)
 	f.putObject(endpointSlices, slice)
+}
+
+// podRef is what the endpoint of a pod refers to.
+func podRef(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{Kind: "Pod", Name: name}
 }
 
 // conditions are those of an object as the API server has them: "[PART ]Type=Status Reason[: message]". The part is

@@ -78,8 +78,8 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 	return all
 }
 
-// noteVersions notes the first version of each generation: what proxies run by that version, they run by later ones
-// that differ in the status.
+// noteVersions notes the first version of each generation, of all objects that statuses are written of or proxies report:
+// what proxies run by that version, they run by later ones that differ in the status.
 func (c *Controller) noteVersions(o *observed) {
 	seen := make(map[types.UID]version, len(c.firstSeen))
 	note := func(object metav1.Object) {
@@ -89,12 +89,15 @@ func (c *Controller) noteVersions(o *observed) {
 		}
 		seen[object.GetUID()] = v
 	}
+	noteAll(o.Classes, note)
 	noteAll(o.Gateways, note)
 	noteAll(o.ListenerSets, note)
 	noteAll(o.HTTPRoutes, note)
 	noteAll(o.GRPCRoutes, note)
 	noteAll(o.TLSRoutes, note)
 	noteAll(o.TCPRoutes, note)
+	noteAll(o.UDPRoutes, note)
+	noteAll(o.Policies, note)
 	noteAll(o.Filters, note)
 	c.firstSeen = seen
 }

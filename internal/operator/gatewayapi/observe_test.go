@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"strings"
 	"testing"
 
 	appv1 "gateway/api/app/v1"
@@ -39,4 +40,31 @@ func TestReportsAreOfOneDataPlane(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", test.of, got, test.want)
 		}
 	}
+}
+
+// TestAReportReplacesNoPods: the ConfigMap that clients are verified by is missing, and the pods go on mounting the
+// certificate of the listener.
+func TestAReportReplacesNoPods(t *testing.T) {
+	f := newFixture(t, strings.Replace(shop, "listeners: [{name: http, port: 80, protocol: HTTP}]",
+		`listeners: [{name: https, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: tls}]}}, {name: http, port: 80, protocol: HTTP}]
+  tls: {frontend: {default: {validation: {caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}}}`, 1))
+	f.settle()
+	f.program("web", "shop")
+	before := f.ownGateway("web", "shop")
+	for _, object := range f.list(ownKind("GatewayProxy")) {
+		report := object.(*appv1.GatewayProxy)
+		report.Status.Problems = []appv1.ProxyProblem{{
+			Origin:   appv1.ProblemOrigin{Kind: "ConfigMap", Namespace: "web", Name: "ca"},
+			Listener: "https", Reason: appv1.ProblemInvalidCACertificateRef, Message: "ConfigMap web/ca does not exist",
+		}}
+		f.putObject(ownKind("GatewayProxy"), report)
+	}
+	f.settle()
+	if own := f.ownGateway("web", "shop"); own.Generation != before.Generation || len(own.Spec.Listeners) != 2 {
+		t.Errorf("our Gateway has generation %d, and listeners %+v", own.Generation, own.Spec.Listeners)
+	}
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed",
+		"listeners[0] Accepted=False NoValidCACertificate: no CA certificate for clients can be used",
+		"listeners[0] ResolvedRefs=False InvalidCACertificateRef: caCertificateRefs[0]: ConfigMap web/ca does not exist",
+		"listeners[1] Programmed=True Programmed")
 }

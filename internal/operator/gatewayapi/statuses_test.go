@@ -1,0 +1,173 @@
+package gatewayapi
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gateway/internal/operator/children"
+)
+
+// allKinds has an object of each kind that statuses are written of.
+const allKinds = shop + `
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {namespace: web, name: all}
+spec:
+  gatewayClassName: app
+  allowedListeners: {namespaces: {from: Same}}
+  listeners: [{name: http, port: 80, protocol: HTTP}, {name: tcp, port: 81, protocol: TCP}, {name: tls, port: 82, protocol: TLS, tls: {mode: Passthrough}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {namespace: web, name: set}
+spec: {parentRef: {name: all}, listeners: [{name: more, port: 83, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {namespace: web, name: grpc}
+spec: {parentRefs: [{name: all}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {namespace: web, name: tcp}
+spec: {parentRefs: [{name: all}], rules: [{backendRefs: [{name: api, port: 80}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {namespace: web, name: tls}
+spec: {parentRefs: [{name: all}], hostnames: [a.io], rules: [{backendRefs: [{name: api, port: 80}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: UDPRoute
+metadata: {namespace: web, name: udp}
+spec: {parentRefs: [{name: all}], rules: [{backendRefs: [{name: api, port: 80}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {namespace: web, name: policy}
+spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}
+`
+
+// TestAStatusIsWrittenOnce though the caches have the object as it was before.
+func TestAStatusIsWrittenOnce(t *testing.T) {
+	f := newFixture(t, allKinds)
+	writes, err := f.sync()
+	must(t, err)
+	var written []string
+	for _, write := range writes {
+		if resource, ok := strings.CutPrefix(write, "update "); ok {
+			written = append(written, strings.Split(resource, "/")[0])
+		}
+	}
+	if got := slices.Compact(written); len(got) != len(resources)-1 { // all but ReferenceGrants
+		t.Fatalf("statuses are written of %v", got)
+	}
+	// Our Gateways are seen by now, and not the statuses. So some are to be others.
+	f.catchUpKind(ownKind("Gateway"))
+	for range 2 {
+		for _, write := range f.syncBehind() {
+			if strings.HasPrefix(write, "update ") {
+				t.Errorf("the caches are behind, and there is %q", write)
+			}
+		}
+	}
+	f.settle()
+}
+
+// TestAFailedStatusIsLookedAtAgain: nothing that is watched may change before.
+func TestAFailedStatusIsLookedAtAgain(t *testing.T) {
+	routes := schema.GroupResource{Group: "gateway.networking.k8s.io", Resource: "httproutes"}
+	for _, test := range []struct {
+		name   string
+		answer error
+		after  time.Duration
+	}{
+		{"an error of the API server", apierrors.NewInternalError(errors.New("etcd is away")), lastRetry},
+		{"a conflict", apierrors.NewConflict(routes, "api", errors.New("it has been modified")), interval},
+		{"no such object", apierrors.NewNotFound(routes, "api"), interval},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, shop)
+				failures := 1
+				f.routes.PrependReactor("update", "httproutes", func(clienttesting.Action) (bool, runtime.Object, error) {
+					failures--
+					return failures >= 0, nil, test.answer
+				})
+				f.mustSync()
+				f.emptyQueue()
+				time.Sleep(test.after - time.Millisecond)
+				synctest.Wait()
+				if waiting := f.controller.queue.Len(); waiting > 0 {
+					t.Errorf("it is looked at too soon")
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				if waiting := f.controller.queue.Len(); waiting != 1 {
+					t.Errorf("it is not looked at again")
+				}
+				if writes := f.mustSync(); !slices.Contains(writes, "update httproutes/status web/api") {
+					t.Errorf("then there is %q", writes)
+				}
+			})
+		})
+	}
+}
+
+// TestWhatIsBehindIsLookedAtAgain: the cache of an object is behind what was written of it.
+func TestWhatIsBehindIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, shop)
+		_, err := f.sync()
+		must(t, err)
+		f.emptyQueue()
+		f.syncBehind()
+		time.Sleep(interval)
+		synctest.Wait()
+		if f.controller.queue.Len() != 1 {
+			t.Error("it is not looked at again")
+		}
+	})
+}
+
+// syncBehind is sync while the caches are behind: what was written meanwhile may be refused.
+func (f *fixture) syncBehind() []string {
+	f.t.Helper()
+	writes, err := f.sync()
+	if err != nil && !children.OnlyOutdated(err) {
+		f.t.Fatal(err)
+	}
+	return writes
+}
+
+// emptyQueue takes out of the queue what is there now.
+func (f *fixture) emptyQueue() {
+	for f.controller.queue.Len() > 0 {
+		key, _ := f.controller.queue.Get()
+		f.controller.queue.Done(key)
+	}
+}
+
+// TestProgrammedIsOfTheGeneration that our Gateway has.
+func TestProgrammedIsOfTheGeneration(t *testing.T) {
+	f := newFixture(t, shop)
+	f.settle()
+	f.program("web", "shop")
+	f.settle()
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=True Programmed")
+	f.put(strings.Replace(strings.Split(shop, "\n---")[3], "port: 80", "port: 81", 1))
+	f.settle() // our Gateway has another generation, and the status of the one before
+	f.expectConditions(routeKind("Gateway"), "web", "shop", "Programmed=False Pending: its proxies do not run yet",
+		"listeners[0] Programmed=False Pending: its proxies do not run yet")
+	f.expectConditions(routeKind("HTTPRoute"), "web", "api", "parents[0] Programmed=False Pending: its proxies do not run yet")
+}
