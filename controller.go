@@ -315,7 +315,8 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 
 	computed := status.Compute(gateway, observed, c.now())
 	if status.BecomesProgrammed(gateway, computed) {
-		if err := c.confirmReports(ctx, gateway, &observed); err != nil {
+		observed.Slices, observed.Reports, err = children.ListProxies(ctx, c.kubeClient, c.gatewayClient, gateway)
+		if err != nil {
 			return errors.Join(childErr, err)
 		}
 		computed = status.Compute(gateway, observed, c.now())
@@ -371,31 +372,6 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 		observed.Reports = append(observed.Reports, report.(*appv1.GatewayProxy))
 	}
 	return observed, nil
-}
-
-// confirmReports reads the endpoints and reports anew, as of now: the caches may lack what was written before the
-// Gateway's generation. A pod becomes ready for the first time only after it is an endpoint, has reported, and has then
-// read a generation that it runs. So each pod that is to become ready with an older one is in what is read here.
-func (c *Controller) confirmReports(ctx context.Context, gateway *appv1.Gateway, observed *status.Observed) error {
-	labelled := metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway.Name).String()}
-	endpointSlices, err := c.kubeClient.DiscoveryV1().EndpointSlices(gateway.Namespace).List(ctx, labelled)
-	if err != nil {
-		return fmt.Errorf("failed to list EndpointSlices of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
-	}
-	reports, err := c.gatewayClient.AppV1().GatewayProxies(gateway.Namespace).List(ctx, labelled)
-	if err != nil {
-		return fmt.Errorf("failed to list GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
-	}
-	observed.Slices, observed.Reports = nil, nil
-	for i := range endpointSlices.Items {
-		if slice := &endpointSlices.Items[i]; children.IsOwn(slice) {
-			observed.Slices = append(observed.Slices, slice)
-		}
-	}
-	for i := range reports.Items {
-		observed.Reports = append(observed.Reports, &reports.Items[i])
-	}
-	return nil
 }
 
 // updateStatus writes the operator's part of the status if it is not what it should be. The API server refuses it if

@@ -107,6 +107,8 @@ type Controller struct {
 	// version that was seen of each generation of an object.
 	applied   map[types.NamespacedName]applied
 	firstSeen map[types.UID]version
+	// confirmed are the generations of objects that all proxies of a data plane run, by what the API server had.
+	confirmed map[confirmation]int64
 	// cache and compilers keep what was made of routes, until a Service changes. faults are the objects that make the
 	// evaluation panic.
 	cache           *source.Cache
@@ -132,7 +134,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 		writes: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)),
 		served: map[string]cache.SharedIndexInformer{}, pending: map[object]write{}, written: map[types.UID]string{},
-		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{},
+		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{}, confirmed: map[confirmation]int64{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {
@@ -297,7 +299,7 @@ func (c *Controller) syncSafely(ctx context.Context) error {
 // sync makes everything as it should be, but for statuses, which it has written.
 func (c *Controller) sync(ctx context.Context) error {
 	begin := time.Now()
-	seen, err := c.observe()
+	seen, err := c.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -312,6 +314,6 @@ func (c *Controller) sync(ctx context.Context) error {
 	err = errors.Join(c.applyDataPlanes(ctx, seen, wanted), c.attach(ctx, seen, wanted))
 	begin = begin.Add(time.Since(applying)) // waiting for the API server takes no time of a core
 	c.writeStatuses(seen, wanted.status)
-	c.pause = max(interval, pauseFactor*time.Since(begin))
-	return err
+	c.pause = max(interval, pauseFactor*(time.Since(begin)-seen.reading))
+	return errors.Join(err, seen.readErr)
 }

@@ -1,7 +1,11 @@
 package gatewayapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,6 +35,18 @@ type observed struct {
 	foreign map[source.Parent]string
 	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
 	unknown map[source.Parent]bool
+	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
+	// it could not be asked, and reading how long the answers took.
+	ctx     context.Context //nolint:containedctx // that of the sync
+	read    map[source.Parent]status.Live
+	readErr error
+	reading time.Duration
+}
+
+// confirmation tells of which data plane the API server was asked whether all proxies run an object.
+type confirmation struct {
+	plane  source.Parent
+	object types.UID
 }
 
 // version is the first one that was seen of a generation.
@@ -40,8 +56,11 @@ type version struct {
 }
 
 // observe collects what there is.
-func (c *Controller) observe() (*observed, error) {
-	o := &observed{controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{}}
+func (c *Controller) observe(ctx context.Context) (*observed, error) {
+	o := &observed{
+		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
+		ctx: ctx, read: map[source.Parent]status.Live{},
+	}
 	o.Classes = list[*gatewayv1.GatewayClass](c, "gatewayclasses")
 	o.Gateways = list[*gatewayv1.Gateway](c, "gateways")
 	o.ListenerSets = list[*gatewayv1.ListenerSet](c, "listenersets")
@@ -100,6 +119,7 @@ func (c *Controller) noteVersions(o *observed) {
 	noteAll(o.Policies, note)
 	noteAll(o.Filters, note)
 	c.firstSeen = seen
+	maps.DeleteFunc(c.confirmed, func(of confirmation, generation int64) bool { return seen[of.object].generation != generation })
 }
 
 func noteAll[T metav1.Object](objects []T, note func(metav1.Object)) {
@@ -269,7 +289,36 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 	return addresses
 }
 
-// Object says whether all proxies of a data plane run an object.
+// Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a generation,
+// it asks the API server: the caches may lack a pod that is about to receive traffic.
 func (o *observed) Object(parent source.Parent, resource string, object metav1.Object) bool {
-	return o.live[parent].Has(resource, object.GetNamespace(), o.controller.firstSeen[object.GetUID()].resourceVersion)
+	of := confirmation{parent, object.GetUID()}
+	if _, ok := o.controller.confirmed[of]; ok {
+		return true
+	}
+	first := o.controller.firstSeen[object.GetUID()]
+	isLive := func(live status.Live) bool { return live.Has(resource, object.GetNamespace(), first.resourceVersion) }
+	if !isLive(o.live[parent]) || !isLive(o.liveNow(parent)) {
+		return false
+	}
+	o.controller.confirmed[of] = first.generation
+	return true
+}
+
+// liveNow returns what the proxies of a data plane run by what the API server has. It asks once for all objects.
+func (o *observed) liveNow(parent source.Parent) status.Live {
+	live, ok := o.read[parent]
+	if ok {
+		return live
+	}
+	begin := time.Now()
+	slices, reports, err := children.ListProxies(o.ctx, o.controller.Kube, o.controller.Gateways, o.own[parent])
+	o.reading += time.Since(begin)
+	if err != nil {
+		o.readErr = errors.Join(o.readErr, err)
+	} else {
+		live = status.LiveOf(o.own[parent], slices, reports)
+	}
+	o.read[parent] = live
+	return live
 }

@@ -1,0 +1,43 @@
+package children
+
+import (
+	"context"
+	"fmt"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	appv1 "gateway/api/app/v1"
+	clientset "gateway/generated/app/clientset/versioned"
+	"gateway/internal/proxypod"
+)
+
+// ListProxies lists the EndpointSlices of a Gateway's own Service and the reports of its proxies, as of now: the caches
+// may lack what was written before the newest generation. A pod becomes ready for the first time only after it is an
+// endpoint, has reported, and has then read a generation that it runs. So each pod that is to become ready with an older
+// one is in what is listed here.
+func ListProxies(
+	ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, gateway *appv1.Gateway,
+) ([]*discoveryv1.EndpointSlice, []*appv1.GatewayProxy, error) {
+	labelled := metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway.Name).String()}
+	listed, err := kube.DiscoveryV1().EndpointSlices(gateway.Namespace).List(ctx, labelled)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to list EndpointSlices of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	reported, err := gateways.AppV1().GatewayProxies(gateway.Namespace).List(ctx, labelled)
+	if err != nil {
+		return nil, nil, fmt.Errorf("failed to list GatewayProxies of Gateway %s/%s: %w", gateway.Namespace, gateway.Name, err)
+	}
+	var slices []*discoveryv1.EndpointSlice
+	for i := range listed.Items {
+		if slice := &listed.Items[i]; IsOwn(slice) {
+			slices = append(slices, slice)
+		}
+	}
+	var reports []*appv1.GatewayProxy
+	for i := range reported.Items {
+		reports = append(reports, &reported.Items[i])
+	}
+	return slices, reports, nil
+}
