@@ -83,7 +83,8 @@ func (c *cluster) edit(i int) (service bool) {
 			Servers: []ir.Server{{Address: fmt.Sprintf("10.0.0.%d", c.IntN(3)), Port: 80}},
 		}
 	case 6:
-		c.own.Spec.Backends = []appv1.Backend{{Name: name, Port: 80, ProxyProtocol: []appv1.ProxyProtocolVersion{"", appv1.ProxyProtocolV1, appv1.ProxyProtocolV2}[c.IntN(3)]}}
+		version := []appv1.ProxyProtocolVersion{"", appv1.ProxyProtocolV1, appv1.ProxyProtocolV2}[c.IntN(3)]
+		c.own.Spec.Backends = []appv1.Backend{{Name: name, Port: 80, BackendSettings: appv1.BackendSettings{ProxyProtocol: version}}}
 	default:
 		c.routes[name] = c.route(name, i)
 	}

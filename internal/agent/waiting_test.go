@@ -87,7 +87,9 @@ func TestRequestsThatWaitKeepTheirBackend(t *testing.T) {
 	auth := appv1.ExternalAuth{BackendRef: appv1.ExternalAuthBackendRef{Name: "auth", Port: 80}}
 	withBody := auth
 	withBody.ForwardBody = &appv1.ForwardBody{}
-	limits := []appv1.Backend{{Name: "service-0", Port: 80, Connections: &appv1.ConnectionLimits{MaxPerEndpoint: 1}}}
+	limits := []appv1.Backend{{Name: "service-0", Port: 80, BackendSettings: appv1.BackendSettings{
+		Connections: &appv1.ConnectionLimits{MaxPerEndpoint: 1},
+	}}}
 	const ahead, inBackend = "be=<NONE>", "be=shop_service-0_80"
 	for name, test := range map[string]struct {
 		filter appv1.RuleFilter
@@ -133,7 +135,9 @@ func TestAQueueKeepsItsServers(t *testing.T) {
 	t.Parallel()
 	first, entered, release := newSlowEndpoint(t)
 	r := newWaitingRig(t, func(spec *appv1.GatewaySpec) {
-		spec.Backends = []appv1.Backend{{Name: "service-0", Port: 80, Connections: &appv1.ConnectionLimits{MaxPerEndpoint: 1}}}
+		spec.Backends = []appv1.Backend{{Name: "service-0", Port: 80, BackendSettings: appv1.BackendSettings{
+			Connections: &appv1.ConnectionLimits{MaxPerEndpoint: 1},
+		}}}
 	}, first)
 	served := r.begin("GET /slow HTTP/1.1\r\n\r\n")
 	<-entered

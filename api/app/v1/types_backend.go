@@ -1,10 +1,9 @@
 package v1
 
-// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused,
-// since an API server that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server that
+// is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 //
 // +kubebuilder:validation:MinProperties=3
-// +kubebuilder:validation:XValidation:rule="!has(self.outlierDetection) || has(self.healthCheck)",fieldPath=".outlierDetection",message="outlierDetection needs healthCheck: an endpoint that was taken out comes back when its health check passes"
 type Backend struct {
 	// The name of the Service, in the Gateway's namespace.
 	// +required
@@ -24,6 +23,13 @@ type Backend struct {
 	// +optional
 	TLS *BackendTLS `json:"tls,omitempty"`
 
+	BackendSettings `json:",inline"`
+}
+
+// BackendSettings configure how proxies talk to the endpoints of a Service port, except TLS.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.outlierDetection) || has(self.healthCheck)",fieldPath=".outlierDetection",message="outlierDetection needs healthCheck: an endpoint that was taken out comes back when its health check passes"
+type BackendSettings struct {
 	// Begin every connection with a PROXY protocol header of this version, which says where the client is.
 	// +optional
 	// +kubebuilder:validation:Enum=V1;V2

@@ -299,17 +299,23 @@ func withFilter(changes []model.HeaderChange, filter *appv1.HeaderFilter) []mode
 }
 
 func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
-	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
+	policy := BackendSettings(&spec.BackendSettings, spec.Name)
 	if tls := spec.TLS; tls != nil {
 		policy.TLS = &model.BackendTLS{CAs: namesOf(tls.CACertificateRefs), ServerName: string(tls.Hostname)}
 	}
+	return policy
+}
+
+// BackendSettings returns what the settings for the endpoints of a Service ask for.
+func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendPolicy {
+	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
 	if balancing := spec.LoadBalancing; balancing != nil {
 		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
 		policy.HashBalanceFactor = or(balancing.HashBalanceFactor, 0)
 	}
 	if check := spec.HealthCheck; check != nil {
 		policy.Check = &model.HealthCheck{
-			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), spec.Name),
+			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), service),
 			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
 			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
 		}

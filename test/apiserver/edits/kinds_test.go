@@ -60,7 +60,7 @@ func (s *site) spec() appv1.GatewaySpec {
 			Rules: []appv1.RouteRule{{BackendRefs: []appv1.BackendRef{{Name: service, Port: 80}}}},
 		})
 		if i%2 == 0 {
-			spec.Backends = append(spec.Backends, appv1.Backend{Name: service, Port: 80, LoadBalancing: &appv1.LoadBalancing{Algorithm: w.algorithm}})
+			spec.Backends = append(spec.Backends, appv1.Backend{Name: service, Port: 80, BackendSettings: appv1.BackendSettings{LoadBalancing: &appv1.LoadBalancing{Algorithm: w.algorithm}}})
 		}
 	}
 	for i := range fixed.Routes {

@@ -88,8 +88,9 @@ func service(i int) string { return fmt.Sprint("service-", i) }
 // roundRobin says of as many Services that their endpoints get requests by round robin.
 func roundRobin(services int) []appv1.Backend {
 	all := make([]appv1.Backend, services)
+	settings := appv1.BackendSettings{LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
 	for i := range all {
-		all[i] = appv1.Backend{Name: service(i), Port: 80, LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
+		all[i] = appv1.Backend{Name: service(i), Port: 80, BackendSettings: settings}
 	}
 	return all
 }

@@ -217,7 +217,7 @@ func (p *policy) subjects() []*subject {
 		rule.MaxRequestBytes = p.maxRequestBytes
 	}
 	for i := range services {
-		spec.Backends = append(spec.Backends, appv1.Backend{Name: service(i), Port: 80, LoadBalancing: p.loadBalancing})
+		spec.Backends = append(spec.Backends, appv1.Backend{Name: service(i), Port: 80, BackendSettings: appv1.BackendSettings{LoadBalancing: p.loadBalancing}})
 	}
 	all := []*subject{{name: p.name + ": Gateway", proxy: gateway(p.name, spec, "")}}
 	for _, file := range []written{{file: "haproxy.cfg", policy: p.haproxy, sections: p.sections, defaults: p.balance}, {file: "nginx.conf", policy: p.nginx}} {
