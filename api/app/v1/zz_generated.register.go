@@ -48,6 +48,8 @@ func init() {
 // Adds the list of known types to Scheme.
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
+		&BackendPolicy{},
+		&BackendPolicyList{},
 		&Gateway{},
 		&GatewayConfig{},
 		&GatewayConfigList{},

@@ -27,10 +27,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.AttachmentsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Backend"):
 		return &appv1.BackendApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendPolicy"):
+		return &appv1.BackendPolicyApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendPolicyAncestor"):
+		return &appv1.BackendPolicyAncestorApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendPolicySpec"):
+		return &appv1.BackendPolicySpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendPolicyStatus"):
+		return &appv1.BackendPolicyStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendPolicyTarget"):
+		return &appv1.BackendPolicyTargetApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendRef"):
 		return &appv1.BackendRefApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendRefFilter"):
 		return &appv1.BackendRefFilterApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("BackendSettings"):
+		return &appv1.BackendSettingsApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BackendTLS"):
 		return &appv1.BackendTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("BasicAuth"):
@@ -119,6 +131,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.PodResourcesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PodsSpec"):
 		return &appv1.PodsSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PolicyAncestorReference"):
+		return &appv1.PolicyAncestorReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProblemOrigin"):
 		return &appv1.ProblemOriginApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProxiedGateway"):

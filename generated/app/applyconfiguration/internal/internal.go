@@ -112,6 +112,95 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tls
       type:
         namedType: gateway.api.app.v1.BackendTLS
+- name: gateway.api.app.v1.BackendPolicy
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: gateway.api.app.v1.BackendPolicySpec
+      default: {}
+    - name: status
+      type:
+        namedType: gateway.api.app.v1.BackendPolicyStatus
+      default: {}
+- name: gateway.api.app.v1.BackendPolicyAncestor
+  map:
+    fields:
+    - name: ancestorRef
+      type:
+        namedType: gateway.api.app.v1.PolicyAncestorReference
+      default: {}
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: controllerName
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.BackendPolicySpec
+  map:
+    fields:
+    - name: connections
+      type:
+        namedType: gateway.api.app.v1.ConnectionLimits
+    - name: healthCheck
+      type:
+        namedType: gateway.api.app.v1.HealthCheck
+    - name: loadBalancing
+      type:
+        namedType: gateway.api.app.v1.LoadBalancing
+    - name: outlierDetection
+      type:
+        namedType: gateway.api.app.v1.OutlierDetection
+    - name: proxyProtocol
+      type:
+        scalar: string
+    - name: targetRefs
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.BackendPolicyTarget
+          elementRelationship: atomic
+- name: gateway.api.app.v1.BackendPolicyStatus
+  map:
+    fields:
+    - name: ancestors
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.BackendPolicyAncestor
+          elementRelationship: atomic
+- name: gateway.api.app.v1.BackendPolicyTarget
+  map:
+    fields:
+    - name: group
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: sectionName
+      type:
+        scalar: string
 - name: gateway.api.app.v1.BackendRef
   map:
     fields:
@@ -1009,6 +1098,25 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - topologyKey
           - whenUnsatisfiable
+- name: gateway.api.app.v1.PolicyAncestorReference
+  map:
+    fields:
+    - name: group
+      type:
+        scalar: string
+      default: ""
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
 - name: gateway.api.app.v1.ProblemOrigin
   map:
     fields:

@@ -39,6 +39,8 @@ func (f *genericInformer) Lister() cache.GenericLister {
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
 	// Group=app.example.com, Version=v1
+	case v1.SchemeGroupVersion.WithResource("backendpolicies"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().BackendPolicies().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gateways"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.App().V1().Gateways().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("gatewayconfigs"):

@@ -11,8 +11,8 @@ import (
 // BackendApplyConfiguration represents a declarative configuration of the Backend type for use
 // with apply.
 //
-// Backend says how to talk to a port of a Service. It has to say something: an entry without any setting is refused,
-// since an API server that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server that
+// is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 type BackendApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace.
 	Name *string `json:"name,omitempty"`
@@ -20,17 +20,8 @@ type BackendApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https,
 	// kubernetes.io/wss) are answered with 500 as long as there is nothing here.
-	TLS *BackendTLSApplyConfiguration `json:"tls,omitempty"`
-	// Begin every connection with a PROXY protocol header of this version, which says where the client is.
-	ProxyProtocol *appv1.ProxyProtocolVersion `json:"proxyProtocol,omitempty"`
-	// How requests are spread over the endpoints.
-	LoadBalancing *LoadBalancingApplyConfiguration `json:"loadBalancing,omitempty"`
-	// Ask the endpoints whether they are well, beside what their readiness probes say.
-	HealthCheck *HealthCheckApplyConfiguration `json:"healthCheck,omitempty"`
-	// Take an endpoint out when requests fail on it, until its health check passes again.
-	OutlierDetection *OutlierDetectionApplyConfiguration `json:"outlierDetection,omitempty"`
-	// How many requests an endpoint gets at a time, and how many wait.
-	Connections *ConnectionLimitsApplyConfiguration `json:"connections,omitempty"`
+	TLS                               *BackendTLSApplyConfiguration `json:"tls,omitempty"`
+	BackendSettingsApplyConfiguration `json:""`
 }
 
 // BackendApplyConfiguration constructs a declarative configuration of the Backend type for use with
@@ -67,7 +58,7 @@ func (b *BackendApplyConfiguration) WithTLS(value *BackendTLSApplyConfiguration)
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ProxyProtocol field is set to the value of the last call.
 func (b *BackendApplyConfiguration) WithProxyProtocol(value appv1.ProxyProtocolVersion) *BackendApplyConfiguration {
-	b.ProxyProtocol = &value
+	b.BackendSettingsApplyConfiguration.ProxyProtocol = &value
 	return b
 }
 
@@ -75,7 +66,7 @@ func (b *BackendApplyConfiguration) WithProxyProtocol(value appv1.ProxyProtocolV
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the LoadBalancing field is set to the value of the last call.
 func (b *BackendApplyConfiguration) WithLoadBalancing(value *LoadBalancingApplyConfiguration) *BackendApplyConfiguration {
-	b.LoadBalancing = value
+	b.BackendSettingsApplyConfiguration.LoadBalancing = value
 	return b
 }
 
@@ -83,7 +74,7 @@ func (b *BackendApplyConfiguration) WithLoadBalancing(value *LoadBalancingApplyC
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the HealthCheck field is set to the value of the last call.
 func (b *BackendApplyConfiguration) WithHealthCheck(value *HealthCheckApplyConfiguration) *BackendApplyConfiguration {
-	b.HealthCheck = value
+	b.BackendSettingsApplyConfiguration.HealthCheck = value
 	return b
 }
 
@@ -91,7 +82,7 @@ func (b *BackendApplyConfiguration) WithHealthCheck(value *HealthCheckApplyConfi
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OutlierDetection field is set to the value of the last call.
 func (b *BackendApplyConfiguration) WithOutlierDetection(value *OutlierDetectionApplyConfiguration) *BackendApplyConfiguration {
-	b.OutlierDetection = value
+	b.BackendSettingsApplyConfiguration.OutlierDetection = value
 	return b
 }
 
@@ -99,6 +90,6 @@ func (b *BackendApplyConfiguration) WithOutlierDetection(value *OutlierDetection
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Connections field is set to the value of the last call.
 func (b *BackendApplyConfiguration) WithConnections(value *ConnectionLimitsApplyConfiguration) *BackendApplyConfiguration {
-	b.Connections = value
+	b.BackendSettingsApplyConfiguration.Connections = value
 	return b
 }

@@ -4,6 +4,14 @@
 
 package v1
 
+// BackendPolicyListerExpansion allows custom methods to be added to
+// BackendPolicyLister.
+type BackendPolicyListerExpansion interface{}
+
+// BackendPolicyNamespaceListerExpansion allows custom methods to be added to
+// BackendPolicyNamespaceLister.
+type BackendPolicyNamespaceListerExpansion interface{}
+
 // GatewayListerExpansion allows custom methods to be added to
 // GatewayLister.
 type GatewayListerExpansion interface{}

@@ -10,6 +10,8 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// BackendPolicies returns a BackendPolicyInformer.
+	BackendPolicies() TypedBackendPolicyInformer
 	// Gateways returns a GatewayInformer.
 	Gateways() TypedGatewayInformer
 	// GatewayConfigs returns a GatewayConfigInformer.
@@ -29,6 +31,11 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// BackendPolicies returns a TypedBackendPolicyInformer.
+func (v *version) BackendPolicies() TypedBackendPolicyInformer {
+	return &backendPolicyInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // Gateways returns a TypedGatewayInformer.

@@ -14,6 +14,7 @@ import (
 
 type AppV1Interface interface {
 	RESTClient() rest.Interface
+	BackendPoliciesGetter
 	GatewaysGetter
 	GatewayConfigsGetter
 	GatewayProxiesGetter
@@ -23,6 +24,10 @@ type AppV1Interface interface {
 // AppV1Client is used to interact with features provided by the app.example.com group.
 type AppV1Client struct {
 	restClient rest.Interface
+}
+
+func (c *AppV1Client) BackendPolicies(namespace string) BackendPolicyInterface {
+	return newBackendPolicies(c, namespace)
 }
 
 func (c *AppV1Client) Gateways(namespace string) GatewayInterface {

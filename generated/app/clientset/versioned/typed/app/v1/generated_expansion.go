@@ -4,6 +4,8 @@
 
 package v1
 
+type BackendPolicyExpansion interface{}
+
 type GatewayExpansion interface{}
 
 type GatewayConfigExpansion interface{}

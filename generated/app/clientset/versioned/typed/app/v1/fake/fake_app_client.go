@@ -15,6 +15,10 @@ type FakeAppV1 struct {
 	*testing.Fake
 }
 
+func (c *FakeAppV1) BackendPolicies(namespace string) v1.BackendPolicyInterface {
+	return newFakeBackendPolicies(c, namespace)
+}
+
 func (c *FakeAppV1) Gateways(namespace string) v1.GatewayInterface {
 	return newFakeGateways(c, namespace)
 }
