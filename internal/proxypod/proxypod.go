@@ -37,8 +37,9 @@ const (
 	// HealthPort is where the agent answers /startupz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
 	HealthPort = 8405
 
-	// ResourceFilters is the resource of our own group that objects of the Gateway API refer to.
-	ResourceFilters = "routefilters"
+	// ResourceFilters and ResourceBackendPolicies are the resources of our own group that routes of the Gateway API use.
+	ResourceFilters         = "routefilters"
+	ResourceBackendPolicies = "backendpolicies"
 
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what
 	// it has to know of users.
@@ -65,7 +66,7 @@ func ChildName(gateway string) string {
 
 // GroupOf returns the API group of a resource in status.attachments of a Gateway.
 func GroupOf(resource string) string {
-	if resource == ResourceFilters {
+	if resource == ResourceFilters || resource == ResourceBackendPolicies {
 		return appv1.GroupName
 	}
 	return gatewayv1.GroupName

@@ -17,18 +17,20 @@ import (
 var resources = map[string]string{
 	kindGateway: "gateways", kindListenerSet: "listenersets",
 	"HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "TLSRoute": "tlsroutes", "TCPRoute": "tcproutes",
+	kindBackendPolicy: proxypod.ResourceBackendPolicies,
 }
 
 // WatchedResources are the resources that a data plane may need, besides Gateways and Services.
 var WatchedResources = []string{
-	"backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants", proxypod.ResourceFilters, "tcproutes", "tlsroutes",
+	proxypod.ResourceBackendPolicies, "backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants",
+	proxypod.ResourceFilters, "tcproutes", "tlsroutes",
 }
 
 // attached is where the objects are that belong to a data plane.
 type attached struct {
 	// known are the kinds of routes with their namespaces, and these with those of backends, that are in resources.
 	known map[[2]string]bool
-	// resources are those of the Gateway API, and RouteFilters, by namespace.
+	// resources are those of the Gateway API, RouteFilters and BackendPolicies, by namespace.
 	resources map[string]map[string]bool
 	// configMaps are the names of those with CA certificates or keys of tokens, in the namespace of the data plane.
 	configMaps map[string]bool
@@ -89,6 +91,7 @@ func (p *plane) attachOf(r *route) {
 		}
 		p.known[to] = true
 		p.attach(backend.Namespace, "backendtlspolicies")
+		p.attach(backend.Namespace, proxypod.ResourceBackendPolicies)
 		if backend.Namespace != namespace {
 			p.attach(backend.Namespace, "referencegrants")
 		}
@@ -237,5 +240,7 @@ func (o *Objects) Add(obj any) {
 		o.Grants = append(o.Grants, object)
 	case *appv1.RouteFilter:
 		o.Filters = append(o.Filters, object)
+	case *appv1.BackendPolicy:
+		o.BackendPolicies = append(o.BackendPolicies, object)
 	}
 }

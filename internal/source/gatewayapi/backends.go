@@ -82,7 +82,7 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	switch protocol := model.ProtocolOf(appProtocol, kind); {
 	case protocol == model.UnknownProtocol:
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s the proxies do not speak: use %s, or remove it", of, model.KnownProtocols)
-	case protocol.NeedsTLS() && t.policyFor(backend) == nil:
+	case protocol.NeedsTLS() && len(t.tlsPolicies.of(t, backend)) == 0:
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s needs a BackendTLSPolicy", of)
 	}
 }

@@ -98,6 +98,8 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 			objects.UDPRoutes = append(objects.UDPRoutes, parse[gatewayv1.UDPRoute](t, document))
 		case "BackendTLSPolicy":
 			objects.Policies = append(objects.Policies, parse[gatewayv1.BackendTLSPolicy](t, document))
+		case "BackendPolicy":
+			objects.BackendPolicies = append(objects.BackendPolicies, parse[appv1.BackendPolicy](t, document))
 		case "RouteFilter":
 			objects.Filters = append(objects.Filters, parse[appv1.RouteFilter](t, document))
 		case "ReferenceGrant":
@@ -227,6 +229,11 @@ func describe(result *gatewayapi.Result) string {
 	for _, name := range names(status.Policies) {
 		for _, ancestor := range status.Policies[name] {
 			fmt.Fprintf(&b, "BackendTLSPolicy %s at %s:%s\n", name, ancestor.AncestorRef.Name, conditions(ancestor.Conditions))
+		}
+	}
+	for _, name := range names(status.BackendPolicies) {
+		for _, ancestor := range status.BackendPolicies[name] {
+			fmt.Fprintf(&b, "BackendPolicy %s at %s %s:%s\n", name, ancestor.AncestorRef.Group, ancestor.AncestorRef.Name, conditions(ancestor.Conditions))
 		}
 	}
 	return b.String()

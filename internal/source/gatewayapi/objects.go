@@ -30,6 +30,8 @@ type Objects struct {
 	Policies     []*gatewayv1.BackendTLSPolicy
 	Grants       []*gatewayv1.ReferenceGrant
 	Filters      []*appv1.RouteFilter
+	// BackendPolicies are of our own group.
+	BackendPolicies []*appv1.BackendPolicy
 	// ListenerFilters are those of all HTTP and HTTPS listeners, unless a GatewayConfig has some, and MaxRequestBytes is
 	// their limit of bodies. Agents take them from the Gateway of our own. While that has no such listener, FiltersUnknown
 	// keeps them closed.
@@ -74,6 +76,8 @@ type Result struct {
 const (
 	kindGateway     = "Gateway"
 	kindListenerSet = "ListenerSet"
+	// kindBackendPolicy is not a parent of routes. Its objects are live like theirs.
+	kindBackendPolicy = "BackendPolicy"
 )
 
 // Parent is what routes belong to: a Gateway of one of the two groups, or a ListenerSet.
@@ -98,7 +102,8 @@ func Translate(objects Objects) *Result {
 		t.Cache = &Cache{}
 	}
 	t.Cache.prepare(&objects)
-	t.Policies = sorted(t.Policies)
+	t.Policies, t.BackendPolicies = sorted(t.Policies), sorted(t.BackendPolicies)
+	t.indexPolicies()
 	t.nameFilters()
 	t.addClasses()
 	t.addGateways()
@@ -136,6 +141,9 @@ type translator struct {
 	// kept is what the Cache has for the next time.
 	kept    map[metav1.Object]*route
 	filters map[types.NamespacedName]*appv1.RouteFilter
+	// tlsPolicies and settings are the BackendTLSPolicies and BackendPolicies.
+	tlsPolicies policies[*gatewayv1.BackendTLSPolicy]
+	settings    policies[*appv1.BackendPolicy]
 	// live says what is, for the status.
 	live Live
 }
@@ -156,9 +164,9 @@ type plane struct {
 	to            model.Gateway
 	// addresses are those that the Gateway asks for.
 	addresses []string
-	// used are the Service ports that its routes send requests to, and connections that are not TLS that is passed
-	// through. One may be there several times.
-	used []model.Backend
+	// used are the Service ports that its routes send requests and connections to, passed those that get TLS that is passed
+	// through. One may be there several times until addPolicies.
+	used, passed []model.Backend
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec
 	// filters are those of its HTTP and HTTPS listeners, if it is for a Gateway of the Gateway API.

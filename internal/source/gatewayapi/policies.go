@@ -4,49 +4,152 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/model"
+	source "gateway/internal/source/appv1"
 )
 
-// addPolicies says for each data plane how to talk to the Service ports that its routes refer to.
-func (t *translator) addPolicies() {
-	for _, plane := range t.planes {
-		for _, backend := range plane.used {
-			policy := t.policyFor(backend)
-			if policy != nil {
-				plane.mountAuthorities(policy)
+// policies are those of a kind.
+type policies[P metav1.Object] struct {
+	// byService has the policies for each Service, in the order of precedence.
+	byService map[types.NamespacedName][]targeted[P]
+	// uses has the data planes that send traffic to a Service port of a policy.
+	uses map[types.NamespacedName][]use
+}
+
+// targeted is a policy for a port of a Service, or for all of its ports if the name of the port is empty.
+type targeted[P metav1.Object] struct {
+	policy P
+	port   string
+}
+
+// use is a data plane that sends traffic to a Service port of a policy. conflict is why the policy has no effect there;
+// "": it has.
+type use struct {
+	plane    *plane
+	conflict string
+}
+
+// add adds a policy for a Service of its namespace.
+func (p *policies[P]) add(policy P, service, port string) {
+	if p.byService == nil {
+		p.byService, p.uses = map[types.NamespacedName][]targeted[P]{}, map[types.NamespacedName][]use{}
+	}
+	name := types.NamespacedName{Namespace: policy.GetNamespace(), Name: service}
+	p.byService[name] = append(p.byService[name], targeted[P]{policy, port})
+}
+
+// of returns the policies for a Service port. The first one counts: a policy that names the port comes before one for all
+// ports, and an older one before a newer one.
+func (p *policies[P]) of(t *translator, backend model.Backend) []P {
+	var named, all []P
+	for _, candidate := range p.byService[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}] {
+		switch {
+		case candidate.port == "":
+			all = append(all, candidate.policy)
+		case t.hasPort(backend, candidate.port):
+			named = append(named, candidate.policy)
+		}
+	}
+	return append(named, all...)
+}
+
+// choose returns the policy that counts for a Service port at a data plane, false if there is none, and notes which ones
+// are for it. conflict is why none of them has an effect.
+func (p *policies[P]) choose(t *translator, plane *plane, backend model.Backend, conflict string) (chosen P, ok bool) {
+	for i, policy := range p.of(t, backend) {
+		if i == 0 {
+			chosen, ok = policy, conflict == ""
+		} else if conflict == "" {
+			conflict = "another policy for the same Service port comes first"
+		}
+		p.note(policy, use{plane, conflict})
+	}
+	return chosen, ok
+}
+
+// note notes a use of a policy. One that has an effect for one of its Service ports is in effect.
+func (p *policies[P]) note(policy P, now use) {
+	name := types.NamespacedName{Namespace: policy.GetNamespace(), Name: policy.GetName()}
+	uses := p.uses[name]
+	if last := len(uses) - 1; last >= 0 && uses[last].plane == now.plane {
+		if now.conflict == "" {
+			uses[last].conflict = ""
+		}
+		return
+	}
+	p.uses[name] = append(uses, now)
+}
+
+// indexPolicies makes the policies known by their Services.
+func (t *translator) indexPolicies() {
+	for _, policy := range t.Policies {
+		for i := range policy.Spec.TargetRefs {
+			if ref := &policy.Spec.TargetRefs[i]; isService(ref) {
+				t.tlsPolicies.add(policy, string(ref.Name), string(or(ref.SectionName, "")))
 			}
-			if _, known := plane.to.Policies[backend]; known || policy == nil {
-				continue
-			}
-			plane.to.Policies[backend] = t.backendPolicy(policy, plane)
+		}
+	}
+	for _, policy := range t.BackendPolicies {
+		for _, ref := range policy.Spec.TargetRefs {
+			t.settings.add(policy, ref.Name, ref.SectionName)
 		}
 	}
 }
 
-// policyFor returns the policy of a Service port: one for that port before one for all, the older before the newer. Nil
-// if there is none.
-func (t *translator) policyFor(backend model.Backend) *gatewayv1.BackendTLSPolicy {
-	var all *gatewayv1.BackendTLSPolicy
-	for _, policy := range t.Policies {
-		if policy.Namespace != backend.Namespace {
-			continue
+// addPolicies configures for each data plane how to talk to the Service ports that its routes refer to.
+func (t *translator) addPolicies() {
+	if len(t.Policies)+len(t.BackendPolicies) == 0 {
+		return
+	}
+	for _, plane := range t.planes {
+		used, passed := distinct(plane.used), distinct(plane.passed)
+		for _, backend := range used {
+			t.addPolicy(plane, backend, false)
 		}
-		for i := range policy.Spec.TargetRefs {
-			ref := &policy.Spec.TargetRefs[i]
-			if !isService(ref) || string(ref.Name) != backend.Service {
-				continue
-			}
-			if ref.SectionName == nil && all == nil {
-				all = policy
-			}
-			if ref.SectionName != nil && t.hasPort(backend, string(*ref.SectionName)) {
-				return policy
+		for _, backend := range passed {
+			if _, ok := slices.BinarySearchFunc(used, backend, model.CompareBackends); !ok {
+				t.addPolicy(plane, backend, true)
 			}
 		}
 	}
-	return all
+}
+
+// distinct returns Service ports in order, each once.
+func distinct(backends []model.Backend) []model.Backend {
+	slices.SortFunc(backends, model.CompareBackends)
+	return slices.Compact(backends)
+}
+
+// addPolicy configures how a data plane talks to a Service port. An entry of spec.backends comes before a BackendPolicy.
+// An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether all that goes there
+// is TLS already.
+func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough bool) {
+	policy, isOwn := plane.to.Policies[backend]
+	own := func(sets bool) string {
+		if sets {
+			return "an entry of the Gateway's spec.backends for the same Service port comes first"
+		}
+		return ""
+	}
+	settings, ok := t.settings.choose(t, plane, backend, own(isOwn))
+	if ok {
+		policy = source.BackendSettings(&settings.Spec.BackendSettings, backend.Service)
+	}
+	var secured bool
+	if !passthrough {
+		var tls *gatewayv1.BackendTLSPolicy
+		if tls, secured = t.tlsPolicies.choose(t, plane, backend, own(policy.TLS != nil || policy.Refused != "")); secured {
+			plane.mountAuthorities(tls)
+			policy.TLS, policy.Refused = t.backendTLS(tls, plane)
+		}
+	}
+	if ok || secured {
+		plane.to.Policies[backend] = policy
+	}
 }
 
 func isService(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
@@ -65,21 +168,21 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 	})
 }
 
-// backendPolicy returns what a policy asks for. Nothing is sent where that cannot be done.
-func (t *translator) backendPolicy(policy *gatewayv1.BackendTLSPolicy, plane *plane) model.BackendPolicy {
+// backendTLS returns the TLS that a policy asks for, or why nothing may be sent to its Service ports.
+func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane) (tls *model.BackendTLS, refused string) {
 	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason != "" {
-		return model.BackendPolicy{Refused: "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message}
+		return nil, "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message
 	}
 	if plane.noCertificate != "" {
-		return model.BackendPolicy{Refused: "the Gateway's " + plane.noCertificate}
+		return nil, "the Gateway's " + plane.noCertificate
 	}
-	tls := &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
+	tls = &model.BackendTLS{ServerName: string(policy.Spec.Validation.Hostname)}
 	for _, ref := range policy.Spec.Validation.CACertificateRefs {
 		if policyAuthority(ref).reason == "" {
 			tls.CAs = append(tls.CAs, LocalName(plane.parent.Namespace, policy.Namespace, string(ref.Name)))
 		}
 	}
-	return model.BackendPolicy{TLS: tls}
+	return tls, ""
 }
 
 // policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a ConfigMap.

@@ -173,7 +173,9 @@ func (t *translator) addToPlane(p *plane, r *route) verdict {
 	p.to.Routes = append(p.to.Routes, model.Route{
 		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: rules,
 	})
-	if !passthrough {
+	if passthrough {
+		p.passed = append(p.passed, r.backends...)
+	} else {
 		p.used = append(p.used, r.backends...)
 	}
 	p.attachOf(r)

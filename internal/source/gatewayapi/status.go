@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
 
@@ -25,6 +26,8 @@ type Status struct {
 	Routes map[Object][]gatewayv1.RouteParentStatus
 	// Policies are those for Service ports that a Gateway of ours sends requests to.
 	Policies map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus
+	// BackendPolicies are those for Service ports that a Gateway of ours sends traffic to.
+	BackendPolicies map[types.NamespacedName][]appv1.BackendPolicyAncestor
 }
 
 // Object is an object of the Gateway API.
@@ -80,7 +83,7 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 			s.Routes[object] = r.t.routeStatus(route, byObject[object])
 		}
 	}
-	s.Policies = r.t.policyStatus()
+	s.Policies, s.BackendPolicies = r.t.tlsPolicyStatus(), r.t.backendPolicyStatus()
 	return s
 }
 

@@ -1,7 +1,6 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
 
@@ -68,29 +68,22 @@ func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
 // isUnsupported says whether no rule of a route can be carried out.
 func (r *route) isUnsupported() bool { return len(r.rules) > 0 && len(r.invalid) >= len(r.rules) }
 
-// policyStatus returns what is said of policies, for each Gateway that sends requests to a Service port they are for.
-func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
+// tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of theirs.
+func (t *translator) tlsPolicyStatus() map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
 	all := map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{}
 	for _, policy := range t.Policies {
-		for _, plane := range t.planes {
-			used, wins := t.usesPolicy(plane, policy)
-			if !used {
-				continue
-			}
+		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
+		for _, use := range t.tlsPolicies.uses[name] {
 			accepted, resolved := policyProblems(policy, func(configMap string) verdict {
-				return t.contentProblem(plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
+				return t.contentProblem(use.plane, gatewayv1.BackendTLSPolicyReasonInvalidCACertificateRef, policy.Namespace, configMap)
 			})
-			if !wins {
-				accepted = verdict{reason: string(gatewayv1.PolicyReasonConflicted), message: "an older policy is for the same Service port"}
-			}
-			group, kind := gatewayv1.Group(plane.parent.Group), gatewayv1.Kind(plane.parent.Kind)
-			namespace := gatewayv1.Namespace(plane.parent.Namespace)
-			name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
+			parent := use.plane.parent
+			group, kind, namespace := gatewayv1.Group(parent.Group), gatewayv1.Kind(parent.Kind), gatewayv1.Namespace(parent.Namespace)
 			all[name] = append(all[name], gatewayv1.PolicyAncestorStatus{
-				AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(plane.parent.Name)},
+				AncestorRef:    gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(parent.Name)},
 				ControllerName: ControllerName,
 				Conditions: []metav1.Condition{
-					condition(gatewayv1.PolicyConditionAccepted, policy.Generation, accepted),
+					condition(gatewayv1.PolicyConditionAccepted, policy.Generation, use.accepted(accepted)),
 					condition(gatewayv1.BackendTLSPolicyConditionResolvedRefs, policy.Generation, resolved),
 				},
 			})
@@ -99,22 +92,47 @@ func (t *translator) policyStatus() map[types.NamespacedName][]gatewayv1.PolicyA
 	return all
 }
 
-// usesPolicy says whether a data plane sends requests to a Service port that a policy is for, and whether it is the
-// policy that counts for one of them.
-func (t *translator) usesPolicy(plane *plane, policy *gatewayv1.BackendTLSPolicy) (used, wins bool) {
-	backends := slices.SortedFunc(slices.Values(plane.used), model.CompareBackends)
-	for _, backend := range backends {
-		if backend.Namespace != policy.Namespace {
-			continue
-		}
-		for i := range policy.Spec.TargetRefs {
-			ref := &policy.Spec.TargetRefs[i]
-			if !isService(ref) || string(ref.Name) != backend.Service || ref.SectionName != nil && !t.hasPort(backend, string(*ref.SectionName)) {
-				continue
+// accepted returns why a policy is not in effect at a data plane. otherwise is what is wrong with it anywhere.
+func (u use) accepted(otherwise verdict) verdict {
+	if u.conflict != "" {
+		return verdict{reason: string(gatewayv1.PolicyReasonConflicted), message: u.conflict}
+	}
+	return otherwise
+}
+
+// backendPolicyStatus returns the status of BackendPolicies, for each Gateway that sends traffic to a Service port of
+// theirs.
+func (t *translator) backendPolicyStatus() map[types.NamespacedName][]appv1.BackendPolicyAncestor {
+	all := map[types.NamespacedName][]appv1.BackendPolicyAncestor{}
+	for _, policy := range t.BackendPolicies {
+		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
+		for _, use := range t.settings.uses[name] {
+			parent := use.plane.parent
+			ancestor := appv1.BackendPolicyAncestor{
+				AncestorRef:    appv1.PolicyAncestorReference{Group: parent.Group, Kind: parent.Kind, Namespace: parent.Namespace, Name: parent.Name},
+				ControllerName: string(ControllerName),
 			}
-			used = true
-			wins = cmp.Or(wins, t.policyFor(backend) == policy)
+			accepted := use.accepted(verdict{})
+			programmed := accepted
+			if accepted.reason == "" {
+				programmed = t.pending(use.plane, kindBackendPolicy, policy, conditionsAt(policy, ancestor.AncestorRef))
+			}
+			ancestor.Conditions = []metav1.Condition{
+				condition(gatewayv1.PolicyConditionAccepted, policy.Generation, accepted),
+				condition(gatewayv1.GatewayConditionProgrammed, policy.Generation, programmed),
+			}
+			all[name] = append(all[name], ancestor)
 		}
 	}
-	return used, wins
+	return all
+}
+
+// conditionsAt returns the conditions that the status of a policy has for a Gateway.
+func conditionsAt(policy *appv1.BackendPolicy, at appv1.PolicyAncestorReference) []metav1.Condition {
+	for _, ancestor := range policy.Status.Ancestors {
+		if ancestor.ControllerName == string(ControllerName) && ancestor.AncestorRef == at {
+			return ancestor.Conditions
+		}
+	}
+	return nil
 }
