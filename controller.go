@@ -43,7 +43,8 @@ import (
 // Secret, no ConfigMap and no pod.
 //
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs;routefilters,verbs=list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs;routefilters;backendpolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=app.example.com,resources=backendpolicies/status,verbs=update
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
@@ -110,11 +111,12 @@ type Controller struct {
 // Inputs is what a Controller reads from. The informers must not have been started: the Controller adds indexes to
 // them.
 type Inputs struct {
-	// A Controller reads Gateways and Proxies. Configs and Filters, of GatewayConfigs and RouteFilters, are for others.
+	// A Controller reads Gateways and Proxies. Configs, Filters and Policies are for others.
 	Gateways gatewayinformers.GatewayInformer
 	Proxies  gatewayinformers.GatewayProxyInformer
 	Configs  gatewayinformers.GatewayConfigInformer
 	Filters  gatewayinformers.RouteFilterInformer
+	Policies gatewayinformers.BackendPolicyInformer
 	// Labelled makes the informers of everything that carries proxypod.LabelGateway.
 	Labelled informers.SharedInformerFactory
 	// Services makes the informer of all Services.

@@ -190,6 +190,7 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 		Proxies:  gateways.App().V1().GatewayProxies(),
 		Configs:  gateways.App().V1().GatewayConfigs(),
 		Filters:  gateways.App().V1().RouteFilters(),
+		Policies: gateways.App().V1().BackendPolicies(),
 		Labelled: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(options.Namespace),
 			informers.WithTweakListOptions(func(list *metav1.ListOptions) { list.LabelSelector = proxypod.LabelGateway })),
@@ -211,7 +212,8 @@ func gatewayAPI(
 		return nil, fmt.Errorf("failed to make a client for the Gateway API: %w", err)
 	}
 	controller, err := gatewayapi.New(gatewayapi.Clients{Kube: kubeClient, Gateways: gatewayClient, Routes: routes}, gatewayapi.Inputs{
-		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(), Configs: inputs.Configs, Filters: inputs.Filters,
+		Gateways: inputs.Gateways, Services: inputs.Services, Proxies: inputs.Proxies.Informer(),
+		Configs: inputs.Configs, Filters: inputs.Filters, Policies: inputs.Policies,
 		Endpoints:  inputs.Labelled.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: informers.NewSharedInformerFactory(kubeClient, 0).Core().V1().Namespaces().Informer(),
 		Bindings: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,

@@ -6,16 +6,20 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// manyRefusals is how often the API server has to refuse to list RouteFilters, after it has listed the routes of the
-// namespace, until the pod is taken to have no access. Access to both comes at the same time. The request for the
-// RouteFilters may have been under way.
+// manyRefusals is how often the API server has to refuse to list RouteFilters or BackendPolicies, after it has listed the
+// routes of the namespace, until the pod is taken to have no access. Access to all comes at the same time. The request may
+// have been under way.
 const manyRefusals = 2
+
+// guards are the resources that may be guards.
+var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.ResourceBackendPolicies}
 
 // guard is what has to be seen before objects of its namespace count.
 //
 // Without BackendTLSPolicies, what is meant to be sent over TLS would go in plain text. So nothing counts before they are
-// seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500. So
-// nothing counts before they are seen either, unless this pod may not see them.
+// seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500.
+// Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before they are
+// seen either, unless this pod may not see them.
 type guard struct {
 	*watched
 	resource string
@@ -23,17 +27,13 @@ type guard struct {
 	refusals int64
 }
 
-func isGuard(resource string) bool {
-	return resource == resourcePolicies || resource == proxypod.ResourceFilters
-}
-
 // guard puts resources that were just added behind the policies and filters of the namespace, which may be new, too.
 func (n *namespaceWatch) guard(added []string) {
 	for _, resource := range added {
-		if isGuard(resource) {
+		if slices.Contains(guards, resource) {
 			continue
 		}
-		for _, of := range []string{resourcePolicies, proxypod.ResourceFilters} {
+		for _, of := range guards {
 			if informer := n.resources[of]; informer != nil {
 				n.resources[resource].guards = append(n.resources[resource].guards, &guard{informer, of, -1})
 			}
@@ -56,5 +56,5 @@ func (g *guard) isPassed() bool {
 	if g.HasSynced() || g.missing.Load() || g.stopped {
 		return true
 	}
-	return g.resource == proxypod.ResourceFilters && refusals-g.refusals >= manyRefusals
+	return g.resource != resourcePolicies && refusals-g.refusals >= manyRefusals
 }

@@ -19,6 +19,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/informers/externalversions"
 	"gateway/internal/endpoints"
 	"gateway/internal/proxypod"
@@ -36,7 +37,7 @@ const (
 type namespaceWatch struct {
 	namespace        string
 	services, slices *watched
-	// resources are those of the Gateway API, and RouteFilters.
+	// resources are those of the Gateway API, RouteFilters and BackendPolicies.
 	resources map[string]*watched
 	ctx       context.Context //nolint:containedctx // it ends the informers, which come and go
 	stop      context.CancelFunc
@@ -183,10 +184,14 @@ func (w *watcher) onResource() cache.ResourceEventHandlerFuncs {
 
 // informerOf returns an informer of a resource, which does not run.
 func (w *watcher) informerOf(namespace, resource, name string) (cache.SharedIndexInformer, error) {
-	if resource == proxypod.ResourceFilters {
+	if proxypod.GroupOf(resource) == appv1.GroupName {
 		factory := externalversions.NewSharedInformerFactoryWithOptions(w.own, 0,
 			externalversions.WithNamespace(namespace), externalversions.WithTransform(stripRoute))
-		return factory.App().V1().RouteFilters().Informer(), nil
+		generic, err := factory.ForResource(appv1.SchemeGroupVersion.WithResource(resource))
+		if err != nil {
+			return nil, err
+		}
+		return generic.Informer(), nil
 	}
 	options := []gatewayinformers.SharedInformerOption{gatewayinformers.WithNamespace(namespace), gatewayinformers.WithTransform(stripRoute)}
 	if name != "" {
@@ -271,6 +276,8 @@ func stripRoute(obj any) (any, error) {
 		object.Status = gatewayv1.TCPRouteStatus{}
 	case *gatewayv1.BackendTLSPolicy:
 		object.Status = gatewayv1.PolicyStatus{}
+	case *appv1.BackendPolicy:
+		object.Status = appv1.BackendPolicyStatus{}
 	}
 	return obj, nil
 }

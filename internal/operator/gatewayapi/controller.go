@@ -65,16 +65,17 @@ type Inputs struct {
 	Services  informers.SharedInformerFactory
 	Proxies   cache.SharedIndexInformer
 	Endpoints cache.SharedIndexInformer
-	// Configs, Filters, Namespaces and Bindings are run by the Controller.
+	// Configs, Filters, Policies, Namespaces and Bindings are run by the Controller.
 	Configs              appinformers.GatewayConfigInformer
 	Filters              appinformers.RouteFilterInformer
+	Policies             appinformers.BackendPolicyInformer
 	Namespaces, Bindings cache.SharedIndexInformer
 }
 
 func (i *Inputs) informers() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{
 		i.Gateways.Informer(), i.Services.Core().V1().Services().Informer(), i.Proxies, i.Endpoints,
-		i.Configs.Informer(), i.Filters.Informer(), i.Namespaces, i.Bindings,
+		i.Configs.Informer(), i.Filters.Informer(), i.Policies.Informer(), i.Namespaces, i.Bindings,
 	}
 }
 
@@ -173,6 +174,7 @@ func (c *Controller) Run(ctx context.Context) {
 	running.Go(func() { c.inputs.Bindings.RunWithContext(ctx) })
 	running.Go(func() { c.inputs.Configs.Informer().RunWithContext(ctx) })
 	running.Go(func() { c.inputs.Filters.Informer().RunWithContext(ctx) })
+	running.Go(func() { c.inputs.Policies.Informer().RunWithContext(ctx) })
 	running.Go(func() { wait.UntilWithContext(ctx, c.discover, discoverInterval) })
 	for range writers {
 		running.Go(func() {
@@ -239,7 +241,7 @@ func (c *Controller) informer(resource string) cache.SharedIndexInformer {
 func (c *Controller) servedResources() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := []string{proxypod.ResourceFilters}
+	names := []string{proxypod.ResourceFilters, proxypod.ResourceBackendPolicies}
 	for name := range c.served {
 		names = append(names, name)
 	}

@@ -45,7 +45,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	services := informers.NewSharedInformerFactory(f.kube, 0)
 	f.inputs = Inputs{
 		Gateways: own.Gateways(), Proxies: own.GatewayProxies().Informer(),
-		Configs: own.GatewayConfigs(), Filters: own.RouteFilters(), Services: services,
+		Configs: own.GatewayConfigs(), Filters: own.RouteFilters(), Policies: own.BackendPolicies(), Services: services,
 		Endpoints:  services.Discovery().V1().EndpointSlices().Informer(),
 		Namespaces: services.Core().V1().Namespaces().Informer(), Bindings: services.Rbac().V1().RoleBindings().Informer(),
 	}
@@ -76,6 +76,7 @@ var kinds = map[schema.GroupVersionKind]informerOf{
 	ownKind("GatewayProxy"):  func(f *fixture) cache.SharedIndexInformer { return f.inputs.Proxies },
 	ownKind("GatewayConfig"): func(f *fixture) cache.SharedIndexInformer { return f.inputs.Configs.Informer() },
 	ownKind("RouteFilter"):   func(f *fixture) cache.SharedIndexInformer { return f.inputs.Filters.Informer() },
+	ownKind("BackendPolicy"): func(f *fixture) cache.SharedIndexInformer { return f.inputs.Policies.Informer() },
 	coreKind("Namespace"):    func(f *fixture) cache.SharedIndexInformer { return f.inputs.Namespaces },
 	coreKind("Service"): func(f *fixture) cache.SharedIndexInformer {
 		return f.inputs.Services.Core().V1().Services().Informer()

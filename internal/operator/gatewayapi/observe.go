@@ -74,6 +74,9 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	for _, obj := range c.inputs.Filters.Informer().GetStore().List() {
 		o.Filters = append(o.Filters, obj.(*appv1.RouteFilter))
 	}
+	for _, obj := range c.inputs.Policies.Informer().GetStore().List() {
+		o.BackendPolicies = append(o.BackendPolicies, obj.(*appv1.BackendPolicy))
+	}
 	o.Namespaces = map[string]labels.Set{}
 	for _, obj := range c.inputs.Namespaces.GetStore().List() {
 		namespace := obj.(metav1.Object)
@@ -118,6 +121,7 @@ func (c *Controller) noteVersions(o *observed) {
 	noteAll(o.UDPRoutes, note)
 	noteAll(o.Policies, note)
 	noteAll(o.Filters, note)
+	noteAll(o.BackendPolicies, note)
 	c.firstSeen = seen
 	maps.DeleteFunc(c.confirmed, func(of confirmation, generation int64) bool { return seen[of.object].generation != generation })
 }

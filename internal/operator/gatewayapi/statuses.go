@@ -15,7 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/internal/logging"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -54,8 +56,13 @@ func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
 	}
 	for _, policy := range seen.Policies {
 		copied := *policy
-		changed := setAncestors(&copied.Status, wanted.Policies[nameOf(policy)], now)
+		changed := tlsAncestors.set(&copied.Status.Ancestors, wanted.Policies[nameOf(policy)], now)
 		update(c, "backendtlspolicies", &copied, changed, api.BackendTLSPolicies(policy.Namespace))
+	}
+	for _, policy := range seen.BackendPolicies {
+		copied := *policy
+		changed := ancestors.set(&copied.Status.Ancestors, wanted.BackendPolicies[nameOf(policy)], now)
+		update(c, proxypod.ResourceBackendPolicies, &copied, changed, c.Gateways.AppV1().BackendPolicies(policy.Namespace))
 	}
 	c.writeRoutes(seen, wanted, now)
 	c.mu.Lock()
@@ -66,7 +73,7 @@ func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
 func (c *Controller) writeRoutes(seen *observed, wanted source.Status, now metav1.Time) {
 	api := c.Routes.GatewayV1()
 	set := func(kind string, route metav1.Object, status *gatewayv1.RouteStatus) bool {
-		return setParents(status, wanted.Routes[source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}], now)
+		return parents.set(&status.Parents, wanted.Routes[source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}], now)
 	}
 	for _, route := range seen.HTTPRoutes {
 		copied := *route
@@ -215,28 +222,53 @@ func setListenerSet(status *gatewayv1.ListenerSetStatus, wanted gatewayv1.Listen
 	}
 }
 
-// setParents replaces what is said of a route at parents of ours, and says whether that changed anything. What there was
-// before is not touched.
-func setParents(status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentStatus, now metav1.Time) bool {
-	before, parents := status.Parents, []gatewayv1.RouteParentStatus{}
-	for _, parent := range before {
-		if parent.ControllerName != source.ControllerName {
-			parents = append(parents, parent)
+// entry reads an entry of a list in a status that several controllers write.
+type entry[E any] struct {
+	controller func(*E) string
+	isSame     func(a, b *E) bool
+	conditions func(*E) *[]metav1.Condition
+}
+
+var (
+	parents = entry[gatewayv1.RouteParentStatus]{
+		controller: func(e *gatewayv1.RouteParentStatus) string { return string(e.ControllerName) },
+		isSame:     func(a, b *gatewayv1.RouteParentStatus) bool { return isSameRef(a.ParentRef, b.ParentRef) },
+		conditions: func(e *gatewayv1.RouteParentStatus) *[]metav1.Condition { return &e.Conditions },
+	}
+	tlsAncestors = entry[gatewayv1.PolicyAncestorStatus]{
+		controller: func(e *gatewayv1.PolicyAncestorStatus) string { return string(e.ControllerName) },
+		isSame:     func(a, b *gatewayv1.PolicyAncestorStatus) bool { return isSameRef(a.AncestorRef, b.AncestorRef) },
+		conditions: func(e *gatewayv1.PolicyAncestorStatus) *[]metav1.Condition { return &e.Conditions },
+	}
+	ancestors = entry[appv1.BackendPolicyAncestor]{
+		controller: func(e *appv1.BackendPolicyAncestor) string { return e.ControllerName },
+		isSame:     func(a, b *appv1.BackendPolicyAncestor) bool { return a.AncestorRef == b.AncestorRef },
+		conditions: func(e *appv1.BackendPolicyAncestor) *[]metav1.Condition { return &e.Conditions },
+	}
+)
+
+// set replaces our entries of a list, and reports whether that changed anything. The entries of other controllers stay.
+// The old list is not touched.
+func (e entry[E]) set(list *[]E, wanted []E, now metav1.Time) bool {
+	before, after := *list, []E{}
+	for i := range before {
+		if e.controller(&before[i]) != string(source.ControllerName) {
+			after = append(after, before[i])
 		}
 	}
-	for _, parent := range wanted {
+	for _, one := range wanted {
 		var old []metav1.Condition
-		for _, b := range before {
-			if b.ControllerName == source.ControllerName && isSameRef(b.ParentRef, parent.ParentRef) {
-				old = b.Conditions
+		for i := range before {
+			if e.controller(&before[i]) == string(source.ControllerName) && e.isSame(&before[i], &one) {
+				old = *e.conditions(&before[i])
 			}
 		}
-		parent.Conditions = renew(old, parent.Conditions, now)
-		parents = append(parents, parent)
+		*e.conditions(&one) = renew(old, *e.conditions(&one), now)
+		after = append(after, one)
 	}
-	status.Parents = parents
-	return !slices.EqualFunc(before, parents, func(a, b gatewayv1.RouteParentStatus) bool {
-		return a.ControllerName == b.ControllerName && isSameRef(a.ParentRef, b.ParentRef) && slices.Equal(a.Conditions, b.Conditions)
+	*list = after
+	return !slices.EqualFunc(before, after, func(a, b E) bool {
+		return e.controller(&a) == e.controller(&b) && e.isSame(&a, &b) && slices.Equal(*e.conditions(&a), *e.conditions(&b))
 	})
 }
 
@@ -244,26 +276,4 @@ func setParents(status *gatewayv1.RouteStatus, wanted []gatewayv1.RouteParentSta
 func isSameRef(a, b gatewayv1.ParentReference) bool {
 	return a.Name == b.Name && ptr.Equal(a.Group, b.Group) && ptr.Equal(a.Kind, b.Kind) && ptr.Equal(a.Namespace, b.Namespace) &&
 		ptr.Equal(a.SectionName, b.SectionName) && ptr.Equal(a.Port, b.Port)
-}
-
-// setAncestors replaces what is said of a policy at Gateways of ours, as setParents does.
-func setAncestors(status *gatewayv1.PolicyStatus, wanted []gatewayv1.PolicyAncestorStatus, now metav1.Time) bool {
-	before, ancestors := status.Ancestors, []gatewayv1.PolicyAncestorStatus{}
-	for _, ancestor := range before {
-		if ancestor.ControllerName != source.ControllerName {
-			ancestors = append(ancestors, ancestor)
-		}
-	}
-	for _, ancestor := range wanted {
-		var old []metav1.Condition
-		for _, b := range before {
-			if b.ControllerName == source.ControllerName && equality.Semantic.DeepEqual(b.AncestorRef, ancestor.AncestorRef) {
-				old = b.Conditions
-			}
-		}
-		ancestor.Conditions = renew(old, ancestor.Conditions, now)
-		ancestors = append(ancestors, ancestor)
-	}
-	status.Ancestors = ancestors
-	return !equality.Semantic.DeepEqual(before, ancestors)
 }

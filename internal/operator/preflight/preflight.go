@@ -67,6 +67,8 @@ var Permissions = []Permission{
 var ClusterPermissions = []Permission{
 	{"", "namespaces", read},
 	{appv1.GroupName, "routefilters", read},
+	{appv1.GroupName, "backendpolicies", read},
+	{appv1.GroupName, "backendpolicies/status", update},
 	{"rbac.authorization.k8s.io", "rolebindings", []string{"delete"}},
 	{gatewayv1.GroupName, "gatewayclasses", read},
 	{gatewayv1.GroupName, "gatewayclasses/status", update},
