@@ -41,6 +41,7 @@ var definitions = map[string]func() (*crd, error){
 	"Gateway":       sync.OnceValues(func() (*crd, error) { return readCRD("Gateway") }),
 	"GatewayConfig": sync.OnceValues(func() (*crd, error) { return readCRD("GatewayConfig") }),
 	"RouteFilter":   sync.OnceValues(func() (*crd, error) { return readCRD("RouteFilter") }),
+	"BackendPolicy": sync.OnceValues(func() (*crd, error) { return readCRD("BackendPolicy") }),
 }
 
 func readCRD(kind string) (*crd, error) {
@@ -94,7 +95,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
 
-// Admit sets the defaults of a Gateway or a RouteFilter, as the API server does when it is created, and returns a Refusal
+// Admit sets the defaults of an object of our own group, as the API server does when it is created, and returns a Refusal
 // if that refuses it. Unknown fields are refused, as kubectl has it. The status is not looked at.
 func Admit(object *unstructured.Unstructured) error {
 	definition, ok := definitions[object.GetKind()]

@@ -15,7 +15,7 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// readGatewayAPI returns the objects of the Gateway API in documents, the RouteFilters and the GatewayConfigs, without
+// readGatewayAPI returns the objects of the Gateway API in documents, and those of our own group that they use, without
 // those that want a GatewayClass of somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
 	configs := map[types.NamespacedName]*appv1.GatewayConfig{}
@@ -32,14 +32,20 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 			name := document.Object.GetName()
 			objects.Namespaces[name] = labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: name})
 		}
-		if kind == appv1.SchemeGroupVersion.WithKind("RouteFilter") {
+		switch kind {
+		case appv1.SchemeGroupVersion.WithKind("RouteFilter"):
 			filter := &appv1.RouteFilter{}
 			if err := admit(document, namespace, filter); err != nil {
 				return objects, err
 			}
 			objects.Add(filter)
-		}
-		if kind == appv1.SchemeGroupVersion.WithKind("GatewayConfig") {
+		case appv1.SchemeGroupVersion.WithKind("BackendPolicy"):
+			policy := &appv1.BackendPolicy{}
+			if err := admit(document, namespace, policy); err != nil {
+				return objects, err
+			}
+			objects.Add(policy)
+		case appv1.SchemeGroupVersion.WithKind("GatewayConfig"):
 			config := &appv1.GatewayConfig{}
 			if err := admit(document, namespace, config); err != nil {
 				return objects, err

@@ -164,6 +164,7 @@ func with(live, file gatewayapi.Objects) gatewayapi.Objects {
 	live.Policies = over(live.Policies, file.Policies)
 	live.Grants = over(live.Grants, file.Grants)
 	live.Filters = over(live.Filters, file.Filters)
+	live.BackendPolicies = over(live.BackendPolicies, file.BackendPolicies)
 	live.Namespaces = maps.Clone(live.Namespaces)
 	maps.Copy(live.Namespaces, file.Namespaces)
 	return live

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // routedKinds are the kinds of objects that requests come by. Of other objects, policies for these say what becomes of
@@ -26,9 +28,9 @@ func ignored(documents []Document) []string {
 					all = append(all, fmt.Sprintf("%s: %s: annotation %s has no effect here, as it is for another controller", document.Source, document, annotation))
 				}
 			}
-			if kind.Kind == "BackendTLSPolicy" {
-				continue
-			}
+		}
+		if kind.Group == appv1.GroupName || kind.Group == gatewayv1.GroupName && kind.Kind == "BackendTLSPolicy" {
+			continue
 		}
 		targets := 0
 		spec, _, _ := unstructured.NestedMap(document.Object.Object, "spec")

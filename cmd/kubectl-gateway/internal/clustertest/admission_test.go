@@ -71,10 +71,20 @@ var configSpecs = map[string]string{
 	"too many replicas":     "spec: {replicas: 1000}",
 }
 
+var policySpecs = map[string]string{
+	"some settings":      "spec: {targetRefs: [{name: a}], loadBalancing: {algorithm: RoundRobin}, healthCheck: {}, outlierDetection: {}}",
+	"no setting":         "spec: {targetRefs: [{name: a}]}",
+	"no Service":         "spec: {proxyProtocol: V2}",
+	"a Service twice":    "spec: {targetRefs: [{name: a}, {name: a}], proxyProtocol: V2}",
+	"outliers unchecked": "spec: {targetRefs: [{name: a}], outlierDetection: {}}",
+	"an unknown field":   "spec: {targetRefs: [{name: a}], tls: {}}",
+}
+
 // TestAdmission compares what the plugin says offline with what the API server says.
 func TestAdmission(t *testing.T) {
 	testAdmission(t, "Gateway", "gateways", specs)
 	testAdmission(t, "RouteFilter", "routefilters", filterSpecs)
+	testAdmission(t, "BackendPolicy", "backendpolicies", policySpecs)
 	testAdmission(t, "GatewayConfig", "gatewayconfigs", configSpecs)
 }
 

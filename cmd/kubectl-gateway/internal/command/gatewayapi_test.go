@@ -172,6 +172,21 @@ func TestRouteFilterExample(t *testing.T) {
 	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/admin", "--client-address", "192.0.2.1").Want(t, 3, "answer    403: ")
 }
 
+// TestBackendPolicyExample: the settings of a BackendPolicy are rendered, and it is refused where the API server refuses it.
+func TestBackendPolicyExample(t *testing.T) {
+	const file = "../../../../artifacts/gateway-api/backend-policy.yaml"
+	files := []string{"-f", file, "-f", "../../../../artifacts/examples/shop.yaml"}
+	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked", "--check"}, files...)...).Want(t, 0)
+	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked"}, files...)...).Want(t, 0, "balance roundrobin", "http-check send", "/healthz")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(string(content), "RoundRobin", "Header", 1))
+	clitest.Run(t, "", "explain", "-f", wrong, "http://shop.example.com/").Want(t, 1,
+		"BackendPolicy default/echo-v1: the API server refuses it: ", "header is required for algorithm Header")
+}
+
 // challengeRoute is what cert-manager makes for a challenge of HTTP-01: it copies the issuer's parentRefs.
 const challengeRoute = `
 ---

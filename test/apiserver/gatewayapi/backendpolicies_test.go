@@ -1,0 +1,57 @@
+package gatewayapi
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/test/internal/testenv"
+)
+
+// testBackendPolicies: a BackendPolicy changes how the endpoints of a Service of an HTTPRoute get their requests, and its
+// status says when. The endpoint knows no PROXY protocol, so that it answers 400 to one.
+func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
+	t.Helper()
+	ctx, policies := t.Context(), server.App.AppV1().BackendPolicies("team")
+	_, err := api.GatewayV1().HTTPRoutes("team").Create(ctx, newRoute("team", "policed", shop(), "/policed", service("api")), metav1.CreateOptions{})
+	must(t, err)
+	expectAnswer(t, port, "/policed", 200, "team/api")
+	policy, err := policies.Create(ctx, &appv1.BackendPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "api"}, Spec: appv1.BackendPolicySpec{
+			TargetRefs:      []appv1.BackendPolicyTarget{{Name: "api"}},
+			BackendSettings: appv1.BackendSettings{ProxyProtocol: appv1.ProxyProtocolV1},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	expectPolicy(t, "api", 1, "Accepted=True", "Programmed=True")
+	expectAnswer(t, port, "/policed", 400, "")
+
+	policy, err = policies.Get(ctx, policy.Name, metav1.GetOptions{})
+	must(t, err)
+	policy.Spec.BackendSettings = appv1.BackendSettings{LoadBalancing: &appv1.LoadBalancing{Algorithm: appv1.LoadBalancingRoundRobin}}
+	_, err = policies.Update(ctx, policy, metav1.UpdateOptions{})
+	must(t, err)
+	expectPolicy(t, "api", 2, "Accepted=True", "Programmed=True")
+	expectAnswer(t, port, "/policed", 200, "team/api")
+	must(t, policies.Delete(ctx, "api", metav1.DeleteOptions{}))
+	must(t, api.GatewayV1().HTTPRoutes("team").Delete(ctx, "policed", metav1.DeleteOptions{}))
+}
+
+// expectPolicy waits for conditions of a BackendPolicy at its only Gateway.
+func expectPolicy(t *testing.T, name string, generation int64, conditions ...string) {
+	t.Helper()
+	testenv.Eventually(t, soon, "the conditions of BackendPolicy "+name, func(ctx context.Context) error {
+		policy, err := server.App.AppV1().BackendPolicies("team").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var all []metav1.Condition
+		for _, ancestor := range policy.Status.Ancestors {
+			all = append(all, ancestor.Conditions...)
+		}
+		return expect(all, generation, conditions...)
+	})
+}
