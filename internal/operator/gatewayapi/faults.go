@@ -95,6 +95,17 @@ func (m *marker) listenerSets() {
 }
 
 func (m *marker) policies() {
+	for _, policy := range m.seen.BackendPolicies {
+		if !m.faulty[policy] {
+			continue
+		}
+		for _, ancestor := range policy.Status.DeepCopy().Ancestors {
+			if ancestor.ControllerName == string(source.ControllerName) {
+				meta.SetStatusCondition(&ancestor.Conditions, m.accepted(policy))
+				m.wanted.BackendPolicies[nameOf(policy)] = append(m.wanted.BackendPolicies[nameOf(policy)], ancestor)
+			}
+		}
+	}
 	for _, policy := range m.seen.Policies {
 		if !m.faulty[policy] {
 			continue
