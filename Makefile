@@ -86,11 +86,11 @@ release: ## Make everything a release has, into dist/ (VERSION=v0.1.0, RELEASE_I
 ##@ Check
 
 .PHONY: check
-check: ## Run what to run all the time: vet and the unit tests, with real HAProxy
+check: ## Run what to run all the time: vet and the unit tests, with real HAProxy and the race detector
 	hack/test.sh check
 
 .PHONY: test-all
-test-all: ## Run everything: also all faults, race detector, random seeds, fuzzing, soak (SOAK=), images, vulnerabilities
+test-all: ## Run everything: also all faults, what asserts times, fuzzing, soak (SOAK=), images, vulnerabilities
 	hack/test.sh all
 
 .PHONY: fmt

@@ -84,13 +84,14 @@ load_images() {
     eval "$names"
 }
 
-# need COMMAND PACKAGE: installs the Debian package if the command is missing.
+# need COMMAND PACKAGE...: installs the Debian packages if the command is missing.
 need() {
     command -v "$1" >/dev/null && return
     { [[ $EUID == 0 ]] && command -v apt-get >/dev/null; } || fail "$1 is missing: install it"
-    say "Installing $2"
+    shift
+    say "Installing $*"
     DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq update
-    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$2" >/dev/null
+    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
 # cached NAME: a directory in the cache, which need not exist.

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # hack/test.sh TIER: runs tests, and ends with a summary. The tiers are
 #
-#   check  what a developer runs all the time: vet and unit tests, with real HAProxy
+#   check  what a developer runs all the time: vet and unit tests, with real HAProxy and the race detector
 #   test   unit tests, lint (vet is part of it), generated files, the built programs on a real API server, and the
 #          end-to-end tests on a node; CI runs this
-#   all    also what takes long or depends on chance: race detector, random seeds, faults, fuzzing, soak, images,
-#          vulnerabilities
+#   all    also what takes long or asserts a time: faults, fuzzing, soak, images, vulnerabilities
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
@@ -36,16 +35,29 @@ suite() {
     suites=$((suites + 1))
 }
 
-# Go's cache of results does not know of HAProxy and the API server, so that each test runs anew: -count=1.
+# unit runs what needs no API server. Go's cache of results does not know of HAProxy, so that each test runs anew: -count=1.
 unit() {
-    go test -count=1 -timeout=20m "${slow[@]}" "$@" ./... && (cd hack/cluster/image && go test ./...)
+    need gcc gcc libc6-dev || return 1 # for the race detector
+    [[ ${#slow[@]} == 0 ]] || need_chromium || return 1
+    local module failed=
+    for module in . test cmd/kubectl-gateway examples/clients hack/cluster/image; do
+        # shellcheck disable=SC2046 # each line is a package
+        (cd "$module" && go test -race -shuffle=on -count=1 -timeout=20m "${slow[@]}" $(unit_packages)) || failed=1
+    done
+    [[ -z $failed ]]
+}
+
+# unit_packages prints the packages of a module whose tests need no API server.
+unit_packages() {
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|nodeconformance)|/clustertest$'
+    [[ ${#slow[@]} == 0 ]] || others+='|/soak$' # which then needs a node
+    go list "${slow[@]}" ./... | grep -vE "$others"
 }
 
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go list "${slow[@]}" ./... | grep -vE '/(e2e|soak|nodeconformance|bench/.*)$' |
-        xargs go test -count=1 -timeout=120m "${slow[@]}")
+    (cd test && go test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/...)
 }
 
 # Kubernetes before 1.34 has no watch-lists.
@@ -58,8 +70,7 @@ without_watch_lists() {
 plugin() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    [[ ${#slow[@]} == 0 ]] || need_chromium || return 1
-    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./...)
+    (cd cmd/kubectl-gateway && go test -count=1 -timeout=10m "${slow[@]}" ./internal/clustertest)
 }
 
 # end_to_end needs a node. Most of the time these tests wait, so more run at once than there are cores.
@@ -109,13 +120,12 @@ test | all)
     suite "Generated files" make --no-print-directory -s verify
     suite "Built programs on a real API server" api_server
     suite "The Gateway API, on an API server without watch-lists" without_watch_lists
-    suite "The kubectl plugin" plugin
+    suite "The kubectl plugin on a real API server" plugin
     ;;&
 test | all | e2e)
     on_node "End-to-end tests on a node" end_to_end
     ;;&
 all)
-    suite "Unit tests, with the race detector" unit -race
     suite "Fuzzing" hack/fuzz.sh
     suite "Release, made twice" hack/reproducible.sh
     suite "Known vulnerabilities" hack/vuln.sh
