@@ -67,6 +67,11 @@ type GatewayProxyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Problems []ProxyProblem `json:"problems,omitempty"`
+
+	// How many more problems there are than problems lists.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	OmittedProblems int32 `json:"omittedProblems,omitempty"`
 }
 
 // ProxiedGateway is the Gateway that a pod serves.
