@@ -602,6 +602,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: omittedProblems
+      type:
+        scalar: numeric
     - name: problems
       type:
         list:

@@ -19,6 +19,8 @@ type GatewayProxyStatusApplyConfiguration struct {
 	// What keeps HAProxy from answering by all of the Gateway's newest generation. What keeps it from a whole
 	// generation comes first.
 	Problems []ProxyProblemApplyConfiguration `json:"problems,omitempty"`
+	// How many more problems there are than problems lists.
+	OmittedProblems *int32 `json:"omittedProblems,omitempty"`
 }
 
 // GatewayProxyStatusApplyConfiguration constructs a declarative configuration of the GatewayProxyStatus type for use with
@@ -66,5 +68,13 @@ func (b *GatewayProxyStatusApplyConfiguration) WithProblems(values ...*ProxyProb
 		}
 		b.Problems = append(b.Problems, *values[i])
 	}
+	return b
+}
+
+// WithOmittedProblems sets the OmittedProblems field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OmittedProblems field is set to the value of the last call.
+func (b *GatewayProxyStatusApplyConfiguration) WithOmittedProblems(value int32) *GatewayProxyStatusApplyConfiguration {
+	b.OmittedProblems = &value
 	return b
 }
