@@ -47,10 +47,12 @@ type report struct {
 	generation int64
 	resources  []appv1.ProxiedResource
 	problems   []appv1.ProxyProblem
+	// omitted is how many more problems there are.
+	omitted int
 }
 
 func (r report) equal(other report) bool {
-	return r.uid == other.uid && r.generation == other.generation && slices.Equal(r.resources, other.resources) && slices.Equal(r.problems, other.problems)
+	return r.uid == other.uid && r.generation == other.generation && r.omitted == other.omitted && slices.Equal(r.resources, other.resources) && slices.Equal(r.problems, other.problems)
 }
 
 // cut shortens a message to a number of bytes.
@@ -108,7 +110,9 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 
 // set replaces the report, and says whether the pod is an endpoint of the Gateway's Service. It never blocks.
 func (r *reporter) set(wanted report, isEndpoint bool) {
-	wanted.problems = slices.Clone(wanted.problems[:min(len(wanted.problems), maxProblems)])
+	all := len(wanted.problems)
+	wanted.problems = slices.Clone(wanted.problems[:min(all, maxProblems)])
+	wanted.omitted = all - len(wanted.problems)
 	for i := range wanted.problems {
 		wanted.problems[i].Message = cut(wanted.problems[i].Message, maxMessage)
 	}
@@ -184,6 +188,9 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 			applied.WithListener(problem.Listener)
 		}
 		status.WithProblems(applied)
+	}
+	if wanted.omitted > 0 {
+		status.WithOmittedProblems(int32(wanted.omitted)) //nolint:gosec // far fewer
 	}
 	proxy := applyappv1.GatewayProxy(r.pod, r.namespace).
 		WithLabels(map[string]string{proxypod.LabelGateway: r.gateway}).

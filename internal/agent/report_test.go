@@ -130,7 +130,7 @@ func TestAReportIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	problems := make([]appv1.ProxyProblem, 2*maxProblems)
+	problems := make([]appv1.ProxyProblem, 2*maxProblems+1)
 	for i := range problems {
 		problems[i] = newProblem("", kindSecret, namespace, "tls", "%s "+strings.Repeat("é", maxMessage))
 	}
@@ -142,8 +142,8 @@ func TestAReportIsTriedAgain(t *testing.T) {
 	})
 	got, err := r.reported()
 	r.must(err)
-	if len(got.Problems) != maxProblems {
-		t.Fatalf("there are %d problems", len(got.Problems))
+	if len(got.Problems) != maxProblems || got.OmittedProblems != maxProblems+1 {
+		t.Fatalf("there are %d problems and %d more, want %d and %d", len(got.Problems), got.OmittedProblems, maxProblems, maxProblems+1)
 	}
 	if message := got.Problems[0].Message; len(message) > maxMessage || strings.ToValidUTF8(message, "?") != message {
 		t.Errorf("the message has %d bytes: %s", len(message), message)

@@ -248,16 +248,16 @@ func (o *observed) config(namespace, name string) *appv1.GatewayConfig {
 	return config
 }
 
-// reported returns what the proxies of a data plane report of a subject, "" if nothing is wrong with it.
-func (o *observed) reported(of source.Subject) string {
+// reported returns what the proxies of a data plane report of a subject.
+func (o *observed) reported(of source.Subject) source.Report {
 	name := source.LocalName(of.Plane.Namespace, of.Namespace, of.Name)
 	for _, problem := range o.live[of.Plane].Problems {
 		isAt := of.Reason != appv1.ProblemInvalidCertificateRef || problem.Listener == of.Listener
 		if problem.Reason == of.Reason && problem.Origin.Name == name && isAt {
-			return problem.Message
+			return source.Report{Problem: problem.Message}
 		}
 	}
-	return ""
+	return source.Report{Unknown: o.live[of.Plane].Omitted}
 }
 
 // Plane says whether the proxies of a data plane run what our Gateway asks for.

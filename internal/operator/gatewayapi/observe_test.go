@@ -21,23 +21,24 @@ func TestReportsAreOfOneDataPlane(t *testing.T) {
 			problem(appv1.ProblemInvalidCertificateRef, "a", "tls", "tls at one"),
 			problem(appv1.ProblemInvalidCACertificateRef, "a", source.LocalName("infra", "certs", "ca"), "ca at one"),
 		}},
-		two: {Problems: []appv1.ProxyProblem{problem(appv1.ProblemInvalidKeysRef, "", "keys", "keys at two")}},
+		two: {Problems: []appv1.ProxyProblem{problem(appv1.ProblemInvalidKeysRef, "", "keys", "keys at two")}, Omitted: "there are more"},
 	}}
 	for _, test := range []struct {
-		of   source.Subject
-		want string
+		of      source.Subject
+		want    string
+		unknown string
 	}{
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidKeysRef, Namespace: "infra", Name: "keys"}, "keys at one"},
-		{source.Subject{Plane: two, Reason: appv1.ProblemInvalidKeysRef, Namespace: "infra", Name: "keys"}, "keys at two"},
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidUsersRef, Namespace: "infra", Name: "keys"}, ""},
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCertificateRef, Listener: "a", Namespace: "infra", Name: "tls"}, "tls at one"},
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCertificateRef, Listener: "b", Namespace: "infra", Name: "tls"}, ""},
-		{source.Subject{Plane: two, Reason: appv1.ProblemInvalidCertificateRef, Listener: "a", Namespace: "infra", Name: "tls"}, ""},
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: "certs", Name: "ca"}, "ca at one"},
-		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: "infra", Name: "ca"}, ""},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidKeysRef, Namespace: "infra", Name: "keys"}, "keys at one", ""},
+		{source.Subject{Plane: two, Reason: appv1.ProblemInvalidKeysRef, Namespace: "infra", Name: "keys"}, "keys at two", ""},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidUsersRef, Namespace: "infra", Name: "keys"}, "", ""},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCertificateRef, Listener: "a", Namespace: "infra", Name: "tls"}, "tls at one", ""},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCertificateRef, Listener: "b", Namespace: "infra", Name: "tls"}, "", ""},
+		{source.Subject{Plane: two, Reason: appv1.ProblemInvalidCertificateRef, Listener: "a", Namespace: "infra", Name: "tls"}, "", "there are more"},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: "certs", Name: "ca"}, "ca at one", ""},
+		{source.Subject{Plane: one, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: "infra", Name: "ca"}, "", ""},
 	} {
-		if got := seen.reported(test.of); got != test.want {
-			t.Errorf("%+v: got %q, want %q", test.of, got, test.want)
+		if got, want := seen.reported(test.of), (source.Report{Problem: test.want, Unknown: test.unknown}); got != want {
+			t.Errorf("%+v: got %q, want %q", test.of, got, want)
 		}
 	}
 }

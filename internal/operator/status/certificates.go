@@ -20,10 +20,11 @@ const (
 	kindKeys = "keys"
 )
 
-// reportedProblems returns what proxies that are not on their way out cannot use, sorted, and each once though several
-// report it. What the spec does not name any more does not count: a proxy may report it a moment longer.
-func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports) []appv1.ProxyProblem {
-	type subject struct{ listener, kind, name string }
+// subject is something that the spec names and proxies look at.
+type subject struct{ listener, kind, name string }
+
+// namedSubjects returns what the spec names.
+func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 	named := map[subject]bool{}
 	name := func(listener, kind string, refs []appv1.ObjectReference) {
 		for _, ref := range refs {
@@ -58,9 +59,27 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 			name("", kindConfigMap, backend.TLS.CACertificateRefs)
 		}
 	}
+	return named
+}
 
+// reported is what proxies report of what the spec names.
+type reported struct {
+	// problems are sorted, and each is there once though several proxies report it.
+	problems []appv1.ProxyProblem
+	// omitted says that there are more problems; "" if there are none. unlisted are then the listeners that name
+	// something that may have one; "" is in place of a listener for what none names.
+	omitted  string
+	unlisted map[string]bool
+}
+
+// reportedProblems returns what proxies that are not on their way out cannot use. What the spec does not name any more
+// does not count: a proxy may report it a moment longer.
+func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports) reported {
+	named := namedSubjects(gateway)
 	var problems []appv1.ProxyProblem
+	omitted := ""
 	for _, pod := range proxies.alive {
+		omitted = cmp.Or(omitted, omittedBy(pod, reports[pod]))
 		for _, problem := range reports[pod].Problems {
 			of := subject{problem.Listener, problem.Origin.Kind, problem.Origin.Name}
 			switch problem.Reason {
@@ -78,7 +97,22 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	slices.SortFunc(problems, func(a, b appv1.ProxyProblem) int {
 		return cmp.Or(-cmp.Compare(a.Origin.Kind, b.Origin.Kind), cmp.Compare(a.Listener, b.Listener), cmp.Compare(a.Origin.Name, b.Origin.Name))
 	})
-	return problems
+	all := reported{problems: problems}
+	if omitted != "" && len(named) > 0 {
+		all.omitted, all.unlisted = omitted, map[string]bool{}
+		for of := range named {
+			all.unlisted[of.listener] = true
+		}
+	}
+	return all
+}
+
+// omittedBy says that a proxy has more problems than it lists, "" if it lists all.
+func omittedBy(pod string, report appv1.GatewayProxyStatus) string {
+	if report.OmittedProblems == 0 {
+		return ""
+	}
+	return fmt.Sprintf("pod %s has %d more problems than its report lists: solve those that it lists", pod, report.OmittedProblems)
 }
 
 func reasonOf(problem appv1.ProxyProblem) string {

@@ -53,6 +53,9 @@ const (
 	ReasonInvalidUsersRef = "InvalidUsersRef"
 	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
 	ReasonInvalidKeysRef = "InvalidKeysRef"
+	// ReasonTooManyProblems: a proxy has more problems than its report lists. The condition is Unknown: what is named may be
+	// among them.
+	ReasonTooManyProblems = "TooManyProblems"
 )
 
 // The reasons of the condition Programmed.
@@ -110,6 +113,10 @@ func resolvedRefs() condition {
 	return condition{
 		appv1.ConditionResolvedRefs, metav1.ConditionTrue, ReasonResolvedRefs, "everything that is named exists and can be used",
 	}
+}
+
+func unknownRefs(message string) condition {
+	return condition{appv1.ConditionResolvedRefs, metav1.ConditionUnknown, ReasonTooManyProblems, message}
 }
 
 func unresolvedRefs(reason, message string) condition {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -13,8 +14,9 @@ import (
 type Live struct {
 	// Ready is how many of them receive traffic.
 	Ready int
-	// Problems are what any of them reports.
+	// Problems are what any of them reports. Omitted says that there are more; "" if there are none.
 	Problems []appv1.ProxyProblem
+	Omitted  string
 	// versions are the resourceVersions that all of them run, by resource and namespace.
 	versions map[resourceOf]string
 }
@@ -33,6 +35,7 @@ func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice,
 			continue
 		}
 		live.Problems = append(live.Problems, report.Problems...)
+		live.Omitted = cmp.Or(live.Omitted, omittedBy(pod, report))
 		versions := map[resourceOf]string{}
 		for _, r := range report.Resources {
 			of := resourceOf{r.Resource, r.Namespace}

@@ -85,19 +85,22 @@ func refProblems(gateway *appv1.Gateway, backends map[string]*corev1.Service) []
 
 // checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
 // certificates, which the proxies alone see.
-func checkRefs(unresolved []model.Problem, reported []appv1.ProxyProblem) condition {
+func checkRefs(unresolved []model.Problem, reported reported) condition {
 	reason, messages := "", messagesOf(unresolved)
 	if len(unresolved) > 0 {
 		reason = string(unresolved[0].Reason)
 	}
-	for _, problem := range reported {
+	for _, problem := range reported.problems {
 		reason = cmp.Or(reason, reasonOf(problem))
 		messages = append(messages, messageOf(problem))
 	}
-	if reason == "" {
-		return resolvedRefs()
+	switch {
+	case reason != "":
+		return unresolvedRefs(reason, list(messages))
+	case reported.omitted != "":
+		return unknownRefs(reported.omitted)
 	}
-	return unresolvedRefs(reason, list(messages))
+	return resolvedRefs()
 }
 
 func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
@@ -272,6 +273,47 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 				told + `; listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
 		},
 	})
+}
+
+// TestMoreProblemsThanAReportLists: what may be among those that are left out is neither right nor wrong.
+func TestMoreProblemsThanAReportLists(t *testing.T) {
+	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
+	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
+	old := problem("old", "Secret", "old", "Secret web/old does not exist or has no tls.crt")
+	two := slicesOf(ready("a"), ready("b"))
+	cut := func(pod string, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
+		report := leavingOut(pod, problems...)
+		report.Status.OmittedProblems = 4
+		return report
+	}
+	const unknown = "ResolvedRefs=Unknown TooManyProblems: pod b has 4 more problems than its report lists: solve those that it lists"
+	expectCondition(t, map[string]conditionTest{
+		"what the spec names is not listed": {newGateway(https), reporting(two, leavingOut("a"), cut("b", old)), unknown},
+		"a Secret with users is not listed": {newGateway(withUsers("users")), reporting(two, leavingOut("a"), cut("b", old)), unknown},
+		"one is listed": {
+			newGateway(https), reporting(two, leavingOut("a"), cut("b", missing)),
+			`ResolvedRefs=False InvalidCertificateRef: listener "https": Secret web/bad does not exist or has no tls.crt`,
+		},
+		"the spec names nothing that proxies look at": {newGateway(), reporting(two, leavingOut("a"), cut("b", old)), resolved},
+		"the pod is on its way out": {
+			newGateway(https), reporting(slicesOf(ready("a"), leaving("b")), leavingOut("a"), cut("b", old)), resolved,
+		},
+	})
+	other := withListener("other", []string{"others"}, nil)
+	plain := func(gateway *appv1.Gateway) {
+		gateway.Spec.Listeners = append(gateway.Spec.Listeners, appv1.Listener{Name: "http"})
+	}
+	statuses := Compute(newGateway(https, other, plain), reporting(two, leavingOut("a"), cut("b", missing)), now).Listeners
+	want := map[appv1.Name]metav1.ConditionStatus{"https": "False", "other": "Unknown", "http": ""}
+	for _, listener := range statuses {
+		var got metav1.ConditionStatus
+		if c := meta.FindStatusCondition(listener.Conditions, appv1.ConditionResolvedRefs); c != nil {
+			got = c.Status
+		}
+		if got != want[listener.Name] {
+			t.Errorf("listener %s: ResolvedRefs is %q, want %q", listener.Name, got, want[listener.Name])
+		}
+	}
 }
 
 // A certificate that is left out keeps nothing else from being live, and is told by an event.

@@ -20,7 +20,7 @@ type routeKey struct{ kind, name string }
 
 // listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to,
 // unresolved the Services that cannot be used, reported what proxies cannot use.
-func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved []model.Problem, reported []appv1.ProxyProblem, at stamp) []appv1.ListenerStatus {
+func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved []model.Problem, reported reported, at stamp) []appv1.ListenerStatus {
 	attached := map[string]int32{}
 	for i := range routes {
 		if routes[i].Name == "" {
@@ -35,7 +35,7 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved [
 	for _, problem := range unresolved {
 		wrong[problem.Listener] = append(wrong[problem.Listener], wrongRef{string(problem.Reason), problem.Message})
 	}
-	for _, problem := range reported {
+	for _, problem := range reported.problems {
 		wrong[problem.Listener] = append(wrong[problem.Listener], wrongRef{reasonOf(problem), problem.Message})
 	}
 	before := map[appv1.Name]appv1.ListenerStatus{}
@@ -52,6 +52,8 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved [
 				messages = append(messages, problem.message)
 			}
 			at.set(&status.Conditions, before[name].Conditions, unresolvedRefs(problems[0].reason, truncate(list(messages), maxRouteMessage)))
+		} else if reported.unlisted[string(name)] {
+			at.set(&status.Conditions, before[name].Conditions, unknownRefs(reported.omitted))
 		}
 		statuses = append(statuses, status)
 	}

@@ -1,6 +1,8 @@
 package gatewayapi
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -15,7 +17,7 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 		return
 	}
 	l.tls = &model.ListenerTLS{MinVersion: "TLSv1.2", AnyNames: true}
-	unusable := 0
+	unusable, unknown := 0, verdict{}
 	if len(spec.CertificateRefs) == 0 {
 		l.resolved.also(gatewayv1.ListenerReasonInvalidCertificateRef, "tls.certificateRefs names no certificate")
 	}
@@ -33,12 +35,19 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 		reported := t.reported(Subject{
 			Plane: plane.parent, Reason: appv1.ProblemInvalidCertificateRef, Listener: l.name, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.ListenerReasonInvalidCertificateRef)
+		l.resolved.alsoReported(reported, fmt.Sprintf("tls.certificateRefs[%d]", i))
 		if reported.reason != "" {
-			l.resolved.also(reported.reason, "tls.certificateRefs[%d]: %s", i, reported.message)
 			unusable++
 		}
+		if reported.unknown {
+			unknown = reported
+		}
 	}
-	if len(l.tls.Secrets) == unusable {
+	switch {
+	case len(l.tls.Secrets) != unusable:
+	case unknown.reason != "":
+		l.unserved = unknown
+	default:
 		l.unserved.no(gatewayv1.ListenerReasonInvalid, "%s", l.resolved.text())
 	}
 	t.setClientValidation(l, plane)
@@ -60,13 +69,10 @@ func (t *translator) setBackendCertificate(p *plane) {
 			Plane: p.parent, Reason: appv1.ProblemInvalidCertificateRef, Namespace: namespace, Name: string(ref.Name),
 		}, gatewayv1.GatewayReasonInvalidClientCertificateRef)
 	}
-	if problem.reason == "" {
-		return
-	}
-	message := "tls.backend.clientCertificateRef: " + problem.message
-	p.resolved.also(problem.reason, "%s", message)
+	const where = "tls.backend.clientCertificateRef"
+	p.resolved.alsoReported(problem, where)
 	if p.to.BackendCertificate == "" {
-		p.noCertificate = message
+		p.noCertificate = where + ": " + problem.message
 	}
 }
 
@@ -126,7 +132,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 	l.tls.ClientUnverified = validation.Mode == gatewayv1.AllowInsecureFallback
 	l.tls.ClientRequired = !l.tls.ClientUnverified
 	owner := origin(kindGateway, plane.gateway)
-	unusable := 0
+	unusable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
 		namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
 		if problem := t.authorityProblem(ref, namespace, owner); problem.reason != "" {
@@ -137,17 +143,25 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 		plane.mount(name)
 		plane.attachOther(namespace, "referencegrants")
 		l.tls.ClientCAs = append(l.tls.ClientCAs, name)
-		if problem := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name)); problem.reason != "" {
-			l.resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
-			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, problem.message)
+		reported := t.contentProblem(plane, gatewayv1.ListenerReasonInvalidCACertificateRef, namespace, string(ref.Name))
+		l.resolved.alsoReported(reported, fmt.Sprintf("caCertificateRefs[%d]", i))
+		switch {
+		case reported.unknown:
+			unknown = reported
+			l.unserved.doubt(reported.message)
+			unusable++
+		case reported.reason != "":
+			l.unserved.no(gatewayv1.ListenerReasonInvalid, "caCertificateRefs[%d]: %s", i, reported.message)
 			unusable++
 		}
 	}
-	switch len(l.tls.ClientCAs) {
-	case 0:
+	switch {
+	case len(l.tls.ClientCAs) == 0:
 		l.tls.ClientCAs = []string{nobody}
 		l.accepted.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
-	case unusable:
+	case len(l.tls.ClientCAs) == unusable && unknown.reason != "":
+		l.refused = unknown
+	case len(l.tls.ClientCAs) == unusable:
 		l.refused.no(gatewayv1.ListenerReasonNoValidCACertificate, noAuthority)
 	}
 }
@@ -176,10 +190,15 @@ func (t *translator) contentProblem(p *plane, reason any, namespace, name string
 
 // reported says what proxies report of a subject.
 func (t *translator) reported(of Subject, reason any) (v verdict) {
-	if t.Reported != nil {
-		if problem := t.Reported(of); problem != "" {
-			v.no(reason, "%s", problem)
-		}
+	if t.Reported == nil {
+		return v
+	}
+	report := t.Reported(of)
+	if report.Unknown != "" {
+		v.doubt(report.Unknown)
+	}
+	if report.Problem != "" {
+		v.no(reason, "%s", report.Problem)
 	}
 	return v
 }

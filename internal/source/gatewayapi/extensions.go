@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -113,9 +114,7 @@ func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved ver
 				p.mount(name)
 			}
 		}
-		if problem := t.mountedProblem(m, p); problem.reason != "" {
-			resolved.also(problem.reason, "rules[%d]: %s", i, problem.message)
-		}
+		resolved.alsoReported(t.mountedProblem(m, p), fmt.Sprintf("rules[%d]", i))
 	}
 	return rules, resolved
 }
@@ -147,9 +146,7 @@ func (t *translator) addListenerFilters(p *plane) {
 			t.checkPort(&problem, "Gateway", auth.Backend)
 		}
 	}
-	if problem.reason != "" {
-		p.resolved.also(problem.reason, "%s: filters: %s", kindConfig, problem.message)
-	}
+	p.resolved.alsoReported(problem, kindConfig+": filters")
 }
 
 // isForRequests says whether listeners of a protocol take requests.

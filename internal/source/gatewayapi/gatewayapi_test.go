@@ -115,15 +115,15 @@ func parseAll(t *testing.T, content []byte) gatewayapi.Objects {
 // addFunctions lets the source ask for what it does not get whole.
 func addFunctions(objects *gatewayapi.Objects, services map[string]*corev1.Service, others map[string]bool) {
 	objects.Service = func(namespace, name string) (*corev1.Service, bool) { return services[namespace+"/"+name], true }
-	objects.Reported = func(of gatewayapi.Subject) string {
+	objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
 		kind := "Secret"
 		if of.Reason == appv1.ProblemInvalidCACertificateRef || of.Reason == appv1.ProblemInvalidKeysRef {
 			kind = "ConfigMap"
 		}
 		if others[kind+" "+of.Namespace+"/"+of.Name] {
-			return ""
+			return gatewayapi.Report{}
 		}
-		return kind + " " + of.Namespace + "/" + of.Name + " does not exist"
+		return gatewayapi.Report{Problem: kind + " " + of.Namespace + "/" + of.Name + " does not exist"}
 	}
 }
 

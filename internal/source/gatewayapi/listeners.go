@@ -37,6 +37,8 @@ type listener struct {
 // verdict is what is wrong, nothing if there is no reason.
 type verdict struct {
 	reason, message string
+	// unknown says that nobody knows whether anything is wrong.
+	unknown bool
 	// listed is how many causes the message has beside the first, and more how many others there are.
 	listed, more int
 }
@@ -44,17 +46,39 @@ type verdict struct {
 // maxListed is how many causes a message has at most.
 const maxListed = 5
 
-// no sets a verdict, unless there is one.
+// no sets a verdict, unless something is known to be wrong.
 func (v *verdict) no(reason any, format string, args ...any) {
-	if v.reason == "" {
+	if v.isOpen() {
 		*v = verdict{reason: fmt.Sprint(reason), message: fmt.Sprintf(format, args...)}
 	}
 }
 
+// isOpen reports whether nothing is known to be wrong.
+func (v *verdict) isOpen() bool { return v.reason == "" || v.unknown }
+
+// doubt sets a verdict to unknown, unless there is one.
+func (v *verdict) doubt(message string) {
+	if v.reason == "" {
+		*v = verdict{reason: reasonTooManyProblems, message: message, unknown: true}
+	}
+}
+
+// alsoReported adds what proxies report of a subject to a verdict. where names the reference to it.
+func (v *verdict) alsoReported(problem verdict, where string) {
+	if problem.unknown {
+		v.doubt(problem.message)
+	} else if problem.reason != "" {
+		v.also(problem.reason, "%s: %s", where, problem.message)
+	}
+}
+
+// reasonTooManyProblems is the reason of what is unknown, because proxies have more problems than their reports list.
+const reasonTooManyProblems = "TooManyProblems"
+
 // also adds a cause to a verdict, which keeps the reason of the first.
 func (v *verdict) also(reason any, format string, args ...any) {
 	switch {
-	case v.reason == "":
+	case v.isOpen():
 		v.no(reason, format, args...)
 	case v.listed+1 < maxListed:
 		v.message += "; " + fmt.Sprintf(format, args...)
@@ -84,7 +108,7 @@ func (l *listener) add(r *route) {
 func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
 
 // isAccepted reports whether a listener is in the data plane, and proxies report nothing that keeps it from being accepted.
-func (l *listener) isAccepted() bool { return l.isServed() && l.refused.reason == "" }
+func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen() }
 
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
 

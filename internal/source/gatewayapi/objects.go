@@ -45,10 +45,10 @@ type Objects struct {
 	// Service returns a Service, nil if there is none. False means that nobody knows: it is taken to have whatever port
 	// is asked for. Nil: nobody knows any.
 	Service func(namespace, name string) (*corev1.Service, bool)
-	// Reported returns what the proxies of a data plane report of an object that they mount, or of a URL; "" if nothing is
-	// wrong with it. Nil: nothing is wrong with any. It is in the status, and in nothing else: the proxies find out for
-	// themselves, and pods that lacked what is reported could not.
-	Reported func(Subject) string
+	// Reported returns what the proxies of a data plane report of an object that they mount, or of a URL. Nil: nothing is
+	// wrong with any. It is in the status, and in nothing else: the proxies find out for themselves, and pods that lacked
+	// what is reported could not.
+	Reported func(Subject) Report
 	// Config returns a GatewayConfig, nil if there is none. Nil: there are none.
 	Config func(namespace, name string) *appv1.GatewayConfig
 	// Cache keeps what is made of routes for the next translation. Nil: nothing is kept.
@@ -63,6 +63,14 @@ type Subject struct {
 	Listener string
 	// Namespace and Name are those of a Secret or ConfigMap. Name may be a URL.
 	Namespace, Name string
+}
+
+// Report is what proxies report of a subject.
+type Report struct {
+	// Problem is what is wrong with it, "" if nothing is.
+	Problem string
+	// Unknown is why nobody knows whether anything is, "" if somebody does.
+	Unknown string
 }
 
 // Result is what objects ask for, and their status.

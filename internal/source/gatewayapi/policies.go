@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -188,21 +189,25 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 // policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a ConfigMap.
 func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
-	usable := 0
+	usable, unknown := 0, verdict{}
 	for i, ref := range validation.CACertificateRefs {
 		problem := policyAuthority(ref)
 		if problem.reason == "" {
 			problem = content(string(ref.Name))
 		}
-		if problem.reason != "" {
-			resolved.also(problem.reason, "caCertificateRefs[%d]: %s", i, problem.message)
-		} else {
+		resolved.alsoReported(problem, fmt.Sprintf("caCertificateRefs[%d]", i))
+		switch {
+		case problem.unknown:
+			unknown = problem
+		case problem.reason == "":
 			usable++
 		}
 	}
 	switch {
 	case validation.WellKnownCACertificates != nil:
 		accepted.no(gatewayv1.PolicyReasonInvalid, "wellKnownCACertificates is not supported: name ConfigMaps with CA certificates")
+	case usable == 0 && unknown.reason != "":
+		accepted = unknown
 	case usable == 0:
 		accepted.no(gatewayv1.BackendTLSPolicyReasonNoValidCACertificate, "no CA certificate can be used")
 	case len(validation.SubjectAltNames) > 0:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
@@ -78,6 +79,70 @@ func TestEachReferenceIsNamed(t *testing.T) {
 	}
 }
 
+// TestWhatReportsOmitIsUnknown: conditions that would be False for a problem are neither True nor False. What is known to be
+// wrong comes first.
+func TestWhatReportsOmitIsUnknown(t *testing.T) {
+	const more = "pod a has more problems"
+	objects := parseAll(t, []byte(oneGateway+`
+---
+kind: Service
+metadata: {name: api, namespace: infra}
+spec: {ports: [{port: 1}]}
+---
+kind: RouteFilter
+metadata: {name: login, namespace: infra}
+spec: {filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}]}
+---
+kind: HTTPRoute
+metadata: {name: login, namespace: infra}
+spec: {parentRefs: [{name: gw}], rules: [{filters: [{type: ExtensionRef, extensionRef: {group: app.example.com, kind: RouteFilter, name: login}}], backendRefs: [{name: api, port: 1}]}]}
+---
+kind: BackendTLSPolicy
+metadata: {name: policy, namespace: infra}
+spec: {targetRefs: [{group: "", kind: Service, name: api}], validation: {hostname: a.io, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}`))
+	for _, test := range []struct {
+		name, bad string // bad is what is known to be wrong
+		want      []string
+	}{
+		{"nothing is known", "", []string{
+			"Accepted=Unknown ResolvedRefs=Unknown Programmed=Unknown", "ResolvedRefs=Unknown", "Accepted=Unknown ResolvedRefs=Unknown",
+		}},
+		{"one certificate is bad", "x", []string{
+			"Accepted=Unknown ResolvedRefs=False Programmed=Unknown", "ResolvedRefs=Unknown", "Accepted=Unknown ResolvedRefs=Unknown",
+		}},
+		{"the CA certificates for clients are bad", "z", []string{
+			"Accepted=False ResolvedRefs=False Programmed=False", "ResolvedRefs=Unknown", "Accepted=Unknown ResolvedRefs=Unknown",
+		}},
+		{"users are bad", "users", []string{
+			"Accepted=Unknown ResolvedRefs=Unknown Programmed=Unknown", "ResolvedRefs=False", "Accepted=Unknown ResolvedRefs=Unknown",
+		}},
+		{"the CA certificates for backends are bad", "ca", []string{
+			"Accepted=Unknown ResolvedRefs=Unknown Programmed=Unknown", "ResolvedRefs=Unknown", "Accepted=False ResolvedRefs=False",
+		}},
+	} {
+		objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
+			if of.Name == test.bad {
+				return gatewayapi.Report{Problem: "it is bad", Unknown: more}
+			}
+			return gatewayapi.Report{Unknown: more}
+		}
+		status := gatewayapi.Translate(objects).Status(nil, allLive{})
+		name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "infra", Name: name} }
+		route := status.Routes[gatewayapi.Object{Kind: "HTTPRoute", Namespace: "infra", Name: "login"}]
+		for i, conditions := range [][]metav1.Condition{
+			status.Gateways[name("gw")].Listeners[1].Conditions, route[0].Conditions, status.Policies[name("policy")][0].Conditions,
+		} {
+			for _, want := range strings.Fields(test.want[i]) {
+				kind, value, _ := strings.Cut(want, "=")
+				c := meta.FindStatusCondition(conditions, kind)
+				if string(c.Status) != value || c.Status == "Unknown" && (c.Reason != "TooManyProblems" || c.Message != more) {
+					t.Errorf("%s: %+v, want %s", test.name, c, want)
+				}
+			}
+		}
+	}
+}
+
 const oneGateway = `
 kind: GatewayClass
 metadata: {name: ours}
@@ -131,11 +196,11 @@ spec: {parentRefs: [{name: two}, {name: one}], rules: [{filters: [{type: Extensi
 func TestReportsStayWithTheirGateway(t *testing.T) {
 	objects := parseAll(t, []byte(twoGateways))
 	objects.Cache = &gatewayapi.Cache{}
-	objects.Reported = func(of gatewayapi.Subject) string {
+	objects.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
 		if of.Reason != appv1.ProblemInvalidKeysRef || of.Name != "keys" {
 			t.Errorf("it is asked for %+v", of)
 		}
-		return "no keys, say the proxies of " + of.Plane.Name
+		return gatewayapi.Report{Problem: "no keys, say the proxies of " + of.Plane.Name}
 	}
 	for range 2 { // the second translation has the routes from the cache
 		routes := gatewayapi.Translate(objects).Status(nil, allLive{}).Routes

@@ -93,6 +93,9 @@ func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	if wrong.reason != "" {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, wrong.reason, wrong.text()
 	}
+	if wrong.unknown {
+		c.Status = metav1.ConditionUnknown
+	}
 	return c
 }
 
@@ -217,11 +220,11 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 		conflicted.Status, conflicted.Reason, conflicted.Message = metav1.ConditionTrue, l.conflict.reason, l.conflict.message
 	}
 	programmed := accepted
-	if accepted.reason != "" && l.conflict.reason == "" {
+	if !accepted.isOpen() && l.conflict.reason == "" {
 		programmed.reason = string(gatewayv1.ListenerReasonInvalid)
 	}
 	for _, why := range []verdict{l.unserved, pending} {
-		if programmed.reason == "" {
+		if programmed.reason == "" || programmed.unknown && !why.isOpen() {
 			programmed = why
 		}
 	}
@@ -234,7 +237,7 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 
 // isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
 func (p *parent) isAccepted() bool {
-	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.reason == "" })
+	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.isOpen() })
 }
 
 // setStatus returns what is said of a ListenerSet.

@@ -141,7 +141,8 @@ func (s *state) addFunctions() {
 	s.Service = func(namespace, name string) (*corev1.Service, bool) {
 		return s.services[types.NamespacedName{Namespace: namespace, Name: name}], true
 	}
-	s.Reported = func(of gatewayapi.Subject) (problem string) {
+	s.Reported = func(of gatewayapi.Subject) gatewayapi.Report {
+		problem := ""
 		name := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
 		secret, configMap := s.secrets[name], s.configMaps[name]
 		switch {
@@ -152,6 +153,6 @@ func (s *state) addFunctions() {
 		case of.Reason == appv1.ProblemInvalidCertificateRef || of.Reason == appv1.ProblemInvalidCACertificateRef:
 			problem = "%s does not exist"
 		}
-		return strings.ReplaceAll(problem, "%s", "it")
+		return gatewayapi.Report{Problem: strings.ReplaceAll(problem, "%s", "it")}
 	}
 }

@@ -28,6 +28,7 @@ var advice = map[string]string{
 	"InvalidCACertificateRef":    "Correct the ConfigMap.",
 	"InvalidUsersRef":            "Correct the Secret. The message names it, and the lines.",
 	"InvalidKeysRef":             "Correct the ConfigMap, or what the message says of the URL.",
+	"TooManyProblems":            "Solve those that are reported: `kubectl get gatewayproxies -o yaml`.",
 	"Pending":                    "Wait. If it stays, the message names the pod: see its events and the log of its container `agent`; or the child: see its finalizers.",
 	"NoReadyProxies":             "Wait, or see the pods' events: `kubectl get pods -l app.example.com/gateway=NAME`.",
 	"LoadFailed":                 "Do what the message says, such as freeing a port or space on the node's disk.",
