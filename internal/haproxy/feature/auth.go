@@ -67,7 +67,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 // auth has a Service decide about requests, by a question. The parameter "auth.body" is how many bytes the body of a
 // request may have that goes with the question.
 //
-// A body whose length is not known is waited for until it is longer than any may be. A large buffer always holds that
+// A body whose length is not known is waited for until it is longer than any may be. HAProxy's buffer always holds that
 // beside the headers, so what was waited for is the whole body, or too long.
 var auth = feature{
 	guard: "ExternalAuth", param: "auth", mayStay: true,
@@ -98,7 +98,7 @@ var auth = feature{
 				"http-request set-var(txn.auth_repeat) bool(true) if " + has("auth.repeat"),
 				"http-request set-var(txn.auth_body) " + param("auth.body") + ",add(0) if " + has("auth.body"),
 				tooLong + " { req.body_size,sub(txn.auth_body) gt 0 }",
-				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + " use-large-buffer" + withBody,
+				"http-request wait-for-body time 10s at-least " + strconv.Itoa(model.MaxAuthBody+1) + withBody,
 				tooLong + " { req.body_len,sub(txn.auth_body) gt 0 }",
 			}, questionRules(env, "auth")...),
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},

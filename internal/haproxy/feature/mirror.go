@@ -20,8 +20,7 @@ const MirrorHeader = "x-mirror-to"
 // draws is how many numbers are drawn from, to choose what is copied.
 const draws = 1 << 30
 
-// longestCopy is how long the body of a request may be that is copied: HAProxy has to hold it in its buffer, with the
-// headers.
+// longestCopy is how long the body of a request may be that is copied: HAProxy has to hold it in its buffer.
 const longestCopy = 15 << 10
 
 // mirror copies requests. The parameter "mirror" is the largest share of a mirror, a number up to draws. "mirrors" is

@@ -134,7 +134,7 @@ func settingLines(in Input, key hitKey, policy routing.BackendPolicy, protocol m
 		add("timeout queue %sms", milliseconds(policy.QueueTimeout))
 	}
 	if policy.MaxConnections > 0 && !key.connections {
-		s.rules = limitedRules(in, policy.TLS != nil && protocol != model.WSS || policy.TLS == nil && protocol == model.H2C)
+		s.rules = limitedRules(policy.TLS != nil && protocol != model.WSS || policy.TLS == nil && protocol == model.H2C)
 	}
 	return s
 }
@@ -154,8 +154,8 @@ func (r *renderer) backendDefaults(s setting, connections bool) (name string, se
 // from another, so each has them all.
 //
 // A request that a server closes the connection on instead of answering is sent to another one, unless it may not be
-// sent twice: that server may have carried it out. For that HAProxy keeps a copy of each request: of the whole buffer
-// of 16 KiB, or in a small one.
+// sent twice: that server may have carried it out. For that HAProxy keeps a copy of each request: in a small
+// buffer, or where it does not fit, in a usual one.
 //
 // Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers
 // only.

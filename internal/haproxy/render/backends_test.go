@@ -186,11 +186,13 @@ func TestRetries(t *testing.T) {
 	c := newClient(t, g.ports[80])
 	for request, want := range map[string]int32{
 		get("x", "/"): 3,
-		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na": 1,
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na":                                1,
+		"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 30000\r\n\r\n" + strings.Repeat("a", 30000): 3,
+		"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\n" + strings.Repeat("a", 40000): 1,
 	} {
 		tries.Store(0)
 		if got := c.send(request); got.Status != 503 || tries.Load() != want {
-			t.Errorf("%q: got %d after %d tries, want 503 after %d", request, got.Status, tries.Load(), want)
+			t.Errorf("%.60q: got %d after %d tries, want 503 after %d", request, got.Status, tries.Load(), want)
 		}
 	}
 	g = startBackends(t, ", retry: {codes: [503], attempts: 5}", ", loadBalancing: {algorithm: RoundRobin}", "", bad, serve(t, named("good"), nil))

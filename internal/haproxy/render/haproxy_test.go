@@ -162,7 +162,7 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		"a longer host":                     {81, get(strings.Repeat("a.", 127)+"a", "/"), 400, "", ""},
 		"a very long host":                  {81, get(strings.Repeat("a.", 7000)+"a", "/"), 400, "", ""},
 		"a very long path":                  {80, get("shop.example.com", "/api/"+long), 200, "api", ""},
-		"a path that does not fit":          {80, get("shop.example.com", "/api/"+long+long), 400, "", ""},
+		"a path that does not fit":          {80, get("shop.example.com", "/api/"+long+long), 431, "", ""},
 		"NUL in the path":                   {81, get("a", "/\x00"), 400, "", ""},
 		"an encoded NUL in the path":        {81, get("a", "/%00"), 400, "", ""},
 		"a backslash in the path":           {80, get("shop.example.com", `/api\x`), 400, "", "the request is malformed\n"},

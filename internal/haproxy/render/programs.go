@@ -106,13 +106,11 @@ func (r *renderer) addUsers() {
 }
 
 // addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its
-// client has left. An answer that is too long to be passed on is none. A large buffer has room for the headers of a
-// request, which fit another one, and for the longest body that goes with a question.
+// client has left. An answer that is too long to be passed on is none.
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
 	r.config.Files[ir.AuthFile] = feature.AuthProgram
 	r.program("global # questions about requests",
-		"tune.bufsize.large 32768",
 		"lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket(),
 	)
 	r.program("listen auth from common",

@@ -35,6 +35,7 @@ func (r *renderer) routingLines() []ir.Line {
 	}
 	lines = append(lines, compressionLines(r.in.Table.Compression)...)
 	lines = append(lines, normalizingLines...)
+	lines = append(lines, sizeLines...)
 	lines = append(lines,
 		// After CONNECT, also with an absolute URI, what follows the answer would go past all rules. The answer to
 		// TRACE shows the client the headers that the proxy has set. HAProxy answers 500 where a header finds no room,
@@ -68,6 +69,13 @@ func (r *renderer) routingLines() []ir.Line {
 	return slices.Concat(
 		ir.Lines("", lines...), ir.Lines(ir.ReloadNames, r.searchLines()...), ir.Lines("", r.splitLines("http-request")...), r.filterLines(),
 	)
+}
+
+// sizeLines bound the headers of a request, with its URL.
+var sizeLines = []string{
+	"http-request deny deny_status 431 if { req.fhdr_cnt gt 100 }",
+	"http-request set-var(txn.size) url,length",
+	"http-request deny deny_status 431 if { req.hdrs,length,add(txn.size) gt 16384 }",
 }
 
 // compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends that

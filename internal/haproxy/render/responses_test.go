@@ -354,7 +354,7 @@ func TestStoringOverHTTP2(t *testing.T) {
 func TestStoredAnswersAreCompressed(t *testing.T) {
 	t.Parallel()
 	s := startStoring(t, strings.Replace(responsesWorld, "spec:\n", "spec:\n  compression: {contentTypes: [text/plain], minBytes: 1}\n", 1))
-	path := target("/a", public) + "&size=a"
+	path := target("/a", public) + "&size=aa"
 	for i, accepted := range []string{"gzip", "identity", "gzip", "identity"} {
 		got := s.ask("GET "+path, "Accept-Encoding: "+accepted+"\r\n")
 		isCompressed := got.Header.Get("Content-Encoding") == "gzip"

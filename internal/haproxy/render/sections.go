@@ -112,6 +112,11 @@ func (r *renderer) addPresets(connections bool) {
 // 512 KiB are too little with some dozens of busy connections: HAProxy would give them back to the C library and ask
 // for them again, request by request.
 //
+// tune.bufsize, tune.http.maxhdr: HAProxy resets a request over HTTP/2 that has more headers than that, and a whole
+// connection where they are larger than its buffer. So both are well above what rules admit. Of a buffer, only what is
+// filled takes memory: a slow download takes 33 KiB with buffers of 16 KiB, 50 KiB with these, and 146 KiB with 64 KiB.
+// tune.h2.max-frame-size would follow the buffer.
+//
 // tune.bufsize.small: what a request usually takes, with its headers and what HAProxy notes about them.
 //
 // fd-hard-limit: without it, HAProxy reserves memory for as many connections as the container runtime allows files,
@@ -137,7 +142,10 @@ func globalLines(in Input) []string {
 		`thread-hard-limit "${` + ir.CPULimit + `-1024}"`,
 		"tune.pattern.cache-size 0",
 		"tune.memory.hot-size 2097152",
+		"tune.bufsize 32768",
 		"tune.bufsize.small 4096",
+		"tune.http.maxhdr 1000",
+		"tune.h2.max-frame-size 16384",
 		"tune.h2.fe.max-concurrent-streams 100 rq-load auto min 15",
 		"tune.h2.fe.glitches-threshold 1000",
 		"localpeer " + ir.OwnPeer,
@@ -183,6 +191,7 @@ var errorTexts = map[int32]string{
 	400: "the request is malformed",
 	405: "the method is not allowed",
 	408: "the request did not arrive in time",
+	431: "the URL and the headers are too large, or the headers too many",
 	500: "the proxy failed",
 	502: "the backend closed the connection or sent an invalid response",
 	503: "no endpoint of the backend is available",

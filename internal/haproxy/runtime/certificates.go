@@ -154,7 +154,7 @@ func entryOf(reply, line string) (string, error) {
 }
 
 // padded returns a command with a PEM. Long ones get a comment, so that all of them end in the middle of one of HAProxy's
-// buffers: HAProxy 3.4.7 was seen not to answer some.
+// buffers: HAProxy 3.4.7 was seen not to answer some. Its buffers are multiples of 16 KiB.
 func padded(command, pem string) string {
 	const buffer = 16 << 10
 	size := len(command) + len(pem)

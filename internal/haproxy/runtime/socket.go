@@ -17,7 +17,7 @@ const (
 	// maxReply bounds what is read of an answer, so that a confused peer cannot fill the memory.
 	maxReply = 1 << 20
 	// maxCommand is how long a command may be, without its payload. HAProxy has to hold it in one buffer (tune.bufsize,
-	// 16384 by default) and does not say so when it cannot.
+	// at least 16384) and does not say so when it cannot.
 	maxCommand = 15 << 10
 	// maxPayload is the same for a payload, which HAProxy keeps elsewhere (tune.cli.max-payload-size).
 	maxPayload = 127 << 10

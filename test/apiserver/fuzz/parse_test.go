@@ -25,7 +25,7 @@ var (
 
 	directives = map[string][]string{
 		"global": {"log", "stats", "hard-stop-after", "thread-hard-limit", "mworker-max-reloads", "fd-hard-limit", "tune.h2.fe.max-concurrent-streams", "tune.h2.fe.glitches-threshold", "ssl-load-extra-files",
-			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize.small", "tune.bufsize.large", "tune.memory.hot-size",
+			"ssl-default-bind-options", "tune.ssl.cachesize", "httpclient.ssl.verify", "tune.bufsize", "tune.bufsize.small", "tune.http.maxhdr", "tune.h2.max-frame-size", "tune.memory.hot-size",
 			"tune.pattern.cache-size", "tune.max-rules-at-once", "tune.lua.bool-sample-conversion", "tune.lua.openlibs", "tune.lua.maxmem",
 			"tune.lua.log.loggers", "lua-load-per-thread", "localpeer", "tune.stick-counters"},
 		"peers":  {"bind", "server", "table"},
