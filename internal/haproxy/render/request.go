@@ -36,12 +36,20 @@ func (r *renderer) routingLines() []ir.Line {
 	lines = append(lines, compressionLines(r.in.Table.Compression)...)
 	lines = append(lines, normalizingLines...)
 	lines = append(lines, sizeLines...)
+	if r.in.Table.Compression != nil {
+		// HAProxy would take "*" for gzip, though the client refuses that by name.
+		lines = append(lines, `http-request replace-value Accept-Encoding ^\*.*$ identity if { req.fhdr(accept-encoding) -i -m reg '(?:^|,)[\x09 ]*gzip[\x09 ]*;[\x09 ]*q=0(?:\.0*)?[\x09 ]*(?:,|$)' }`)
+	}
 	lines = append(lines,
 		// After CONNECT, also with an absolute URI, what follows the answer would go past all rules. The answer to
 		// TRACE shows the client the headers that the proxy has set. HAProxy answers 500 where a header finds no room,
 		// so what is refused is refused before.
 		"http-request deny deny_status 405 if { method CONNECT TRACE }",
 		"http-request deny deny_status 400 if "+isOdd+" !{ var(txn.clean) -m found }",
+		// A backend may believe an absolute URI, and gets none. The URI of a request over HTTP/2 is one to HAProxy.
+		"http-request deny deny_status 400 unless { url_beg -i / * http:// https:// }",
+		"http-request set-uri %[pathq] if { req.ver 1.0 1.1 } { url_beg -i http } { pathq -m beg / }",
+		"http-request set-uri /?%[query] if { req.ver 1.0 1.1 } { url_beg -i http }",
 	)
 	lines = append(lines, requestLimitLines(r.in)...)
 	forwarded, odd := forwardedLines, slices.Concat(oddLines, oddForwardedLines)
