@@ -124,12 +124,14 @@ func addUnion(object schema) {
 	object["allOf"] = all
 }
 
-// addKey makes the type of what requests are counted by decide whether it has a name.
+// addKey makes the type of what requests are counted by decide whether it has a name, and what that may be.
 func addKey(key schema) {
 	key["anyOf"] = []any{
 		schema{"required": []any{"name"}, "properties": schema{"type": schema{"enum": []any{"Header", "Cookie", "Claim"}}}},
 		schema{"maxProperties": 1, "properties": schema{"type": schema{"enum": []any{"ClientAddress", "Path", "Rule"}}}},
 	}
+	plain := schema{"name": schema{"pattern": `^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$`}}
+	key["allOf"] = []any{schema{"anyOf": []any{schema{"properties": plain}, schema{"properties": schema{"type": schema{"enum": []any{"Claim"}}}}}}}
 }
 
 // addHeaders keeps framing headers from being changed.

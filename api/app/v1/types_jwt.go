@@ -116,11 +116,11 @@ type RemoteJWTKeys struct {
 
 // JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.
 type JWTClaimHeader struct {
-	// The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within
-	// others: "realm.user". Numbers lose their fractions.
+	// The claim: a string, or a number, boolean or list as the token has it. With dots between names, it is within others:
+	// "realm.user". A dot that is part of a name is written "\.": "https://example\.com/groups".
 	// +required
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_:@-]|\\[.])+([.]([A-Za-z0-9_:@-]|\\[.])+)*$|^https?://([A-Za-z0-9:-]|\\[.])+(/([A-Za-z0-9_:@/~-]|\\[.])*([.]([A-Za-z0-9_:@-]|\\[.])+)*)?$`
 	Claim string `json:"claim"`
 
 	// The name of the header, which begins with "X-".

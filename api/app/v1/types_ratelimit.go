@@ -79,11 +79,12 @@ type RateLimitKey struct {
 	Type RateLimitKeyType `json:"type"`
 
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
-	// with dots between names if it is within others, as in "realm.user".
+	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as in
+	// "https://example\.com/user".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9_:@-]|\\[.])+([.]([A-Za-z0-9_:@-]|\\[.])+)*$|^https?://([A-Za-z0-9:-]|\\[.])+(/([A-Za-z0-9_:@/~-]|\\[.])*([.]([A-Za-z0-9_:@-]|\\[.])+)*)?$`
 	Name string `json:"name,omitempty"`
 }
 

@@ -2,6 +2,7 @@ package feature
 
 import (
 	"crypto/sha256"
+	_ "embed" // for JWTProgram
 	"fmt"
 	"maps"
 	"slices"
@@ -44,7 +45,7 @@ var jwt = feature{
 			p.set("jwt.scope", strings.Join(jwt.Scopes, " "))
 		}
 		for _, header := range jwt.Headers {
-			p.set("jwt.to."+ir.Quote(header.Name, ir.InName), header.Claim)
+			p.set("jwt.to."+ir.Quote(header.Name, ir.InName), claimWord(header.Claim))
 		}
 	},
 	rules: func(env Env) Rules {
@@ -75,21 +76,20 @@ func tokenRules(env Env) []string {
 		"http-request set-var(txn.jwt_alg) var(txn.jwt_key),field(1,/)",
 		`http-request set-var-fmt(txn.jwt_file) "` + paths.Map("") + `%[var(txn.jwt_key),field(2,/)]" if { var(txn.jwt_key) -m found }`,
 		"http-request set-var(txn.jwt_verified) var(txn.jwt),jwt_verify(txn.jwt_alg,txn.jwt_file) if { var(txn.jwt_key) -m found }" +
-			" { var(txn.jwt),jwt_header_query($.alg),strcmp(txn.jwt_alg) eq 0 } !{ var(txn.jwt),jwt_header_query($.crit) -m found }",
+			" { var(txn.jwt),jwt_header_query($.alg),strcmp(txn.jwt_alg) eq 0 } !{ var(txn.jwt),jwt_header_query -m reg '" + critical + "' }",
+	}
+	rules = slices.Concat(rules, readRules(signed), []string{
 		"http-request set-var(txn.jwt_iss) " + text("jwt.iss") + signed,
 		"http-request set-var(txn.jwt_skew) " + param("jwt.skew") + ",add(0)" + signed,
 		"http-request set-var(txn.jwt_now) date" + signed,
-	}
-	rules = append(rules, listRules("aud", signed, false)...)
-	rules = append(rules,
-		`http-request set-var-fmt(txn.jwt_aud) "%[`+param("jwt.aud")+`]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
-		"http-request unset-var(txn.jwt_verified)"+signed+" { "+claim("$.nbf")+" -m found } !{ "+claim("$.nbf,int")+",sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
-		"http-request set-var(txn.jwt_valid) bool(true)"+signed+
-			" { "+claim("$.iss")+",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)"+conditions+" { "+claim("$.exp,int")+",add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
-		refuse(401, "a token is required", "")+" !{ req.fhdr_cnt(authorization) gt 0 }",
-		refuse(401, "the token is not valid", ` error=\"invalid_token\"`)+" !{ var(txn.jwt_valid) -m bool }",
-	)
-	rules = append(append(rules, listRules("scope", scoped, true)...), listRules("scp", scoped, true)...)
+	}, timeRules("exp", "floor", signed), timeRules("nbf", "ceiling", signed), listRules("aud", signed, false), []string{
+		`http-request set-var-fmt(txn.jwt_aud) "%[` + param("jwt.aud") + `]\n%[var(txn.jwt_aud)]" if { var(txn.jwt_aud) -m found }`,
+		"http-request set-var(txn.jwt_valid) bool(true)" + signed +
+			" { " + claim("iss") + ",strcmp(txn.jwt_iss) eq 0 } { var(txn.jwt_aud)" + conditions + " { var(txn.jwt_exp),add(txn.jwt_skew),sub(txn.jwt_now) gt 0 }",
+		"http-request unset-var(txn.jwt_valid) if { var(txn.jwt_nbf_text) -m found } !{ var(txn.jwt_nbf),sub(txn.jwt_skew),sub(txn.jwt_now) le 0 }",
+		refuse(401, "a token is required", "") + " !{ req.fhdr_cnt(authorization) gt 0 }",
+		refuse(401, "the token is not valid", ` error=\"invalid_token\"`) + " !{ var(txn.jwt_valid) -m bool }",
+	}, listRules("scope", scoped, true), listRules("scp", scoped, true))
 	return append(rules,
 		`http-request set-var-fmt(txn.jwt_scopes) "%[`+param("jwt.scopes")+`]\n%[var(txn.jwt_scope)]%[var(txn.jwt_scp)]"`+scoped,
 		refuse(403, "the token lacks a scope", ` error=\"insufficient_scope\", scope=\"%[`+text("jwt.scope")+`]\"`)+" "+has("jwt.scopes")+
@@ -97,33 +97,14 @@ func tokenRules(env Env) []string {
 	)
 }
 
+// critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no object.
+const critical = `\x5C|"crit"[ \t\r\n]*:`
+
 // noKeys is in place of the name of keys that are not known.
 const noKeys = "none"
 
 // signed ends a rule that is for tokens of the issuer.
 const signed = " if { var(txn.jwt_verified) -m int 1 }"
-
-// claim returns the expression for a claim.
-func claim(path string) string { return "var(txn.jwt),jwt_payload_query(" + path + ")" }
-
-// listRules set the variable of a claim to a list as JSON writes it, also where the claim is a text: of one, or of
-// several with spaces between. They are for requests that are limited so. A text with quotes could be taken for
-// several, and counts as none.
-func listRules(name, limited string, isSplit bool) []string {
-	variable, path := "txn.jwt_"+name, "$."+name
-	isText := limited + " !{ var(" + variable + ") -m found }"
-	rules := []string{
-		"http-request set-var(" + variable + ") " + claim(path) + limited + " { " + claim(path+"[0]") + " -m found }",
-		"http-request set-var(txn.jwt_text) " + claim(path) + isText + " { " + claim(path) + ` -m reg '^[^"]*$' }`,
-	}
-	if isSplit {
-		rules = append(rules, `http-request set-var(txn.jwt_text) "var(txn.jwt_text),regsub(' ','\",\"',g)"`+isText+" { var(txn.jwt_text) -m found }")
-	}
-	return append(rules,
-		`http-request set-var-fmt(`+variable+`) "[\"%[var(txn.jwt_text)]\"]"`+isText+" { var(txn.jwt_text) -m found }",
-		"http-request unset-var(txn.jwt_text)",
-	)
-}
 
 // claimRules remove the headers that tell claims, and add them.
 func claimRules(table routing.Table) (remove, add []string) {
@@ -143,10 +124,8 @@ func claimRules(table routing.Table) (remove, add []string) {
 		name := ir.Quote(header, ir.InName)
 		remove = append(remove, "http-request del-header "+name+" if "+has("jwt.to."+name))
 		for _, path := range slices.Sorted(maps.Keys(claims[header])) {
-			claim := ir.Quote(path, ir.InName)
-			query := "var(txn.jwt),jwt_payload_query(%s$." + claim + ",int)"
-			add = append(add, fmt.Sprintf(`http-request set-header %s "%%[`+query+`]" if %s { `+query+` -m found }`,
-				name, `\`, is("jwt.to."+name, claim), ""))
+			limited := " if " + is("jwt.to."+name, claimWord(path)) + " { " + inQuotes(claim(jsonPath(path))) + " -m found }"
+			add = append(add, "http-request set-header "+name+" "+inQuotes("%["+claimText(path)+"]")+limited)
 		}
 	}
 	return remove, add

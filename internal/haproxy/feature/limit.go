@@ -169,7 +169,7 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 		case model.ByCookie:
 			lines = append(lines, fmt.Sprintf(set, "cook"))
 		case model.ByClaim:
-			lines = append(lines, "http-request set-var("+counted+") "+claim("$."+name+",int")+" if "+is(by, value))
+			lines = append(lines, "http-request set-var("+counted+") "+inQuotes(claimText(limits[value].Name))+" if "+is(by, value))
 		}
 	}
 	return append(lines,
@@ -204,7 +204,7 @@ func limitedBy(limit routing.RateLimit) string {
 	case model.ByRule:
 		return "rule"
 	case model.ByClaim:
-		return "claim." + ir.Quote(limit.Name, ir.InName)
+		return "claim." + claimWord(limit.Name)
 	}
 	return "client"
 }

@@ -35,6 +35,8 @@ const (
 	HSTSFile  = "hsts.map"
 	// PodsFile has the ids of the pods whose requests count together, under PodsKey.
 	PodsFile = "pods.map"
+	// ClaimsFile is the program that reads what HAProxy cannot read of a token.
+	ClaimsFile = "claims.lua"
 	// MirrorFile is the program that copies requests.
 	MirrorFile = "mirror.lua"
 	// AuthFile is the program that asks Services about requests.

@@ -28,8 +28,7 @@ type Config struct {
 	Maps map[string]map[string]string
 	// Certificates are the lists of certificates, by the name of the file.
 	Certificates map[string]CertificateList
-	// Files are the files that HAProxy reads at a load only, by name: CA certificates, keys of tokens, MirrorFile,
-	// AuthFile.
+	// Files are the files that HAProxy reads at a load only, by name: CA certificates, keys of tokens, programs.
 	Files map[string][]byte
 }
 

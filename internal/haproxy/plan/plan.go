@@ -92,9 +92,10 @@ type Edits struct {
 // Edit is a change of one entry of a map: Old is "" for one that is added, New for one that is deleted.
 type Edit struct{ Key, Old, New string }
 
-// reasons are the reasons of sections, the one that tells most first.
+// reasons are the reasons of sections, the one that tells most first. The first key of tokens comes with settings for
+// what reads them.
 var reasons = []string{
-	ir.ReloadCache, ir.ReloadPorts, ir.ReloadSettings, ir.ReloadDefaults, ir.ReloadLimits, ir.ReloadKeys, ir.ReloadNames,
+	ir.ReloadCache, ir.ReloadPorts, ir.ReloadKeys, ir.ReloadSettings, ir.ReloadDefaults, ir.ReloadLimits, ir.ReloadNames,
 }
 
 // Diff returns the plan that makes HAProxy, which runs one configuration, run another. The zero Config stands for a

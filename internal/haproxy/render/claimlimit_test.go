@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -28,6 +29,9 @@ spec:
         - matches: [{path: {value: /within}}]
           filters: [JWT, {type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Claim, name: realm.user-id}}]}}]
           WEB
+        - matches: [{path: {value: /url}}]
+          filters: [JWT, {type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour, key: {type: Claim, name: 'https://example\.com/id'}}]}}]
+          WEB
         - matches: [{path: {value: /address}}]
           filters: [JWT, {type: RateLimit, rateLimit: {limits: [{requests: 3, unit: Hour}]}}]
           WEB
@@ -52,8 +56,11 @@ func TestClaimLimits(t *testing.T) {
 	g := startGateway(t, parseWorld(t, claimLimitsWorld()))
 	user := func(path string, claim any, headers ...string) string {
 		others := map[string]any{"sub": claim}
-		if path == "/within" {
+		switch path {
+		case "/within":
 			others = map[string]any{"realm": map[string]any{"user-id": claim}}
+		case "/url":
+			others = map[string]any{"https://example.com/id": claim}
 		}
 		return with(path, "Bearer "+token(t, "ES256", others), headers...)
 	}
@@ -70,6 +77,11 @@ func TestClaimLimits(t *testing.T) {
 			[]string{user("/within", 1234567890123), user("/within", 1234567890123)},
 			[]string{user("/within", 1234567890124), user("/within", "x 1234567890123")},
 		},
+		"long numbers": {
+			[]string{user("/url", uint64(9007199254740993)), user("/url", "9007199254740993")},
+			[]string{user("/url", uint64(9007199254740992)), user("/url", uint64(9007199254740994)), user("/url", json.RawMessage("9.007199254740993e15"))},
+		},
+		"booleans":           {[]string{user("/url", true)}, []string{user("/url", false), user("/url", 1)}},
 		"without any":        {[]string{user("/within", nil), with("/within", "Bearer "+token(t, "ES256", map[string]any{"realm": "a"}))}, nil},
 		"lists":              {[]string{user("/", []string{"gus", "hal"})}, []string{user("/", []string{"hal", "gus"})}},
 		"clients of a token": {[]string{user("/address", "ann"), user("/address", "ben")}, []string{user("/address", "ann", "X-Forwarded-For: 192.0.2.1")}},

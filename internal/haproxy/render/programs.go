@@ -13,15 +13,15 @@ import (
 //
 // Rules of the backends bound the time for an answer, as they do for requests: see package feature.
 //
-// The programs can do nothing but what their two libraries let them, and have so much memory. Each thread has its own
+// The programs can do nothing but what their libraries let them, and have so much memory. Each thread has its own
 // state of them.
 func (r *renderer) addPrograms() {
 	hasMirrors, hasBasic, hasAuth := feature.HasMirrors(r.in.Table), feature.HasBasic(r.in.Table), feature.HasAuth(r.in.Table)
-	hasBodies := feature.HasBodies(r.in.Table)
-	if hasMirrors || hasBasic || hasAuth || hasBodies {
+	hasBodies, hasJWT := feature.HasBodies(r.in.Table), feature.HasJWT(r.in.Table)
+	if hasMirrors || hasBasic || hasAuth || hasBodies || hasJWT {
 		r.program("global # programs",
 			"tune.lua.bool-sample-conversion normal",
-			"tune.lua.openlibs string,table",
+			"tune.lua.openlibs string,table,utf8",
 			"tune.lua.maxmem 128",
 			"tune.lua.log.loggers off",
 		)
@@ -37,6 +37,10 @@ func (r *renderer) addPrograms() {
 	}
 	if hasBodies {
 		r.addBodies()
+	}
+	if hasJWT {
+		r.config.Files[ir.ClaimsFile] = feature.ClaimsProgram
+		r.program("global # claims of tokens", "lua-load-per-thread "+r.in.Paths.Map(ir.ClaimsFile))
 	}
 }
 
