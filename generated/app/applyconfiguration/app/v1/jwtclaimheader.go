@@ -9,8 +9,8 @@ package v1
 //
 // JWTClaimHeader is a header that has the value of a claim. Without the claim, there is none.
 type JWTClaimHeaderApplyConfiguration struct {
-	// The claim: a string, number or boolean (1 or 0). A list is written as JSON. With dots between names, it is within
-	// others: "realm.user". Numbers lose their fractions.
+	// The claim: a string, or a number, boolean or list as the token has it. With dots between names, it is within others:
+	// "realm.user". A dot that is part of a name is written "\.": "https://example\.com/groups".
 	Claim *string `json:"claim,omitempty"`
 	// The name of the header, which begins with "X-".
 	Header *string `json:"header,omitempty"`
