@@ -47,9 +47,10 @@ unit() {
     [[ -z $failed ]]
 }
 
-# unit_packages prints the packages of a module whose tests need no API server.
+# unit_packages prints the packages of a module whose tests need no API server. internal/load sends as much as it can, and
+# fails where answers are late, as they are beside other tests with the race detector.
 unit_packages() {
-    local others='^gateway/test/(apiserver|bench|codegen|e2e|nodeconformance)|/clustertest$'
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest$'
     [[ ${#slow[@]} == 0 ]] || others+='|/soak$' # which then needs a node
     go list "${slow[@]}" ./... | grep -vE "$others"
 }
@@ -57,7 +58,7 @@ unit_packages() {
 api_server() {
     KUBEBUILDER_ASSETS=$(hack/cluster/cluster.sh assets) || return 1
     export KUBEBUILDER_ASSETS
-    (cd test && go test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/...)
+    (cd test && go test -count=1 -timeout=120m "${slow[@]}" ./apiserver/... ./codegen/... ./internal/load)
 }
 
 # Kubernetes before 1.34 has no watch-lists.
