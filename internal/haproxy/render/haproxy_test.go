@@ -137,7 +137,7 @@ func TestRequests(t *testing.T) { //nolint:funlen // a flat table
 		"a wildcard is not for the name itself":            {80, get("example.com", "/"), 404, "", ""},
 		"a listener is not for other hosts":                {80, get("example.org", "/"), 404, "", ""},
 		"a Service without endpoints":                      {80, get("shop.example.com", "/empty"), 503, "", "no endpoint of the backend is available\n"},
-		"a Service that does not exist":                    {80, get("shop.example.com", "/missing"), 500, "", "the backend of the route does not exist\n"},
+		"a Service that does not exist":                    {80, get("shop.example.com", "/missing"), 500, "", "the route has no backend that can be used\n"},
 		"an absolute URI":                                  {80, "GET http://shop.example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "api", ""},
 		"an absolute URI without a path":                   {80, "GET http://shop.example.com HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 200, "exact", ""},
 		"an absolute URI of another host":                  {80, "GET http://example.com/api HTTP/1.1\r\nHost: shop.example.com\r\n\r\n", 400, "", ""},

@@ -241,7 +241,7 @@ var answers = []struct {
 	text   string
 }{
 	{noRoute, 404, "no route matches the request"},
-	{noBackend, 500, "the backend of the route does not exist"},
+	{noBackend, 500, "the route has no backend that can be used"},
 	{tooLong, 400, "the request has a value that is too long to be compared"},
 	{answered, 500, errorTexts[500]},
 }
