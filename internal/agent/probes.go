@@ -62,8 +62,8 @@ func (p *probes) observe(up bool, uid types.UID, live int64) {
 }
 
 // confirm notes which generation the Gateway had after the API server had taken in a report of this pod. No newer one
-// is said to be live everywhere without asking this pod (see ListProxies in internal/operator/children), so that it may become
-// ready with this one.
+// is said to be live everywhere without asking this pod (see ListProxies in internal/operator/children), so that it
+// may become ready with this one.
 func (p *probes) confirm(uid types.UID, generation int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
