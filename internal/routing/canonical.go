@@ -11,7 +11,7 @@ import (
 // buffers of five times as much.
 const maxOddPath = 3200
 
-// CanonicalPath returns the path that a request is matched by: percent-encoded characters are decoded, if a path can
+// CanonicalPath returns the path that a request is matched by, by expressions as decodedPath has it: percent-encoded characters are decoded, if a path can
 // have them as they are (RFC 3986, section 3.3, and the slash), all others are encoded in upper case, and slashes in a
 // row are one. So it does not matter which of the ways to write a path, all of which are the same to a backend that
 // decodes it, a client chose.
@@ -50,6 +50,12 @@ func CanonicalPath(path string) (string, bool) {
 // canonicalValue returns the value of a query parameter that a request is matched by, in which "+" stands for a space.
 func canonicalValue(value string) string {
 	return decodedValue(strings.NewReplacer("%00", "%2500", "+", " ").Replace(value))
+}
+
+// decodedPath returns what expressions are compared with: a canonical path with all text and spaces decoded.
+func decodedPath(path string) string {
+	decoded, _ := url.PathUnescape(path) // nothing is malformed in a canonical path
+	return percentEncode(decoded, func(c byte) bool { return c == ' ' || isText(c) })
 }
 
 // decodedValue returns a value with everything decoded that is text.

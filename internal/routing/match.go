@@ -93,7 +93,7 @@ const maxQuery = 3200
 func isTooLong(list []*Entry, r Request) bool {
 	longest := LongestValue(list)
 	for _, entry := range list {
-		if entry.PathType == Regex && len(r.Path) > longest || len(entry.Query) > 0 && len(r.Query) > maxQuery {
+		if entry.PathType == Regex && len(decodedPath(r.Path)) > longest || len(entry.Query) > 0 && len(r.Query) > maxQuery {
 			return true
 		}
 		for _, header := range entry.Headers {
@@ -137,7 +137,7 @@ func (e *Entry) pathMatches(path string) bool {
 	case Exact:
 		return path == e.Path
 	case Regex:
-		return regexMatches(e.Path, path)
+		return regexMatches(e.Path, decodedPath(path))
 	default:
 		return strings.HasPrefix(path+"/", e.Path)
 	}

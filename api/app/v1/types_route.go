@@ -121,7 +121,8 @@ type PathMatch struct {
 	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
 	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
 	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
-	// longer path than those of its host can take is answered with 400.
+	// longer path than those of its host can take is answered with 400. A space is a space in the expression, and what
+	// is not ASCII, control characters and the percent sign are encoded there: %C3%A4, %09, %25.
 	// +optional
 	// +kubebuilder:default=PathPrefix
 	Type PathMatchType `json:"type,omitempty"`

@@ -34,7 +34,10 @@ func factLines(headers, params []string) []string {
 		lines = append(lines, "http-request set-var-fmt(txn."+name+") \""+value+"\" if "+condition+" !{ var(txn.hit) -m found }")
 	}
 	const always = "TRUE"
+	const encoded = "{ var(txn.clean) -m sub % }"
+	set("value", "'var(txn.clean),"+decodeOnly("20|"+encodedText)+"'", encoded)
 	format("facts", `\n%[method]\n%[var(txn.clean)]\n`, always)
+	format("facts", `\n%[method]\n%[var(txn.value)]\n`, encoded)
 	for _, header := range headers {
 		name, literal := ir.Quote(header, ir.InName), routing.QuoteRegex(header)
 		count := "{ req.fhdr_cnt(" + name + ") "

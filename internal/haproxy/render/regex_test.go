@@ -264,3 +264,27 @@ func TestTheWorstRequest(t *testing.T) {
 	}
 	t.Logf("the answer took %.1f ms", took.Seconds()*1000)
 }
+
+// TestExpressionsOnEncodedValues: an expression is compared with what encodings of printable characters stand for, and
+// of spaces in a path. It has to have all others in upper case.
+func TestExpressionsOnEncodedValues(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ place, expression, value string }{
+		{"path", "/docs/[a-z ]+", "/docs/a%20b"},
+		{"path", "/docs/[a-z ]+", "/%64ocs//%61%20%62"},
+		{"path", `/"<a>[[]b[]]\|\^c{}[?]#`, "/%22%3Ca%3E%5bb%5d%7C%5Ec%7B%7D%3F%23"},
+		{"path", "/a%25 %09%0A%0D%C3%A4", "/a%25%20%09%0a%0d%c3%a4"},
+		{"query", "a%20b", "a%20b"},
+		{"query", "a%20b", "a+b"},
+		{"query", `"%25\+%C3%A4`, "%22%25%2B%c3%a4"},
+	} {
+		g := startGateway(t, guardWorld(t, test.place, test.expression))
+		r := guarded(g.ports[80], "x", test.place, test.value)
+		if got := newClient(t, g.ports[80]).send(r.Bytes); got.Status != 403 {
+			t.Errorf("%s %s: %s gets %d, want 403", test.place, test.expression, test.value, got.Status)
+		}
+		if match, ok := g.in.Table.Match(r.Request); !ok || match.Rule.Response == nil {
+			t.Errorf("%s %s: %s is matched by %+v", test.place, test.expression, test.value, match)
+		}
+	}
+}
