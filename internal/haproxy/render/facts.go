@@ -10,7 +10,7 @@ import (
 const (
 	encodedPath = `2[146-9A-Fa-f]|3[0-9ABDabd]|4[0-9A-Fa-f]|5[0-9AFaf]|6[1-9A-Fa-f]|7[0-9AEae]`
 	encodedText = `2[1-46-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
-	encodedName = `2[1-47-9ACa-cD-Fd-f]|3[0-9A-CE-Fa-ce-f]|[4-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
+	encodedName = `2[1-47-9ACacD-Fd-f]|3[0-9A-CE-Fa-ce-f]|[4-6][0-9A-Fa-f]|7[0-9A-Ea-e]`
 )
 
 // decodeOnly returns the converters that decode certain percent-encodings and leave the others as they are: by encoding

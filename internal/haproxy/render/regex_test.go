@@ -276,7 +276,7 @@ func TestExpressionsOnEncodedValues(t *testing.T) {
 		{"path", "/a%25 %09%0A%0D%C3%A4", "/a%25%20%09%0a%0d%c3%a4"},
 		{"query", "a%20b", "a%20b"},
 		{"query", "a%20b", "a+b"},
-		{"query", `"%25\+%C3%A4`, "%22%25%2B%c3%a4"},
+		{"query", `"%25\+%C3%A4`, "%22%25%2b%c3%a4"},
 	} {
 		g := startGateway(t, guardWorld(t, test.place, test.expression))
 		r := guarded(g.ports[80], "x", test.place, test.value)

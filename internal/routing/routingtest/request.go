@@ -137,7 +137,7 @@ func (g *Generator) requestQuery() string {
 	var pairs []string
 	for range g.IntN(4) {
 		name := pick(g, append([]string{"qq", "Q", "", "xrole"}, params...))
-		value := strings.ReplaceAll(pick(g, append([]string{"", "aaa", "a+b", "a%2Bb", "%00a", "a%0ah:role", "%c3%a4", "100%", "%zz", "a=b", "two+words"}, values...)), " ", "%20")
+		value := strings.ReplaceAll(pick(g, append([]string{"", "aaa", "a+b", "a%2Bb", "a%2bb", "%00a", "a%0ah:role", "%c3%a4", "100%", "%zz", "a=b", "two+words"}, values...)), " ", "%20")
 		pair := g.encodeSome(name) + "=" + g.encodeSome(value)
 		if g.IntN(12) == 0 {
 			pair = name
