@@ -1,5 +1,7 @@
 package convert
 
+import "regexp"
+
 // prefix is that of ingress-nginx's annotations.
 const prefix = "nginx.ingress.kubernetes.io/"
 
@@ -155,6 +157,7 @@ const (
 var otherAnnotations = map[string]string{
 	"kubectl.kubernetes.io/":      "",
 	"kubernetes.io/ingress.class": "",
+	allowHTTP:                     "",
 	"meta.helm.sh/":               "",
 	"argocd.argoproj.io/":         "",
 	"cert-manager.io/":            certManager,
@@ -162,5 +165,16 @@ var otherAnnotations = map[string]string{
 	"kubernetes.io/tls-acme":      certManager,
 	"external-dns.":               "external-dns takes the hostnames of Ingresses: name them in spec.service.annotations, as external-dns.alpha.kubernetes.io/hostname",
 }
+
+// allowHTTP is GKE's, with the value "false" for an Ingress without HTTP.
+const (
+	allowHTTP = "kubernetes.io/ingress.allow-http"
+	onlyHTTPS = "HTTP is served too: name the listener https in the routes of its hosts"
+)
+
+// aboutAccess are words in names of annotations that may keep clients out, whatever program reads them.
+var aboutAccess = regexp.MustCompile(`(?i)access|acl|allow|auth|block|bot|captcha|cert|cidr|client|cors|deny|filter|firewall|forbid|geo|group|guard|internal|` +
+	`\bips?\b|jwt|limit|login|middleware|oidc|password|permission|plugin|polic|private|protect|public|range|rate|restrict|role|rule|saml|satisfy|` +
+	`secret|secur|snippet|source|ssl|sso|tls|token|trust|user|verif|vpn|waf|white`)
 
 const certManager = "cert-manager makes the certificate for the Ingress, and deletes it with the Ingress: make a Certificate for the Secret before that"

@@ -152,9 +152,13 @@ func (s *site) fallsThrough(h *host) bool {
 	})
 }
 
-// redirectsToHTTPS says whether requests over HTTP are redirected, as is the default of hosts with a certificate.
+// challenges is where ACME looks for the answers to challenges: over HTTP. It is the default of ingress-nginx's
+// no-tls-redirect-locations.
+const challenges = "/.well-known/acme-challenge"
+
+// redirectsToHTTPS reports whether requests over HTTP are redirected, as is the default of hosts with a certificate.
 func (l *location) redirectsToHTTPS(h *host) bool {
-	return h.tls && l.redirect == nil && (l.forceHTTPS || !l.noHTTPSRedirect)
+	return h.tls && l.redirect == nil && (l.forceHTTPS || !l.noHTTPSRedirect) && !strings.HasPrefix(l.path, challenges)
 }
 
 // locationRules returns the rules of a path: one, or more with a canary.

@@ -78,10 +78,17 @@ func (s *settings) carry(name string) string {
 	short, ok := strings.CutPrefix(name, prefix)
 	if !ok {
 		text, ok := find(otherAnnotations, name)
-		if !ok && cli.IsController(name) {
+		switch {
+		case name == allowHTTP && !equalValues(s.ingress.Annotations[name], "true"):
+			return s.close(name, onlyHTTPS)
+		case ok:
+			return text
+		case cli.IsController(name):
 			return s.close(name, otherController)
+		case aboutAccess.MatchString(name):
+			return s.close(name, unknown)
 		}
-		return either(ok, text, unknown)
+		return unknown
 	}
 	set, ok := find(annotations, short)
 	switch {
