@@ -1,9 +1,12 @@
-// Package admission decides without a cluster whether an API server admits a Gateway, a GatewayConfig or a
-// RouteFilter. It has the CRDs in it, and runs the API server's own code for custom resources on them.
+// Package admission decides without a cluster whether an API server admits an object of this project or of the Gateway
+// API. It has the CRDs in it, and runs the API server's own code for custom resources on them.
 package admission
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -20,8 +23,10 @@ import (
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
@@ -37,11 +42,35 @@ type crd struct {
 }
 
 // definitions read the CRD of each kind when it is first needed.
-var definitions = map[string]func() (*crd, error){
-	"Gateway":       sync.OnceValues(func() (*crd, error) { return readCRD("Gateway") }),
-	"GatewayConfig": sync.OnceValues(func() (*crd, error) { return readCRD("GatewayConfig") }),
-	"RouteFilter":   sync.OnceValues(func() (*crd, error) { return readCRD("RouteFilter") }),
-	"BackendPolicy": sync.OnceValues(func() (*crd, error) { return readCRD("BackendPolicy") }),
+var definitions = map[schema.GroupKind]func() (*crd, error){}
+
+func init() {
+	for _, kind := range []string{"Gateway", "GatewayConfig", "RouteFilter", "BackendPolicy"} {
+		definitions[schema.GroupKind{Group: appv1.GroupName, Kind: kind}] = sync.OnceValues(func() (*crd, error) { return readCRD(kind) })
+	}
+	for _, kind := range gatewayAPIKinds {
+		definitions[schema.GroupKind{Group: gatewayv1.GroupName, Kind: kind}] = sync.OnceValues(func() (*crd, error) { return readGatewayAPI(kind) })
+	}
+}
+
+// gatewayAPIKinds are the kinds of the Gateway API that have a CRD here.
+var gatewayAPIKinds = []string{
+	"BackendTLSPolicy", "GRPCRoute", "Gateway", "GatewayClass", "HTTPRoute", "ListenerSet", "ReferenceGrant", "TCPRoute", "TLSRoute", "UDPRoute",
+}
+
+// gatewayAPI has the schemas of the Gateway API's experimental channel, which has all fields, by kind: without descriptions
+// and status.
+//
+//go:embed gatewayapi.json
+var gatewayAPI []byte
+
+func readGatewayAPI(kind string) (*crd, error) {
+	var schemas map[string]json.RawMessage
+	source := &apiextensionsv1.JSONSchemaProps{}
+	if err := errors.Join(json.Unmarshal(gatewayAPI, &schemas), json.Unmarshal(schemas[kind], source)); err != nil {
+		return nil, fmt.Errorf("failed to read the schema of %s: %w", kind, err)
+	}
+	return compile(source)
 }
 
 func readCRD(kind string) (*crd, error) {
@@ -54,20 +83,30 @@ func readCRD(kind string) (*crd, error) {
 		if err != nil {
 			return nil, err
 		}
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(content, &definition); err != nil {
+		definition, err := readDefinition(content)
+		if err != nil {
 			return nil, fmt.Errorf("failed to read %s: %w", file, err)
 		}
-		if definition.Spec.Group != appv1.GroupName || definition.Spec.Names.Kind != kind {
-			continue
-		}
-		for _, version := range definition.Spec.Versions {
-			if version.Name == appv1.SchemeGroupVersion.Version {
-				return compile(version.Schema.OpenAPIV3Schema)
-			}
+		if definition.Spec.Group == appv1.GroupName && definition.Spec.Names.Kind == kind {
+			return compile(schemaOf(definition, appv1.SchemeGroupVersion.Version))
 		}
 	}
 	return nil, fmt.Errorf("there is no CustomResourceDefinition of %s (%s)", kind, appv1.SchemeGroupVersion)
+}
+
+func readDefinition(content []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	return definition, yaml.Unmarshal(content, definition)
+}
+
+// schemaOf returns the schema of a version, an empty one if there is no such version.
+func schemaOf(definition *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.JSONSchemaProps {
+	for _, version := range definition.Spec.Versions {
+		if version.Name == name {
+			return version.Schema.OpenAPIV3Schema
+		}
+	}
+	return &apiextensionsv1.JSONSchemaProps{}
 }
 
 func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
@@ -79,12 +118,12 @@ func compile(source *apiextensionsv1.JSONSchemaProps) (*crd, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, _, err := schemavalidation.NewSchemaValidator(props)
+	validator, _, err := schemavalidation.NewSchemaValidator(props)
 	if err != nil {
 		return nil, err
 	}
 	rules := sync.OnceValue(func() *cel.Validator { return cel.NewValidator(structural, true, celconfig.PerCallLimit) })
-	return &crd{structural: structural, schema: schema, rules: rules}, nil
+	return &crd{structural: structural, schema: validator, rules: rules}, nil
 }
 
 // Refusal is why the API server refuses an object.
@@ -95,10 +134,13 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
 
-// Admit sets the defaults of an object of our own group, as the API server does when it is created, and returns a Refusal
-// if that refuses it. Unknown fields are refused, as kubectl has it. The status is not looked at.
+// Knows reports whether there is a CRD of a kind.
+func Knows(kind schema.GroupKind) bool { return definitions[kind] != nil }
+
+// Admit sets the defaults of an object, as the API server does when it is created, and returns a Refusal if that refuses
+// it. Unknown fields are refused, as kubectl has it. The status is not looked at, nor is the version.
 func Admit(object *unstructured.Unstructured) error {
-	definition, ok := definitions[object.GetKind()]
+	definition, ok := definitions[object.GroupVersionKind().GroupKind()]
 	if !ok {
 		return fmt.Errorf("there is no CRD of %s", object.GetKind())
 	}
@@ -130,7 +172,8 @@ func Admit(object *unstructured.Unstructured) error {
 
 // validate checks in the order of the API server. CEL rules are left out if the object has not the shape that they are for.
 func (c *crd) validate(object *unstructured.Unstructured) field.ErrorList {
-	errs := validation.ValidateObjectMetaAccessor(object, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	inNamespace := object.GetKind() != "GatewayClass"
+	errs := validation.ValidateObjectMetaAccessor(object, inNamespace, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, schemavalidation.ValidateCustomResource(nil, object.Object, c.schema)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object.Object)...)
 	blocking := []field.ErrorType{

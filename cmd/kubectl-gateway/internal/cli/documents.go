@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -199,16 +201,33 @@ func newSyntaxError(line int, message string) *syntaxError {
 	return &syntaxError{line, message}
 }
 
-// parseDocument returns the objects of a document: none if it is empty, those of a List.
-func parseDocument(p part) ([]*unstructured.Unstructured, error) {
+// json returns the JSON of a document. JSON is taken as it is, as kubectl does: a YAML parser refuses some of its
+// characters and escapes.
+func (p part) json() ([]byte, error) {
+	if json.Valid(p.text) {
+		twice, err := strictjson.UnmarshalStrict(p.text, new(any))
+		if err = errors.Join(append(twice, err)...); err != nil {
+			return nil, newSyntaxError(p.line, oneLine(err.Error()))
+		}
+		return p.text, nil
+	}
 	// The empty lines make the parser count lines as the file has them.
 	text := append(bytes.Repeat([]byte("\n"), p.line-1), p.text...)
 	content, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, newSyntaxError(p.line, oneLine(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")))
 	}
+	return content, nil
+}
+
+// parseDocument returns the objects of a document: none if it is empty, those of a List.
+func parseDocument(p part) ([]*unstructured.Unstructured, error) {
+	content, err := p.json()
+	if err != nil {
+		return nil, err
+	}
 	var head map[string]any
-	if err := yaml.Unmarshal(content, &head); err != nil {
+	if err := json.Unmarshal(content, &head); err != nil {
 		return nil, errors.New("this is no object: it needs apiVersion, kind and metadata")
 	}
 	if head == nil {

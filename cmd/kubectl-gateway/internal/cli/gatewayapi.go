@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +14,14 @@ import (
 	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/source/gatewayapi"
 )
 
 // readGatewayAPI returns the objects of the Gateway API in documents, and those of our own group that they use, without
 // those that want a GatewayClass of somebody else. A class that is not there is taken to be ours.
 func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects, error) {
+	var errs []error
 	configs := map[types.NamespacedName]*appv1.GatewayConfig{}
 	objects := gatewayapi.Objects{Namespaces: map[string]labels.Set{}, Config: func(namespace, name string) *appv1.GatewayConfig {
 		return configs[types.NamespacedName{Namespace: namespace, Name: name}]
@@ -32,32 +36,25 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 			name := document.Object.GetName()
 			objects.Namespaces[name] = labels.Merge(document.Object.GetLabels(), labels.Set{corev1.LabelMetadataName: name})
 		}
-		switch kind {
-		case appv1.SchemeGroupVersion.WithKind("RouteFilter"):
+		switch {
+		case kind == appv1.SchemeGroupVersion.WithKind("RouteFilter"):
 			filter := &appv1.RouteFilter{}
-			if err := admit(document, namespace, filter); err != nil {
-				return objects, err
-			}
+			errs = append(errs, admit(document, namespace, filter))
 			objects.Add(filter)
-		case appv1.SchemeGroupVersion.WithKind("BackendPolicy"):
+		case kind == appv1.SchemeGroupVersion.WithKind("BackendPolicy"):
 			policy := &appv1.BackendPolicy{}
-			if err := admit(document, namespace, policy); err != nil {
-				return objects, err
-			}
+			errs = append(errs, admit(document, namespace, policy))
 			objects.Add(policy)
-		case appv1.SchemeGroupVersion.WithKind("GatewayConfig"):
+		case kind == appv1.SchemeGroupVersion.WithKind("GatewayConfig"):
 			config := &appv1.GatewayConfig{}
-			if err := admit(document, namespace, config); err != nil {
-				return objects, err
-			}
+			errs = append(errs, admit(document, namespace, config))
 			configs[types.NamespacedName{Namespace: config.Namespace, Name: config.Name}] = config
+		case kind.Group == gatewayv1.GroupName && admission.Knows(kind.GroupKind()):
+			errs = append(errs, addObject(&objects, document, namespace))
 		}
-		if kind.Group != gatewayv1.GroupName {
-			continue
-		}
-		if err := addObject(&objects, document); err != nil {
-			return objects, err
-		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return objects, err
 	}
 	known := map[gatewayv1.ObjectName]bool{}
 	for _, class := range objects.Classes {
@@ -75,30 +72,30 @@ func readGatewayAPI(documents []Document, namespace string) (gatewayapi.Objects,
 }
 
 // addObject adds an object of the Gateway API, of whatever version: fields have the same names in all.
-func addObject(objects *gatewayapi.Objects, document Document) error {
+func addObject(objects *gatewayapi.Objects, document Document, namespace string) error {
 	kind := document.Object.GetKind()
 	switch kind {
 	case "GatewayClass":
-		return appendTo(&objects.Classes, document)
+		return appendTo(&objects.Classes, document, namespace)
 	case "Gateway":
-		return appendTo(&objects.Gateways, document)
+		return appendTo(&objects.Gateways, document, namespace)
 	case "UDPRoute":
-		return appendTo(&objects.UDPRoutes, document)
+		return appendTo(&objects.UDPRoutes, document, namespace)
 	}
 	object, err := scheme.Scheme.New(schema.GroupVersion(gatewayv1.GroupVersion).WithKind(kind))
 	if err != nil {
-		return nil // nothing comes of other kinds
+		return fmt.Errorf("%s: %s: %w", document.Source, document, err)
 	}
-	if err := convert(document, object); err != nil {
+	if err := admit(document, namespace, object); err != nil {
 		return err
 	}
 	objects.Add(object)
 	return nil
 }
 
-func appendTo[T any](all *[]*T, document Document) error {
+func appendTo[T any](all *[]*T, document Document, namespace string) error {
 	object := new(T)
-	if err := convert(document, object); err != nil {
+	if err := admit(document, namespace, object); err != nil {
 		return err
 	}
 	*all = append(*all, object)
@@ -117,6 +114,7 @@ func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Docume
 		objects.Own = append(objects.Own, site.Gateway)
 	}
 	result := gatewayapi.Translate(objects)
+	closeRefused(result)
 	for _, site := range own {
 		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], objects
 	}
@@ -131,4 +129,15 @@ func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Docume
 		sites = append(sites, site)
 	}
 	return sites, nil
+}
+
+// closeRefused closes the Gateways that the operator makes no proxies for, such as one whose GatewayConfig is missing:
+// nobody knows then what filters its listeners have. Why is among the problems.
+func closeRefused(result *gatewayapi.Result) {
+	for _, plane := range result.DataPlanes() {
+		if plane.Spec == nil {
+			of := result.Planes[gatewayapi.GatewayParent(plane.Gateway.Namespace, plane.Gateway.Name)]
+			of.Listeners, of.Routes = nil, nil
+		}
+	}
 }

@@ -211,10 +211,12 @@ func noGateway(documents []Document, paths string) error {
 	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }
 
-// admit makes a Gateway or a RouteFilter of a document, with its defaults. One that the API server refuses is an error.
+// admit makes a typed object of a document, with its defaults. One that the API server refuses is an error.
 func admit(document Document, namespace string, into any) error {
 	document.Object = document.Object.DeepCopy()
-	document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+	if document.Object.GetKind() != "GatewayClass" {
+		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+	}
 	var refusal *admission.Refusal
 	switch err := admission.Admit(document.Object); {
 	case errors.As(err, &refusal):

@@ -107,3 +107,22 @@ func collect(value any, found map[string]bool) {
 		}
 	}
 }
+
+// TestJSON: JSON is read as kubectl reads it, with what a YAML parser refuses.
+func TestJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"\ud83d\ude00"}}`:             "😀",
+		"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"},\"data\":{\"a\":\"\x7f\"}}": "\x7f",
+	} {
+		documents, err := parse("a.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := documents[0].Object.Object["data"].(map[string]any)["a"]; got != want {
+			t.Errorf("%s: got %q", text, got)
+		}
+	}
+	if _, err := parse("a.json", []byte(`{"apiVersion":"v1","kind":"ConfigMap","kind":"Secret","metadata":{"name":"a"}}`)); err == nil {
+		t.Error("a field that is there twice is not refused")
+	}
+}

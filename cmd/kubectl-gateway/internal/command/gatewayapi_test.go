@@ -35,7 +35,7 @@ metadata: {name: refused, namespace: team}
 spec:
   parentRefs: [{name: own, group: app.example.com, kind: Gateway}]
   rules:
-    - filters: [{type: ExternalAuth}]
+    - filters: [{type: ExternalAuth, externalAuth: {protocol: GRPC, backendRef: {name: api, port: 80}, grpc: {}}}]
       backendRefs: [{name: api, port: 80}]
     - matches: [{path: {value: /asked}}]
       filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {name: api, port: 80}, http: {path: /check}}}]
@@ -73,7 +73,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 		{[]string{"own", "http://x.test/asked"}, 0, []string{"ExternalAuth: Service team/api:80 at /check/... has to answer 200, else"}},
 		{[]string{"own", "http://x.test/copied"}, 0, []string{"filter    copies: 12.5% of the requests, to Service team/api:80\n"}},
 		{[]string{"own", "http://x.test/"}, 3, []string{
-			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: filters of type ExternalAuth are not supported",
+			"500: the rule has no backend", "HTTPRoute team/refused: requests for rules[0] are answered with 500: externalAuth.protocol GRPC is not supported: use HTTP",
 		}},
 	} {
 		result := clitest.Run(t, "", append([]string{"explain", "-f", file}, test.args...)...)

@@ -117,7 +117,7 @@ func TestWrongFiles(t *testing.T) {
 			"standard input:8: Service default/s: spec.ports: must be a list, not a number\n",
 		},
 		{
-			"a route of the Gateway API alone", "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}}", []string{"render", "-f", "-"}, 1,
+			"a route of the Gateway API alone", "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}, spec: {}}", []string{"render", "-f", "-"}, 1,
 			"standard input:1: HTTPRoute r is a route of the Gateway API without its Gateway: add that to the files\n",
 		},
 		{

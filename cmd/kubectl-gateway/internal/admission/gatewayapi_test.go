@@ -1,0 +1,131 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+var update = flag.Bool("update", false, "write gatewayapi.json instead of comparing with it")
+
+// TestGatewayAPISchemas: the schemas are those of the Gateway API that go.mod names, of its experimental channel, which has
+// all fields that there are.
+func TestGatewayAPISchemas(t *testing.T) {
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "experimental", "gateway.networking.k8s.io_*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]*apiextensionsv1.JSONSchemaProps{}
+	for _, file := range files {
+		content, err := os.ReadFile(file) //nolint:gosec // of the module
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition, err := readDefinition(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if schema := schemaOf(definition, "v1"); schema.Properties != nil {
+			delete(schema.Properties, "status")
+			withoutDescriptions(reflect.ValueOf(schema))
+			schemas[definition.Spec.Names.Kind] = schema
+		}
+	}
+	for _, kind := range gatewayAPIKinds {
+		if schemas[kind] == nil {
+			t.Errorf("there is no CRD of %s", kind)
+		}
+	}
+	var want bytes.Buffer
+	encoder := json.NewEncoder(&want)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(schemas); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("gatewayapi.json", want.Bytes(), 0o644); err != nil { //nolint:gosec // as the others
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(gatewayAPI, want.Bytes()) {
+		t.Error("gatewayapi.json is of another version: run the test with -update")
+	}
+}
+
+// withoutDescriptions removes those of a schema and of all in it.
+func withoutDescriptions(value reflect.Value) {
+	switch value.Kind() { //nolint:exhaustive // nothing else has schemas in it
+	case reflect.Pointer:
+		if !value.IsNil() {
+			withoutDescriptions(value.Elem())
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			withoutDescriptions(value.Index(i))
+		}
+	case reflect.Map:
+		for _, key := range value.MapKeys() {
+			if schema, ok := value.MapIndex(key).Interface().(apiextensionsv1.JSONSchemaProps); ok {
+				withoutDescriptions(reflect.ValueOf(&schema))
+				value.SetMapIndex(key, reflect.ValueOf(schema))
+			}
+		}
+	case reflect.Struct:
+		for i := range value.NumField() {
+			if value.Type() == reflect.TypeFor[apiextensionsv1.JSONSchemaProps]() && value.Type().Field(i).Name == "Description" {
+				value.Field(i).SetString("")
+				continue
+			}
+			withoutDescriptions(value.Field(i))
+		}
+	}
+}
+
+// TestGatewayAPI is about what the CRDs of the Gateway API refuse, and set.
+func TestGatewayAPI(t *testing.T) {
+	const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r, namespace: demo}, spec: {rules: [RULE]}}`
+	for rule, want := range map[string]string{
+		`{backendRefs: [{name: s, port: 80}]}`:                                                                                "",
+		`{retry: {attempts: 2}, backendRefs: [{name: s, port: 80}]}`:                                                          "",
+		`{backendRefs: [{name: s, port: 80, weight: -5}]}`:                                                                    "spec.rules[0].backendRefs[0].weight",
+		`{filters: [{type: URLRewrite, urlRewrite: {hostname: a.test}}, {type: URLRewrite, urlRewrite: {hostname: b.test}}]}`: "URLRewrite filter cannot be repeated",
+		`{filters: [{type: URLRewrite, urlRewrite: {hostname: "http://a.test"}}]}`:                                            "urlRewrite.hostname",
+		`{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}], backendRefs: [{name: s, port: 80}]}`:          "RequestRedirect filter must not be used together with backendRefs",
+		`{backendRef: [{name: s, port: 80}]}`:                                                                                 "unknown field",
+	} {
+		err := Admit(parse(t, strings.Replace(route, "RULE", rule, 1)))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", rule, err, want)
+		}
+	}
+	object := parse(t, strings.Replace(route, "RULE", "{backendRefs: [{name: s, port: 80}]}", 1))
+	if err := Admit(object); err != nil || !strings.Contains(mustJSON(t, object.Object), `"weight":1`) {
+		t.Errorf("the defaults are missing: %v, %v", object.Object, err)
+	}
+	class := parse(t, `{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: c}, spec: {controllerName: example.net/c}}`)
+	if err := Admit(class); err != nil {
+		t.Error(err)
+	}
+}
+
+func mustJSON(t *testing.T, object any) string {
+	t.Helper()
+	content, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
