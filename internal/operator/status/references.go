@@ -62,16 +62,21 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 	return messages
 }
 
-// refProblems are the references of routes and listeners to Services and ports that cannot be used. Those of a listener
-// of a Gateway of the Gateway API are in the status of that one.
-func refProblems(gateway *appv1.Gateway, backends map[string]*corev1.Service) []model.Problem {
+// RefProblems are the references of routes and listeners to Services and ports that cannot be used. service returns the
+// Service of a name, nil if there is none; false: nobody knows. Those of a listener of a Gateway of the Gateway API are in
+// the status of that one.
+func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
 	var problems []model.Problem
 	tls := backendsWithTLS(gateway)
 	for _, ref := range references(gateway) {
 		if ref.Kind == source.Listener && proxypod.Parent(gateway) != "" {
 			continue
 		}
-		if reason, message := checkRef(ref, backends[ref.Backend.Service], tls); reason != "" {
+		found, known := service(ref.Backend.Service)
+		if !known {
+			continue
+		}
+		if reason, message := checkRef(ref, found, tls); reason != "" {
 			problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason)}
 			if ref.Kind == source.Listener {
 				problem = model.Problem{Listener: ref.Route, Reason: model.Reason(reason)}

@@ -50,12 +50,14 @@ type ChildFailure struct {
 // maxAddresses is the most that the CRD allows in status.addresses.
 const maxAddresses = 16
 
+func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
+
 // Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and Ready, in this order; now is
 // the time of those that change their status. The Gateway's own status is read for the time of conditions that do not change.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
 	reports := reportsOf(gateway, proxies, observed.Reports)
-	reported, unresolved := reportedProblems(gateway, proxies, reports), refProblems(gateway, observed.Backends)
+	reported, unresolved := reportedProblems(gateway, proxies, reports), RefProblems(gateway, observed.service)
 	// The API keeps whole seconds: finer ones would look like a change at the next comparison.
 	at := stamp{gateway.Generation, metav1.NewTime(now.Truncate(time.Second))}
 	status := appv1.GatewayStatus{

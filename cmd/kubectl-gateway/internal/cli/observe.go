@@ -10,7 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gateway/internal/certificates"
+	"gateway/internal/agent"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/feature"
 	"gateway/internal/haproxy/ir"
@@ -21,16 +21,8 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// assumedAuthority is in place of a ConfigMap that the files do not have.
-const assumedAuthority = "# the content of the ConfigMap\n"
-
 // podPaths are where HAProxy has its files in a proxy pod.
 var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: proxypod.HAProxyCertificatesDir}
-
-// Compile returns the table of the Gateway, and what has no effect.
-func (s *Site) Compile() (routing.Table, []model.Problem) {
-	return routing.Compile(s.Model())
-}
 
 // Model returns what the Gateway and its routes ask for.
 func (s *Site) Model() *model.Gateway {
@@ -51,13 +43,15 @@ func (s *Site) ConfigMaps() map[string]map[string]string { return s.configMaps }
 // Secrets returns the files of Secrets, by the names that the model has for those, in a map that may be changed.
 func (s *Site) Secrets() map[string]map[string][]byte { return maps.Clone(s.secrets) }
 
-// Input returns what a proxy pod's configuration is made from. Certificates are taken to exist and to be for the
-// hostname of their listener: keys and what goes with them are nothing to read for that.
+// Input returns what a proxy pod's configuration is made from. Certificates that the files do not have are taken to exist
+// and to be for the hostname of their listener: keys and what goes with them are nothing to read for that.
 func (s *Site) Input(table routing.Table) render.Input {
+	usable := s.usable(table)
+	_, isKnown := s.secrets[table.BackendCertificate]
 	input := render.Input{
 		Table: table, Backends: map[routing.Backend]render.BackendState{},
-		Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{}, Paths: podPaths,
-		HasBackendCertificate: table.BackendCertificate != "",
+		Certificates: map[string][]render.Certificate{}, Authorities: usable.Authorities, Paths: podPaths,
+		HasBackendCertificate: table.BackendCertificate != "" && (!isKnown || usable.BackendCertificate),
 	}
 	if input.HasBackendCertificate {
 		input.Paths.KeysSocket = proxypod.KeysSocket
@@ -69,58 +63,71 @@ func (s *Site) Input(table routing.Table) render.Input {
 		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
 	}
 	for i := range table.Listeners {
-		listener := &table.Listeners[i]
-		if listener.TLS == nil {
-			continue
-		}
-		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
-		var names []string
-		if listener.Hostname != "" {
-			names = []string{listener.Hostname}
-		}
-		for _, secret := range listener.TLS.Secrets {
-			input.Certificates[listener.Name] = append(input.Certificates[listener.Name], render.Certificate{Secret: secret, Names: names})
+		if listener := &table.Listeners[i]; listener.TLS != nil {
+			input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
+			input.Certificates[listener.Name] = s.certificates(listener, usable)
 		}
 	}
-	for _, name := range AuthorityNames(table) {
-		configMap, ok := s.configMaps[name]
-		content := configMap[certificates.AuthorityFile]
-		if !ok && !s.Live {
-			content = assumedAuthority
-		}
-		input.Authorities[name] = []byte(content)
-	}
-	input.KeySets, _ = s.keySets(table, true)
+	input.KeySets, _, _ = s.keySets(table, true)
 	return input
 }
 
-// MissingKeys says which keys of tokens are not known. fetched says that those at URLs are.
+// certificates returns those of a listener, none if it is not served.
+func (s *Site) certificates(listener *routing.Listener, usable agent.Usable) []render.Certificate {
+	for _, name := range listener.TLS.ClientCAs {
+		if usable.Authorities[name] == nil {
+			return nil
+		}
+	}
+	var names []string
+	if listener.Hostname != "" {
+		names = []string{listener.Hostname}
+	}
+	var all []render.Certificate
+	for _, secret := range listener.TLS.Secrets {
+		if _, isKnown := s.secrets[secret]; !isKnown {
+			all = append(all, render.Certificate{Secret: secret, Names: names})
+			continue
+		}
+		for _, certificate := range usable.Certificates[listener.Name] {
+			if certificate.Secret == secret {
+				all = append(all, certificate)
+			}
+		}
+	}
+	return all
+}
+
+// MissingKeys names keys of tokens that are not known. fetched says that those at URLs are.
 func (s *Site) MissingKeys(table routing.Table, fetched bool) []string {
-	_, missing := s.keySets(table, fetched)
+	_, missing, _ := s.keySets(table, fetched)
 	return missing
 }
 
-// keySets returns the keys of tokens that rules name the source of, and which of them are missing.
-func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeySource][]routing.JWTKey, missing []string) {
+// keySets returns the keys of tokens that rules name the source of, which of them are missing, and which cannot be read.
+func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeySource][]routing.JWTKey, missing, broken []string) {
 	sets = map[routing.KeySource][]routing.JWTKey{}
 	for _, from := range keySources(table) {
-		text, ok := s.configMaps[from.ConfigMap][proxypod.KeySetFile]
+		configMap, isThere := s.configMaps[from.ConfigMap]
+		text, ok := configMap[proxypod.KeySetFile]
 		keys, err := source.ParseKeySet(text)
+		const none = "there is no ConfigMap %s with %s: requests that need its keys are answered with 503"
 		switch {
 		case from.URL != "" && fetched:
 		case from.URL != "":
 			missing = append(missing, fmt.Sprintf("the keys at %s are fetched by the proxies alone: requests that need them are answered with 503 here", from.URL))
+		case !isThere:
+			missing = append(missing, fmt.Sprintf(none, from.ConfigMap, proxypod.KeySetFile))
 		case !ok:
-			missing = append(missing, fmt.Sprintf("there is no ConfigMap %s with %s: requests that need its keys are answered with 503",
-				from.ConfigMap, proxypod.KeySetFile))
+			broken = append(broken, fmt.Sprintf(none, from.ConfigMap, proxypod.KeySetFile))
 		case err != nil:
-			missing = append(missing, fmt.Sprintf("%s of ConfigMap %s %v: requests that need its keys are answered with 503",
+			broken = append(broken, fmt.Sprintf("%s of ConfigMap %s %v: requests that need its keys are answered with 503",
 				proxypod.KeySetFile, from.ConfigMap, err))
 		default:
 			sets[from] = keys
 		}
 	}
-	return sets, missing
+	return sets, missing, broken
 }
 
 // keySources returns where a table has keys of tokens from, each once, but for those in rules.

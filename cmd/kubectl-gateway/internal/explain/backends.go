@@ -27,12 +27,12 @@ type Backend struct {
 }
 
 // follow says what a rule does with a request that meets it.
-func (e *Explanation) follow(site *cli.Site, table routing.Table, listener *routing.Listener, rule *routing.Rule, r request) {
+func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, r request) {
 	if listener.TLS != nil && listener.TLS.ClientRequired {
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
 	e.Filters = append(e.Filters, filters(rule, r.client)...)
-	refused := refusal(rule, r)
+	refused := refusal(site, rule, r)
 	switch {
 	case rule.CORS != nil && isPreflight(r.Request):
 		e.Answer = "204: the proxy answers CORS preflight requests"
@@ -47,7 +47,7 @@ func (e *Explanation) follow(site *cli.Site, table routing.Table, listener *rout
 	case len(rule.Targets) == 0:
 		e.refuse("the connection is closed: the route has no backend")
 	default:
-		e.share(site, table, listener, rule)
+		e.share(site, input, listener, rule)
 	}
 }
 
@@ -57,16 +57,16 @@ func isPreflight(r routing.Request) bool {
 }
 
 // share says which backends get requests, and how many of them.
-func (e *Explanation) share(site *cli.Site, table routing.Table, listener *routing.Listener, rule *routing.Rule) {
+func (e *Explanation) share(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule) {
 	sum := 0.0
 	for _, target := range rule.Targets {
 		sum += float64(target.Weight)
 	}
 	for _, target := range rule.Targets {
-		state := site.Backend(target.Backend)
+		state := input.Backends[target.Backend]
 		backend := Backend{
 			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
-			Filters: headerChanges(target.Headers), Answer: cannot(site, table, listener, target.Backend, state),
+			Filters: headerChanges(target.Headers), Answer: cannot(site, input, listener, target.Backend),
 		}
 		for _, server := range state.Servers {
 			backend.Ready = append(backend.Ready, ir.ServerAddress(server))
@@ -85,25 +85,19 @@ func serviceName(site *cli.Site, backend routing.Backend) string {
 }
 
 // cannot says why a backend cannot be asked.
-func cannot(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state render.BackendState) string {
+func cannot(site *cli.Site, input render.Input, listener *routing.Listener, backend routing.Backend) string {
+	state, policy := input.Backends[backend], input.Table.Policies[backend]
 	switch {
 	case backend == routing.Backend{}:
 		return "500: the reference of the route cannot be resolved"
 	case !state.Exists:
 		return "500: there is no such Service, or it has no such port"
-	case table.Policies[backend].Refused != "":
-		return "500: " + table.Policies[backend].Refused
-	case !isUsable(site, table, listener, backend, state):
+	case policy.Refused != "":
+		return "500: " + policy.Refused
+	case !render.Usable(input, backend, listener.Protocol == "TCP" || listener.Protocol == "TLS"):
 		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends, or its BackendTLSPolicy", state.AppProtocol)
 	case site.Knows(backend.Namespace) && len(state.Servers) == 0:
 		return "503: no endpoint is ready"
 	}
 	return ""
-}
-
-// isUsable says whether the proxies would send requests to a backend that had an endpoint.
-func isUsable(site *cli.Site, table routing.Table, listener *routing.Listener, backend routing.Backend, state render.BackendState) bool {
-	input := site.Input(table)
-	input.Backends[backend] = state
-	return render.Usable(input, backend, listener.Protocol == "TCP" || listener.Protocol == "TLS")
 }

@@ -54,11 +54,13 @@ func rangesText(ranges []netip.Prefix) string {
 
 // refusal returns the usual answer of the filter that is certain to refuse a request; "": none is. What explain does not
 // know may still have others do so, or may be why the answer is 503.
-func refusal(rule *routing.Rule, r request) string {
+func refusal(site *cli.Site, rule *routing.Rule, r request) string {
 	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
 	switch noAccess := noAccess(rule.Clients, r.client); {
 	case noAccess != "":
 		return "403: ClientAddress: " + noAccess
+	case rule.BasicAuth != nil && site.LacksUsers(rule.BasicAuth.Secret):
+		return fmt.Sprintf("503: BasicAuth: Secret %s has no users", rule.BasicAuth.Secret)
 	case rule.BasicAuth != nil && !authorizes(r, "Basic"):
 		return fmt.Sprintf(unauthorized, "BasicAuth", "Basic")
 	case rule.JWT != nil && !authorizes(r, "Bearer"):

@@ -87,9 +87,9 @@ func (c *command) run(ctx context.Context, args []string) error {
 	if site.Live && !cli.IsProgrammed(site.Gateway) {
 		c.Warn("%s: not every proxy runs generation %d yet, which this is about", site.Name(), site.Gateway.Generation)
 	}
-	table, problems := site.Compile()
-	for _, problem := range problems {
-		c.Warn("%s: %s", site.Name(), problem.Message)
+	table, refused := site.Compile()
+	for _, problem := range site.Problems(table, refused) {
+		c.Warn("%s: %s", site.Name(), problem)
 	}
 	if isTrusted(table) && r.claims() {
 		const warning = "%s: explain does not know who the client is: it is taken for one of spec.trustedProxies, whose X-Forwarded headers count"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
 )
 
@@ -57,8 +58,8 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	if !ok {
 		return e
 	}
-	listener := table.ListenerFor(r.Port, host)
-	if !e.checkListener(table, listener, r, host) {
+	listener, input := table.ListenerFor(r.Port, host), site.Input(table)
+	if !e.checkListener(input, listener, r, host) {
 		return e
 	}
 	e.Listener = &Listener{listener.Name, listener.Port, listener.Protocol, listener.Hostname}
@@ -82,7 +83,7 @@ func explain(site *cli.Site, table routing.Table, r request, limit int) *Explana
 	if e.Route = match.Rule.Route; e.Route != "" {
 		e.Rule = &match.Rule.Index
 	}
-	e.follow(site, table, listener, match.Rule, r)
+	e.follow(site, input, listener, match.Rule, r)
 	return e
 }
 
@@ -97,6 +98,10 @@ func (e *Explanation) checkRequest(table routing.Table, r *request) (string, boo
 		var ports []string
 		for _, listener := range table.Listeners {
 			ports = append(ports, fmt.Sprint(listener.Port))
+		}
+		if len(ports) == 0 {
+			e.refuse("no connection: no listener of the Gateway is served")
+			return "", false
 		}
 		e.refuse("no connection: no listener has port %d, but %s", r.Port, strings.Join(slices.Compact(ports), ", "))
 		return "", false
@@ -114,8 +119,8 @@ func (e *Explanation) checkRequest(table routing.Table, r *request) (string, boo
 }
 
 // checkListener says whether a listener takes the request.
-func (e *Explanation) checkListener(table routing.Table, listener *routing.Listener, r request, host string) bool {
-	speaks := ""
+func (e *Explanation) checkListener(input render.Input, listener *routing.Listener, r request, host string) bool {
+	table, speaks := input.Table, ""
 	for i := range table.Listeners {
 		other := &table.Listeners[i]
 		if other == listener || other.Port != r.Port {
@@ -135,6 +140,10 @@ func (e *Explanation) checkListener(table routing.Table, listener *routing.Liste
 	}
 	if listener == nil && speaks != "HTTP" {
 		e.refuse("no connection: no listener of port %d is for the name %q", r.Port, host)
+		return false
+	}
+	if listener != nil && listener.TLS != nil && len(input.Certificates[listener.Name]) == 0 {
+		e.refuse("no connection: listener %s is not served, as a certificate or CA of it cannot be used", listener.Name)
 		return false
 	}
 	if strings.HasPrefix(speaks, "HTTP") && !e.checkHTTP(r) {

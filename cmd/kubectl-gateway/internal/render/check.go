@@ -22,8 +22,6 @@ func (c *command) checkAll(ctx context.Context) error {
 	}
 	var refused []string
 	for _, site := range sites {
-		_, problems := site.Compile()
-		c.warn(site, problems)
 		err := c.checkOne(ctx, site)
 		switch {
 		case cli.ExitCode(err) == cli.ExitNo && len(sites) > 1:
@@ -46,7 +44,9 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 		return fmt.Errorf("failed to make a directory for the check: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	table, problems := site.Compile()
+	table, refused := site.Compile()
+	problems := site.Problems(table, refused)
+	c.warn(site, problems)
 	input := site.Input(table)
 	input.Paths = ir.Paths{ConfigDir: dir, RunDir: dir, CertificateDir: filepath.Join(dir, "certificates")}
 	if err := makeCertificates(&input); err != nil {

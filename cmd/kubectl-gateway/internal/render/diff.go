@@ -38,8 +38,8 @@ func (c *command) compare(ctx context.Context, site *cli.Site) error {
 		return err
 	}
 	before, _ := live.Compile()
-	after, problems := edited.Compile()
-	c.warn(edited, problems)
+	after, refused := edited.Compile()
+	c.warn(edited, edited.Problems(after, refused))
 	running, desired := render.Render(live.Input(before)), render.Render(edited.Input(after))
 	was, is := running.AllFiles(), desired.AllFiles()
 	if maps.EqualFunc(was, is, bytes.Equal) {

@@ -14,7 +14,6 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
-	"gateway/internal/model"
 	"gateway/internal/operator/status"
 )
 
@@ -83,21 +82,21 @@ func (c *command) run(ctx context.Context, name string) error {
 	if c.diff {
 		return c.compare(ctx, site)
 	}
-	table, problems := site.Compile()
-	c.warn(site, problems)
-	for _, message := range site.MissingKeys(table, false) {
-		c.Warn("%s: %s", site.Name(), message)
-	}
 	if c.check {
 		return c.checkOne(ctx, site)
+	}
+	table, refused := site.Compile()
+	c.warn(site, site.Problems(table, refused))
+	for _, message := range site.MissingKeys(table, false) {
+		c.Warn("%s: %s", site.Name(), message)
 	}
 	return c.show(render.Render(site.Input(table)).AllFiles())
 }
 
 // warn says what of a Gateway has no effect.
-func (c *command) warn(site *cli.Site, problems []model.Problem) {
+func (c *command) warn(site *cli.Site, problems []string) {
 	for _, problem := range problems {
-		c.Warn("%s: %s", site.Name(), problem.Message)
+		c.Warn("%s: %s", site.Name(), problem)
 	}
 	for _, message := range status.UnusedBackends(site.Gateway) {
 		c.Warn("%s: %s", site.Name(), message)

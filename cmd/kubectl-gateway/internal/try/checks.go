@@ -63,7 +63,7 @@ func parseChecks(requests, expect []string) ([]check, error) {
 func (s *session) check(ctx context.Context, checks []check) error {
 	s.log.quiet = true
 	for _, problem := range s.objects.problems {
-		s.log.say("not served: %s", problem.Message)
+		s.log.say("not served: %s", problem)
 	}
 	failed := 0
 	for i := range checks {
@@ -103,6 +103,10 @@ func (s *session) send(ctx context.Context, c *check) (status int, service strin
 	}
 	userAgent := "kubectl-gateway-try/" + rand.Text()
 	request.Header.Set("User-Agent", userAgent)
+	if user := c.url.User; user != nil {
+		password, _ := user.Password()
+		request.SetBasicAuth(user.Username(), password)
+	}
 	logged := s.log.await(userAgent)
 	transport := &http.Transport{
 		DialContext:       s.dial,

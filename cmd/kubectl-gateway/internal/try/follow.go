@@ -34,7 +34,7 @@ func (s *session) welcome() {
 		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend)
 	}
 	for _, problem := range s.objects.problems {
-		s.log.say("not served: %s", problem.Message)
+		s.log.say("not served: %s", problem)
 	}
 	s.log.say("Save a file, and the change is live. Ctrl-C ends it.")
 }
@@ -129,7 +129,7 @@ func (s *session) change(ctx context.Context, load func() (*objects, error)) err
 		}
 	}
 	for _, problem := range o.problems {
-		s.log.say("not served: %s", problem.Message)
+		s.log.say("not served: %s", problem)
 	}
 	if s.generation == before {
 		s.log.say("endpoints and certificates are as in the files")

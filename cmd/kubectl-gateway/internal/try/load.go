@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/agent"
 	"gateway/internal/certificates"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
@@ -33,8 +35,32 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 	if err := o.movePorts(c.offset); err != nil {
 		return nil, err
 	}
-	table, problems := routing.Compile(o.gateway)
-	o.problems = problems
+	table, refused := routing.Compile(o.gateway)
+	o.addConfigMaps(site, table)
+	if err := c.made.complete(o); err != nil {
+		return nil, err
+	}
+	o.addProblems(site, table, refused)
+	for _, backend := range table.Backends() {
+		address, chosen := addresses[fmt.Sprintf("%s:%d", backend.Service, backend.Port)]
+		name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
+		switch {
+		case !site.Backend(backend).Exists: // nor does it in a cluster
+		case chosen:
+			o.slices[name] = nil
+			o.setEndpoints(backend, address)
+		case len(o.slices[name]) == 0:
+			o.builtIn = append(o.builtIn, backend)
+		}
+	}
+	return o, nil
+}
+
+// addConfigMaps adds the ConfigMaps that the Gateway needs, whether the files have them or not.
+func (o *objects) addConfigMaps(site *cli.Site, table routing.Table) {
+	for _, name := range slices.Concat(cli.KeySetNames(table), cli.AuthorityNames(table)) {
+		o.configMaps[name] = nil
+	}
 	for name, data := range site.ConfigMaps() {
 		files := map[string][]byte{}
 		for _, file := range []string{certificates.AuthorityFile, proxypod.KeySetFile} {
@@ -44,29 +70,21 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 		}
 		o.configMaps[name] = files
 	}
-	for _, name := range cli.KeySetNames(table) {
-		if o.configMaps[name] == nil {
-			o.configMaps[name] = map[string][]byte{}
+}
+
+// addProblems adds what is not served here: for the Gateway's own sake, or for what the files lack.
+func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []model.Problem) {
+	for name := range o.users() {
+		if _, ok := o.secrets[name]; !ok {
+			o.secrets[name] = nil
 		}
 	}
-	for _, message := range site.MissingKeys(table, true) {
-		o.problems = append(o.problems, model.Problem{Message: message})
-	}
-	if err := c.made.complete(o); err != nil {
-		return nil, err
-	}
-	for _, backend := range table.Backends() {
-		address, chosen := addresses[fmt.Sprintf("%s:%d", backend.Service, backend.Port)]
-		name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
-		switch {
-		case chosen:
-			o.slices[name] = nil
-			o.setEndpoints(backend, address)
-		case len(o.slices[name]) == 0:
-			o.builtIn = append(o.builtIn, backend)
+	o.problems = slices.Concat(site.Problems(table, refused), site.MissingKeys(table, true))
+	for _, problem := range agent.CheckFiles(&table, o.namespace, o.secrets, o.configMaps, time.Now()).Problems {
+		if !slices.Contains(o.problems, problem.Message) {
+			o.problems = append(o.problems, problem.Message)
 		}
 	}
-	return o, nil
 }
 
 // movePorts gives listeners of privileged ports others. The error says that another listener has such a port.

@@ -30,7 +30,7 @@ type objects struct {
 	// moved are the ports that are used in place of those in the files.
 	moved map[int32]int32
 	// problems are what of the Gateway is not served.
-	problems []model.Problem
+	problems []string
 	// services and slices are those of the files, and others where the files have none, by name.
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice

@@ -120,6 +120,11 @@ func (s *session) apply(o *objects) error {
 
 // mounts are the names of Secrets and ConfigMaps that the agent has to know, and of the Secrets with users.
 func (o *objects) mounts() [3][]string {
+	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(o.users()))}
+}
+
+// users are the names of the Secrets with users.
+func (o *objects) users() map[string]bool {
 	users := map[string]bool{}
 	add := func(action *model.Action) {
 		if action != nil && action.BasicAuth != nil {
@@ -134,7 +139,7 @@ func (o *objects) mounts() [3][]string {
 			add(&o.gateway.Routes[i].Rules[j].Action)
 		}
 	}
-	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(users))}
+	return users
 }
 
 // inVolume returns the files of objects as a volume has them.
@@ -225,27 +230,33 @@ func (s *session) start(ctx context.Context) error {
 			s.log.say("passwords are not checked: %v", err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	return s.startProxy(ctx)
+}
+
+// startProxy starts HAProxy once the agent wrote its configuration, and returns when the Gateway is live.
+func (s *session) startProxy(ctx context.Context) error {
+	// What runs on has ctx itself.
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	config := filepath.Join(s.paths.ConfigDir, ir.ConfigFile)
 	for {
 		if _, err := os.Stat(config); err == nil {
 			break
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause(starting); err != nil {
 			return fmt.Errorf("the agent wrote no configuration within %s", startTimeout)
 		}
 	}
 	if err := s.startHAProxy(ctx, filepath.Join(s.paths.ConfigDir, ir.LoadFile), config); err != nil {
 		return err
 	}
-	for s.get(ctx, "/readyz", nil) != nil {
+	for s.get(starting, "/readyz", nil) != nil {
 		select {
 		case err := <-s.exited:
 			return fmt.Errorf("HAProxy ended: %w: %s", err, s.log.tail())
 		default:
 		}
-		if err := pause(ctx); err != nil {
+		if err := pause(starting); err != nil {
 			return fmt.Errorf("the Gateway is not live after %s: %s", startTimeout, s.log.tail())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/cmd/kubectl-gateway/internal/command"
+	"gateway/internal/certtest"
 )
 
 // within bounds what is waited for, on a machine that is busy.
@@ -156,6 +158,83 @@ func TestFollow(t *testing.T) {
 	save(strings.Replace(shop, "{name: shop}]", "{name: other}]", 1) + "  clientLimits: {maxConnections: 500}\n")
 	out.expect(t, `live after \S+, by a reload`)
 	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
+}
+
+// TestUsers: gateway-keys checks passwords as long as try runs.
+func TestUsers(t *testing.T) {
+	t.Parallel()
+	file := clitest.WriteFile(t, "users.yaml", `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: shop}
+spec:
+  listeners: [{name: http, port: 16880, protocol: HTTP}]
+  routes: [{name: r, rules: [{filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}]}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: users}
+stringData: {auth: "alice:$6$gateway$h6LI3xBIl2uJZe0zsgVPD6p6TXul7ZKo/oJX6uqnFZApvLjLQ6lOMIyXU7hski7l.d6x56kd4iDgi05zSIi491"}
+`)
+	clitest.Run(t, "", "try", "-f", file, "--once",
+		"--request", "http://alice:secret@shop.example.com:16880/", "--expect", "200:web",
+		"--request", "http://alice:guess@shop.example.com:16880/", "--expect", "401",
+		"--request", "http://shop.example.com:16880/", "--expect", "401").Want(t, 0)
+}
+
+// TestRenewal: a certificate that is renewed in a file is served. One that cannot be used is named, and the one before
+// goes on.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority := certtest.NewAuthority(t)
+	save := func(pair certtest.Pair) {
+		t.Helper()
+		content, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "shop"},
+			"stringData": map[string]any{"tls.crt": string(pair.Certificate), "tls.key": string(pair.Key)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "secret.json"), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(ports(shop, "16980", "16943")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, second := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, []string{"shop.example.com"})
+	save(first)
+	out := start(t, "try", "-f", dir)
+	out.expect(t, "Ctrl-C ends it")
+	before := serial(t, "127.0.0.1:16943")
+	save(certtest.Pair{Certificate: second.Certificate, Key: first.Key})
+	out.expect(t, "not served: tls.key of Secret default/shop is not the key of its certificate")
+	save(second)
+	for deadline := time.Now().Add(within); serial(t, "127.0.0.1:16943") == before; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the renewed certificate is not served")
+		}
+	}
+}
+
+// TestWrongKey: a Secret of a file whose key does not fit is named by all commands, and its listener is not served.
+func TestWrongKey(t *testing.T) {
+	t.Parallel()
+	authority := certtest.NewAuthority(t)
+	one, other := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, nil)
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "shop"},
+		"stringData": map[string]any{"tls.crt": string(one.Certificate), "tls.key": string(other.Key)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "17080", "17043")+"---\n"+string(content))
+	const wrong = "tls.key of Secret default/shop is not the key of its certificate"
+	clitest.Run(t, "", "render", "-f", file, "--check").Want(t, cli.ExitNo, wrong)
+	clitest.Run(t, "", "explain", "-f", file, "https://shop.example.com:17043/").Want(t, cli.ExitNo, wrong, "no connection: listener https is not served")
+	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:17080/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
 }
 
 // serial returns the serial number of the certificate that a listener shows.

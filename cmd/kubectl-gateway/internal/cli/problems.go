@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"gateway/internal/agent"
+	"gateway/internal/certificates"
+	"gateway/internal/model"
+	"gateway/internal/operator/status"
+	"gateway/internal/passwords"
+	"gateway/internal/routing"
+)
+
+// Compile returns the table of the Gateway, and what of the Gateway and its routes is refused.
+func (s *Site) Compile() (routing.Table, []model.Problem) {
+	return routing.Compile(s.Model())
+}
+
+// Problems returns what the proxies do not serve, by all that is known: what is refused, and what cannot be used of
+// Services, Secrets and ConfigMaps.
+func (s *Site) Problems(table routing.Table, refused []model.Problem) []string {
+	problems := s.references(table, refused)
+	for _, problem := range s.usable(table).Problems {
+		problems = append(problems, problem.Message)
+	}
+	_, _, broken := s.keySets(table, true)
+	return append(problems, broken...)
+}
+
+// references returns what cannot be used of what a Gateway and its routes refer to, after what is refused of these.
+func (s *Site) references(table routing.Table, refused []model.Problem) []string {
+	var all []string
+	for _, problem := range refused {
+		all = append(all, problem.Message)
+	}
+	if !s.IsGatewayAPI {
+		service := func(name string) (*corev1.Service, bool) { return s.service(s.Gateway.Namespace, name) }
+		for _, problem := range status.RefProblems(s.Gateway, service) {
+			all = append(all, problem.Message)
+		}
+	}
+	for _, backend := range table.Backends() {
+		why := table.Policies[backend].Refused
+		isSaid := func(message string) bool { return strings.Contains(message, why) }
+		if why != "" && !slices.ContainsFunc(all, isSaid) {
+			all = append(all, fmt.Sprintf("requests for Service %s are answered with 500: %s", backend, why))
+		}
+	}
+	return all
+}
+
+// LacksUsers reports whether a Secret of the files has no users: nobody gets in by it.
+func (s *Site) LacksUsers(secret string) bool {
+	files, isThere := s.secrets[secret]
+	users, _ := passwords.Parse(files[certificates.UsersFile])
+	return isThere && users.IsEmpty()
+}
+
+// usable returns what of the certificates that a table names can be used. What the files do not have is taken to exist.
+func (s *Site) usable(table routing.Table) agent.Usable {
+	configMaps := agent.Files{}
+	if s.Live {
+		for _, name := range AuthorityNames(table) {
+			configMaps[name] = nil
+		}
+	}
+	for name, data := range s.configMaps {
+		configMaps[name] = map[string][]byte{}
+		for file, content := range data {
+			configMaps[name][file] = []byte(content)
+		}
+	}
+	return agent.CheckFiles(&table, s.Gateway.Namespace, s.secrets, configMaps, time.Now())
+}

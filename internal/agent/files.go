@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/certificates"
+	"gateway/internal/haproxy/render"
+	"gateway/internal/passwords"
+	"gateway/internal/routing"
+)
+
+// Files are what Secrets or ConfigMaps hold: their files, by the names of both.
+type Files = map[string]map[string][]byte
+
+// Usable is what of a table's certificates the proxies can use.
+type Usable struct {
+	// Certificates are those of each HTTPS listener, Authorities those of each ConfigMap.
+	Certificates map[string][]render.Certificate
+	Authorities  map[string][]byte
+	// BackendCertificate reports whether that for backends can be used.
+	BackendCertificate bool
+	// Problems are what cannot be used, and why, sorted.
+	Problems []appv1.ProxyProblem
+}
+
+// AssumedAuthority is in place of certificates of authorities that are not known.
+const AssumedAuthority = "# the content of the ConfigMap\n"
+
+// CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent find it. Nothing is
+// said of Secrets that are not among them; ConfigMaps that are not are for good.
+func CheckFiles(table *routing.Table, namespace string, secrets, configMaps Files, now time.Time) Usable {
+	files := mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[string]string{}}
+	for name, content := range secrets {
+		files.certificates[name], files.users[name] = pairIn(content), usersIn(content)
+	}
+	for name, content := range configMaps {
+		files.authorities[name] = authorityIn(content)
+	}
+	assume := func(names []string) {
+		for _, name := range names {
+			if _, ok := files.authorities[name]; !ok {
+				files.authorities[name] = authorityFile{pem: []byte(AssumedAuthority)}
+			}
+		}
+	}
+	for i := range table.Listeners {
+		if tls := table.Listeners[i].TLS; tls != nil {
+			assume(tls.ClientCAs)
+		}
+	}
+	for _, policy := range table.Policies {
+		if policy.TLS != nil {
+			assume(policy.TLS.CAs)
+		}
+	}
+	found := collect(table, files, namespace, now)
+	return Usable{found.certificates, found.authorities, found.backendCertificate, found.problems}
+}
+
+func missing(key string) string { return "%s does not exist or has no " + key }
+
+func pairIn(files map[string][]byte) certificateFile {
+	certificate, ok := files[certificates.CertificateFile]
+	if !ok {
+		return certificateFile{problem: missing(certificates.CertificateFile)}
+	}
+	joined, problem := certificates.Join(certificate, files[certificates.KeyFile])
+	if problem != "" {
+		return certificateFile{problem: problem}
+	}
+	return parseCertificate(certificates.Public(joined))
+}
+
+func usersIn(files map[string][]byte) string {
+	content, ok := files[certificates.UsersFile]
+	if !ok {
+		return missing(certificates.UsersFile)
+	}
+	_, problem := passwords.Parse(content)
+	return problem
+}
+
+func authorityIn(files map[string][]byte) authorityFile {
+	content, ok := files[certificates.AuthorityFile]
+	if !ok {
+		return authorityFile{problem: missing(certificates.AuthorityFile)}
+	}
+	return parseAuthority(content)
+}
