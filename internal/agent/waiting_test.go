@@ -2,9 +2,11 @@ package agent
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +150,80 @@ func TestAQueueKeepsItsServers(t *testing.T) {
 	r.expectAnswer(served, "slow")
 	r.expectAnswer(queued, "slow")
 	r.expectGone()
+}
+
+// TestAQueuedRequestGetsAnEndpointThatComes: HAProxy gives no request of a queue to a server without maxconn that becomes
+// ready. So all servers of a backend have it, those of the file and those that come later, also after an edit.
+func TestAQueuedRequestGetsAnEndpointThatComes(t *testing.T) {
+	t.Parallel()
+	limit := func(n int32) []appv1.Backend {
+		return []appv1.Backend{{Name: "service-0", Port: 80, BackendSettings: appv1.BackendSettings{Connections: &appv1.ConnectionLimits{MaxPerEndpoint: n}}}}
+	}
+	for name, test := range map[string]struct {
+		before []appv1.Backend
+		// wasThere: the endpoint was one before, and comes back while it is busy.
+		wasThere bool
+	}{
+		"a limit from the start":              {before: limit(1)},
+		"a limit that is new":                 {before: nil},
+		"another limit":                       {before: limit(2)},
+		"an endpoint that comes back":         {before: limit(1), wasThere: true},
+		"one that comes back, a limit is new": {before: nil, wasThere: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, entered, release := newSlowEndpoint(t)
+			defer close(release)
+			r := newWaitingRig(t, func(spec *appv1.GatewaySpec) { spec.Backends = test.before }, first)
+			if !reflect.DeepEqual(test.before, limit(1)) {
+				r.gatewaySeen = r.gatewaySeen.DeepCopy()
+				r.gatewaySeen.Generation++
+				r.gatewaySeen.Spec.Backends = limit(1)
+				r.put(r.agent.watch.gateways, r.gatewaySeen)
+				r.agent.pass(t.Context())
+			}
+			second, busy, done := newSlowEndpoint(t)
+			var earlier io.Reader
+			if test.wasThere {
+				r.setEndpoints(second)
+				earlier = r.begin("GET /slow HTTP/1.1\r\n\r\n")
+				<-busy
+			}
+			r.setEndpoints(first)
+			r.begin("GET /slow HTTP/1.1\r\n\r\n")
+			<-entered
+			queued := r.begin("GET / HTTP/1.1\r\n\r\n")
+			r.eventually("a request is in the queue", func() error {
+				if info := r.haproxy.Worker("show stat"); !strings.Contains(info, "BACKEND,1,1,") {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			r.setEndpoints(first, second)
+			close(done)
+			if test.wasThere {
+				r.expectAnswer(earlier, "slow")
+			}
+			r.expectAnswer(queued, "slow")
+		})
+	}
+}
+
+// setEndpoints makes these the endpoints of service-0.
+func (r *waitingRig) setEndpoints(endpoints ...*endpoint) {
+	r.t.Helper()
+	own := r.agent.watch.namespaces[namespace]
+	for _, name := range []string{"service-0-1", "service-0-2"} {
+		slice := newSlice("service-0", 1)
+		slice.Name = name
+		if len(endpoints) > 0 {
+			slice = newSlice("service-0", endpoints[0].port, newReady("127.0.0.1"))
+			slice.Name, endpoints = name, endpoints[1:]
+		}
+		r.put(own.slices, slice)
+		r.agent.watch.touch(slice)
+	}
+	r.agent.pass(r.t.Context())
 }
 
 // TestNothingWaitsForARequestForLong: no longer than a reload would let it go on, and only for those that began before
