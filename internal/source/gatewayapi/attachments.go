@@ -147,11 +147,6 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 		return nil
 	}
 	plane := r.t.planes[i]
-	if plane.gateway != nil {
-		for _, resource := range WatchedResources {
-			plane.attach(parent.Namespace, resource)
-		}
-	}
 	if len(plane.resources) == 0 {
 		return nil
 	}

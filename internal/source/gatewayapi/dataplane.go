@@ -202,9 +202,9 @@ func (r *Result) For(own *appv1.Gateway) *model.Gateway {
 	if plane == nil {
 		return nil
 	}
-	plane.Origins = slices.Insert(plane.Origins, 0, origin(kindGateway, own))
-	policies, certificate := plane.Policies, plane.BackendCertificate
-	plane.Settings = source.Translate(&appv1.Gateway{Spec: own.Spec}).Settings
-	plane.Policies, plane.BackendCertificate = policies, certificate
-	return plane
+	made := *plane
+	made.Origins = slices.Concat([]model.Origin{origin(kindGateway, own)}, plane.Origins)
+	made.Settings = source.Translate(&appv1.Gateway{Spec: own.Spec}).Settings
+	made.Policies, made.BackendCertificate = plane.Policies, plane.BackendCertificate
+	return &made
 }

@@ -122,7 +122,12 @@ func TestFiltersOfConfigs(t *testing.T) {
 	seen := gatewayapi.AttachedTo(own)
 	seen.Service, seen.Policies = objects.Service, objects.Policies
 	seen.Add(gateway)
-	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
+	translated := gatewayapi.Translate(seen)
+	expect("agent", translated.For(own), "http", "new")
+	first := slices.Clone(translated.For(own).Origins)
+	if second := translated.For(own).Origins; !slices.Equal(first, second) {
+		t.Errorf("asked twice, the agent has other origins: %v and %v", first, second)
+	}
 
 	// It has no listener for requests yet, so nobody knows their filters.
 	own.Spec.Listeners = own.Spec.Listeners[1:]

@@ -29,6 +29,9 @@ func (t *translator) addGateways() {
 		}
 		plane := &plane{parent: GatewayParent(gateway.Namespace, gateway.Name), gateway: gateway}
 		plane.to.Origins = []model.Origin{origin(kindGateway, gateway)}
+		for _, resource := range WatchedResources {
+			plane.attach(gateway.Namespace, resource)
+		}
 		t.configure(plane, class)
 		plane.check()
 		t.setBackendCertificate(plane)

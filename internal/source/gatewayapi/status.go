@@ -47,27 +47,28 @@ type Live interface {
 // Status returns the status of the objects. The problems are those that compiling the models has found: what they are
 // about is answered with an error.
 func (r *Result) Status(problems []model.Problem, live Live) Status {
-	r.t.live = live
+	t := *r.t
+	t.live = live
 	s := Status{
 		Classes: map[string]gatewayv1.GatewayClassStatus{}, Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
 		ListenerSets: map[types.NamespacedName]gatewayv1.ListenerSetStatus{}, Routes: map[Object][]gatewayv1.RouteParentStatus{},
 	}
-	for _, class := range r.t.Classes {
+	for _, class := range t.Classes {
 		if class.Spec.ControllerName == ControllerName {
-			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: r.t.classConditions(class)}
+			s.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: t.classConditions(class)}
 		}
 	}
-	for _, plane := range r.t.planes {
+	for _, plane := range t.planes {
 		if plane.gateway != nil {
-			s.Gateways[types.NamespacedName{Namespace: plane.gateway.Namespace, Name: plane.gateway.Name}] = r.t.gatewayStatus(plane)
+			s.Gateways[types.NamespacedName{Namespace: plane.gateway.Namespace, Name: plane.gateway.Name}] = t.gatewayStatus(plane)
 		}
 		for _, set := range plane.sets {
-			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = r.t.setStatus(set)
+			s.ListenerSets[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}] = t.setStatus(set)
 		}
 	}
 	// Those of the models themselves are said already.
 	known := map[model.Problem]bool{}
-	for _, plane := range r.t.planes {
+	for _, plane := range t.planes {
 		for _, problem := range plane.to.Problems {
 			known[problem] = true
 		}
@@ -78,12 +79,12 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 			byObject[object] = append(byObject[object], problem)
 		}
 	}
-	for _, route := range r.t.routes {
+	for _, route := range t.routes {
 		if object := (Object{route.kind, route.GetNamespace(), route.GetName()}); len(route.attachments) > 0 {
-			s.Routes[object] = r.t.routeStatus(route, byObject[object])
+			s.Routes[object] = t.routeStatus(route, byObject[object])
 		}
 	}
-	s.Policies, s.BackendPolicies = r.t.tlsPolicyStatus(), r.t.backendPolicyStatus()
+	s.Policies, s.BackendPolicies = t.tlsPolicyStatus(), t.backendPolicyStatus()
 	return s
 }
 
