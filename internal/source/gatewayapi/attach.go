@@ -100,22 +100,15 @@ func (r *route) hostnamesAt(l *listener) []string {
 	return all
 }
 
-// isTaken says whether a listener has a route with one of the hostnames that is of the other kind: no two, an HTTPRoute
-// and a GRPCRoute, share one.
+// isTaken reports whether a listener has a route with one of the hostnames that is of the other kind: no two, an
+// HTTPRoute and a GRPCRoute, share one.
 func (l *listener) isTaken(r *route, hostnames []string) bool {
-	for kind, routes := range l.routes {
-		if kind != r.kind && slices.ContainsFunc(routes, func(other *route) bool { return overlap(other.hostnamesAt(l), hostnames) }) {
+	for kind, taken := range l.taken {
+		if kind != r.kind && slices.ContainsFunc(hostnames, taken.overlaps) {
 			return true
 		}
 	}
 	return false
-}
-
-// overlap says whether any two hostnames do.
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool {
-		return slices.ContainsFunc(b, func(y string) bool { return model.HostnamesOverlap(x, y) })
-	})
 }
 
 // isAllowed says whether the listeners of a parent are part of a data plane.

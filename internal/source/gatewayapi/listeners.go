@@ -28,8 +28,8 @@ type listener struct {
 	refused, unserved verdict
 	// closed says that no route can belong to it: it is of our own kind and redirects everything.
 	closed bool
-	// routes are those that belong to it, by their kind; attached is how many of them can be carried out.
-	routes   map[string][]*route
+	// taken are the hostnames of the routes that belong to it, by kind; attached is how many of these can be carried out.
+	taken    map[string]*hostnameSet
 	attached int32
 	tls      *model.ListenerTLS
 }
@@ -98,10 +98,15 @@ func (v verdict) text() string {
 
 // add notes that a route belongs to it.
 func (l *listener) add(r *route) {
-	if l.routes == nil {
-		l.routes = map[string][]*route{}
+	if l.taken == nil {
+		l.taken = map[string]*hostnameSet{}
 	}
-	l.routes[r.kind] = append(l.routes[r.kind], r)
+	if l.taken[r.kind] == nil {
+		l.taken[r.kind] = newHostnameSet()
+	}
+	for _, hostname := range r.hostnamesAt(l) {
+		l.taken[r.kind].add(hostname)
+	}
 }
 
 // isServed reports whether a listener is in the data plane.
