@@ -80,7 +80,10 @@ func (p *plane) attachOf(r *route) {
 	if !p.known[from] {
 		p.known[from] = true
 		p.attach(namespace, resources[r.kind])
-		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may come to have one at any time
+		// An edit may give a rule a backend or a filter at any time, and agents see it before the operator names anything.
+		p.attach(namespace, "backendtlspolicies")
+		p.attach(namespace, proxypod.ResourceBackendPolicies)
+		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" {
 			p.attach(namespace, proxypod.ResourceFilters)
 		}
 	}
