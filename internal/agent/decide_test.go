@@ -65,7 +65,7 @@ func partial(c configuration) configuration {
 	return c
 }
 
-func TestNext(t *testing.T) {
+func TestNext(t *testing.T) { //nolint:funlen // it is a table
 	late, early := time.Unix(102, 0), time.Unix(101, 0)
 	maps := newConfig("a", 1, 2)
 	maps.Maps = map[string]map[string]string{ir.HostsFile: {"80/": "http"}}
@@ -79,46 +79,30 @@ func TestNext(t *testing.T) {
 		reason string
 		adds   int
 	}{
-		"nothing changed": {
-			state: newState(), want: newConfig("a", 1), kind: actionNone,
-		},
-		"an endpoint came": {
-			state: newState(), want: newConfig("a", 1, 2), kind: actionTellFirst, adds: 1,
-		},
-		"a backend came": {
-			state: newState(), want: newConfig("b", 1), kind: actionReload, reason: ir.ReloadDefaults,
-		},
-		"an endpoint and a map came": {
-			state: newState(), want: maps, kind: actionTellFirst, adds: 1,
-		},
+		"nothing changed":            {state: newState(), want: newConfig("a", 1), kind: actionNone},
+		"an endpoint came":           {state: newState(), want: newConfig("a", 1, 2), kind: actionTellFirst, adds: 1},
+		"a backend came":             {state: newState(), want: newConfig("b", 1), kind: actionReload, reason: ir.ReloadDefaults},
+		"an endpoint and a map came": {state: newState(), want: maps, kind: actionTellFirst, adds: 1},
 		// It could not be seen that a worker that starts anew is another one.
 		"an endpoint came just after a start": {
 			state: newState(), want: newConfig("a", 1, 2), now: early, kind: actionTell, adds: 1,
 		},
-		"the first configuration, no HAProxy": {
-			state: state{}, want: newConfig("a"), kind: actionWrite, reason: ir.ReloadFirst,
-		},
+		"the first configuration, no HAProxy": {state: state{}, want: newConfig("a"), kind: actionWrite, reason: ir.ReloadFirst},
 		"down, an endpoint came: the next start has it": {
 			state: newState(down), want: newConfig("a", 1, 2), kind: actionWrite, adds: 1,
 		},
 		"down, a backend came: a reload will tell": {
 			state: newState(down), want: newConfig("b", 1), kind: actionNone, reason: ir.ReloadDefaults,
 		},
-		"down, nothing changed": {
-			state: newState(down), want: newConfig("a", 1), kind: actionNone,
-		},
+		"down, nothing changed": {state: newState(down), want: newConfig("a", 1), kind: actionNone},
 		"never ran, a backend came: it cannot get worse": {
 			state: newState(down, unproven), want: newConfig("b", 1), kind: actionWrite, reason: ir.ReloadDefaults,
 		},
 		"never ran, an endpoint came: HAProxy will be told": {
 			state: newState(down, unproven), want: newConfig("a", 1, 2), kind: actionNone, adds: 1,
 		},
-		"never ran, an endpoint went": {
-			state: newState(down, unproven), want: newConfig("a"), kind: actionWrite,
-		},
-		"never ran, nothing changed": {
-			state: newState(down, unproven), want: newConfig("a", 1), kind: actionNone,
-		},
+		"never ran, an endpoint went": {state: newState(down, unproven), want: newConfig("a"), kind: actionWrite},
+		"never ran, nothing changed":  {state: newState(down, unproven), want: newConfig("a", 1), kind: actionNone},
 		"down, an earlier agent's configuration is good": {
 			state: newState(adopted), want: newConfig("a", 1), kind: actionNone, reason: ir.ReloadFirst,
 		},

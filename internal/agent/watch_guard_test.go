@@ -66,94 +66,97 @@ const (
 	testPolicies = resourcePolicies
 )
 
+// guardTests are what a namespace is told, step by step.
+var guardTests = map[string]struct {
+	steps []func(r *guardRig)
+	// counts says after each step whether the routes count.
+	counts []bool
+}{
+	"all are seen": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies) },
+			func(r *guardRig) { r.see(testRoutes) },
+			func(r *guardRig) { r.see(testFilters) },
+			func(r *guardRig) { r.see(testPolicies) },
+		},
+		counts: []bool{false, false, false, true},
+	},
+	"the first lists were refused": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testFilters) },
+			func(r *guardRig) { r.forbid(testFilters); r.forbid(testRoutes) },
+			func(r *guardRig) { r.forbid(testFilters); r.forbid(testFilters) },
+			func(r *guardRig) { r.see(testRoutes) },
+			func(r *guardRig) { r.forbid(testFilters) },
+			func(r *guardRig) { r.see(testFilters) },
+		},
+		counts: []bool{false, false, false, false, false, true},
+	},
+	"filters may not be seen": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testFilters) },
+			func(r *guardRig) { r.see(testRoutes) },
+			func(r *guardRig) { r.forbid(testFilters) },
+			func(r *guardRig) { r.forbid(testFilters) },
+		},
+		counts: []bool{false, false, false, true},
+	},
+	"policies may not be seen": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testPolicies) },
+			func(r *guardRig) { r.see(testRoutes) },
+			func(r *guardRig) {
+				for range 10 * manyRefusals {
+					r.forbid(testPolicies)
+				}
+			},
+			func(r *guardRig) { r.see(testPolicies) },
+		},
+		counts: []bool{false, false, false, true},
+	},
+	"neither kind is installed": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies); r.see(testRoutes) },
+			func(r *guardRig) { r.miss(testFilters) },
+			func(r *guardRig) { r.miss(testPolicies) },
+		},
+		counts: []bool{false, false, true},
+	},
+	"policies and filters come later": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
+			func(r *guardRig) { r.add(testFilters, testPolicies) },
+		},
+		counts: []bool{true, true},
+	},
+	"policies and filters were there": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testFilters, testPolicies); r.see(testFilters) },
+			func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
+			func(r *guardRig) { r.see(testPolicies) },
+		},
+		counts: []bool{false, false, true},
+	},
+	"policies go before they are seen": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes) },
+			func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+		},
+		counts: []bool{false, true},
+	},
+	"policies go and come back": {
+		steps: []func(r *guardRig){
+			func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes); r.see(testPolicies) },
+			func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
+			func(r *guardRig) { r.add(testPolicies) },
+		},
+		counts: []bool{true, true, true},
+	},
+}
+
 // TestGuards: routes count once the policies and filters are seen that came with them, or there are none to be seen.
 func TestGuards(t *testing.T) {
-	for name, test := range map[string]struct {
-		steps []func(r *guardRig)
-		// counts says after each step whether the routes count.
-		counts []bool
-	}{
-		"all are seen": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies) },
-				func(r *guardRig) { r.see(testRoutes) },
-				func(r *guardRig) { r.see(testFilters) },
-				func(r *guardRig) { r.see(testPolicies) },
-			},
-			counts: []bool{false, false, false, true},
-		},
-		"the first lists were refused": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testFilters) },
-				func(r *guardRig) { r.forbid(testFilters); r.forbid(testRoutes) },
-				func(r *guardRig) { r.forbid(testFilters); r.forbid(testFilters) },
-				func(r *guardRig) { r.see(testRoutes) },
-				func(r *guardRig) { r.forbid(testFilters) },
-				func(r *guardRig) { r.see(testFilters) },
-			},
-			counts: []bool{false, false, false, false, false, true},
-		},
-		"filters may not be seen": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testFilters) },
-				func(r *guardRig) { r.see(testRoutes) },
-				func(r *guardRig) { r.forbid(testFilters) },
-				func(r *guardRig) { r.forbid(testFilters) },
-			},
-			counts: []bool{false, false, false, true},
-		},
-		"policies may not be seen": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testPolicies) },
-				func(r *guardRig) { r.see(testRoutes) },
-				func(r *guardRig) {
-					for range 10 * manyRefusals {
-						r.forbid(testPolicies)
-					}
-				},
-				func(r *guardRig) { r.see(testPolicies) },
-			},
-			counts: []bool{false, false, false, true},
-		},
-		"neither kind is installed": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testFilters, testPolicies); r.see(testRoutes) },
-				func(r *guardRig) { r.miss(testFilters) },
-				func(r *guardRig) { r.miss(testPolicies) },
-			},
-			counts: []bool{false, false, true},
-		},
-		"policies and filters come later": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
-				func(r *guardRig) { r.add(testFilters, testPolicies) },
-			},
-			counts: []bool{true, true},
-		},
-		"policies and filters were there": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testFilters, testPolicies); r.see(testFilters) },
-				func(r *guardRig) { r.add(testRoutes); r.see(testRoutes) },
-				func(r *guardRig) { r.see(testPolicies) },
-			},
-			counts: []bool{false, false, true},
-		},
-		"policies go before they are seen": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes) },
-				func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
-			},
-			counts: []bool{false, true},
-		},
-		"policies go and come back": {
-			steps: []func(r *guardRig){
-				func(r *guardRig) { r.add(testRoutes, testPolicies); r.see(testRoutes); r.see(testPolicies) },
-				func(r *guardRig) { r.removeOthers([]string{testRoutes}) },
-				func(r *guardRig) { r.add(testPolicies) },
-			},
-			counts: []bool{true, true, true},
-		},
-	} {
+	for name, test := range guardTests {
 		t.Run(name, func(t *testing.T) {
 			r := newGuardRig()
 			for i, step := range test.steps {

@@ -21,8 +21,13 @@ func TestTheCertificateForBackendsIsThatOfTheGateway(t *testing.T) {
 	objects := read(t, "testdata/backend-certificates.yaml")
 	own := &appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "own", OwnerReferences: ownedBy("own")}}
 	own.Spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "old"}
-	if plane := gatewayapi.Translate(objects).For(own); plane == nil || plane.BackendCertificate != "proxies" {
+	translated := gatewayapi.Translate(objects)
+	if plane := translated.For(own); plane == nil || plane.BackendCertificate != "proxies" {
 		t.Errorf("got %+v, want the certificate proxies", plane)
+	}
+	first := slices.Clone(translated.For(own).Origins)
+	if second := translated.For(own).Origins; !slices.Equal(first, second) {
+		t.Errorf("asked twice, the agent has other origins: %v and %v", first, second)
 	}
 }
 
@@ -122,12 +127,7 @@ func TestFiltersOfConfigs(t *testing.T) {
 	seen := gatewayapi.AttachedTo(own)
 	seen.Service, seen.Policies = objects.Service, objects.Policies
 	seen.Add(gateway)
-	translated := gatewayapi.Translate(seen)
-	expect("agent", translated.For(own), "http", "new")
-	first := slices.Clone(translated.For(own).Origins)
-	if second := translated.For(own).Origins; !slices.Equal(first, second) {
-		t.Errorf("asked twice, the agent has other origins: %v and %v", first, second)
-	}
+	expect("agent", gatewayapi.Translate(seen).For(own), "http", "new")
 
 	// It has no listener for requests yet, so nobody knows their filters.
 	own.Spec.Listeners = own.Spec.Listeners[1:]
