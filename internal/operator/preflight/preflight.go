@@ -48,8 +48,7 @@ var (
 
 // Permissions are what the operator needs in every namespace it works in: the same as in its ClusterRole.
 var Permissions = []Permission{
-	{appv1.GroupName, "gateways", []string{"list", "watch", "create", "patch", "delete"}},
-	{appv1.GroupName, "gatewayconfigs", read},
+	{appv1.GroupName, "gateways", read},
 	{appv1.GroupName, "gateways/status", []string{"patch"}},
 	{appv1.GroupName, "gatewayproxies", []string{"list", "watch", "create", "patch"}},
 	{"", "services", write},
@@ -66,6 +65,8 @@ var Permissions = []Permission{
 // namespaces.
 var ClusterPermissions = []Permission{
 	{"", "namespaces", read},
+	{appv1.GroupName, "gateways", []string{"create", "patch", "delete"}},
+	{appv1.GroupName, "gatewayconfigs", read},
 	{appv1.GroupName, "routefilters", read},
 	{appv1.GroupName, "backendpolicies", read},
 	{appv1.GroupName, "backendpolicies/status", update},
@@ -151,17 +152,50 @@ func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 		return fmt.Errorf("missing permissions: %s: apply artifacts/rbac and run as the ServiceAccount in it, or use a "+
 			"kubeconfig of someone who may do all this", strings.Join(missing, ", "))
 	}
-	_, err = gateways.AppV1().Gateways(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if err == nil {
-		_, err = gateways.AppV1().GatewayProxies(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	return checkKinds(ctx, gateways, options)
+}
+
+// checkKinds returns which of our kinds the API server does not know, or why it does not list them.
+func checkKinds(ctx context.Context, gateways clientset.Interface, options Options) error {
+	api, one := gateways.AppV1(), metav1.ListOptions{Limit: 1}
+	kinds := []struct {
+		name    string
+		cluster bool
+		list    func() error
+	}{
+		{"Gateways", false, listing(ctx, api.Gateways(options.Namespace).List, one)},
+		{"GatewayProxies", false, listing(ctx, api.GatewayProxies(options.Namespace).List, one)},
+		{"GatewayConfigs", true, listing(ctx, api.GatewayConfigs(options.Namespace).List, one)},
+		{"RouteFilters", true, listing(ctx, api.RouteFilters(options.Namespace).List, one)},
+		{"BackendPolicies", true, listing(ctx, api.BackendPolicies(options.Namespace).List, one)},
 	}
-	if err == nil && options.Namespace == "" {
-		_, err = gateways.AppV1().RouteFilters(options.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return noCRD("RouteFilters", options)
+	var absent []string
+	for _, kind := range kinds {
+		if kind.cluster && options.Namespace != "" {
+			continue
+		}
+		switch err := kind.list(); {
+		case apierrors.IsNotFound(err):
+			absent = append(absent, kind.name)
+		case err != nil:
+			return explain(err, options)
 		}
 	}
-	return explain(err, options)
+	if len(absent) == 0 {
+		return nil
+	}
+	return fmt.Errorf(`the API server at %s does not know %s: install the CRDs with "make install" or "kubectl apply --server-side -f artifacts/crd"`,
+		options.Server, strings.Join(absent, ", "))
+}
+
+// listing returns what lists objects and returns the error alone.
+func listing[L any](
+	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions,
+) func() error {
+	return func() error {
+		_, err := list(ctx, options)
+		return err
+	}
 }
 
 // denied returns those of the permissions that the operator does not have in a namespace, for people to read.
@@ -230,8 +264,6 @@ func explain(err error, options Options) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server at %s does not know who is asking (%w): check the credentials in the kubeconfig",
 			options.Server, err)
-	case apierrors.IsNotFound(err):
-		return noCRD("Gateways", options)
 	}
 	explained := fmt.Errorf("the API server at %s does not work: %w", options.Server, err)
 	var status apierrors.APIStatus
@@ -239,9 +271,4 @@ func explain(err error, options Options) error {
 		return explained
 	}
 	return &AbsentError{explained}
-}
-
-func noCRD(kind string, options Options) error {
-	return fmt.Errorf(`the API server at %s does not know %s: install the CRD with "make install" or "kubectl apply --server-side -f artifacts/crd"`,
-		options.Server, kind)
 }

@@ -63,7 +63,7 @@ var checkTests = map[string]struct {
 	},
 	"the CRD is missing": {
 		everywhere, nothing, nil, notInstalled,
-		`the API server at https://api:6443 does not know Gateways: install the CRD with "make install"`,
+		`the API server at https://api:6443 does not know Gateways: install the CRDs with "make install"`,
 	},
 	"the API server has trouble": {
 		everywhere, nothing, nil, apierrors.NewServiceUnavailable("etcd is down"),
@@ -88,7 +88,7 @@ var checkTests = map[string]struct {
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
-		"list/watch/create/patch gatewayproxies.app.example.com in all namespaces, and 31 more: apply artifacts/rbac",
+		"get/list/watch/create/patch services in all namespaces, and 34 more: apply artifacts/rbac",
 	},
 }
 
@@ -120,19 +120,34 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRouteFiltersAreInstalled: an operator that looks after the Gateway API says that the CRD of RouteFilters is missing.
-// Another one does not need it.
-func TestRouteFiltersAreInstalled(t *testing.T) {
+// TestMissingKindsAreNamed: an operator for one namespace needs none of those for the Gateway API.
+func TestMissingKindsAreNamed(t *testing.T) {
 	gateways := gatewayfake.NewClientset()
-	gateways.PrependReactor("list", "routefilters", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "routefilters"}, "")
-	})
+	for _, resource := range []string{"gatewayconfigs", "routefilters"} {
+		gateways.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "")
+		})
+	}
 	err := Check(t.Context(), newKube(nothing, nil), gateways, everywhere)
-	if err == nil || !strings.Contains(err.Error(), "the API server at https://api:6443 does not know RouteFilters: install the CRD") {
-		t.Errorf("got the error %v", err)
+	const want = "the API server at https://api:6443 does not know GatewayConfigs, RouteFilters: install the CRDs with"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got the error %v, want %s", err, want)
 	}
 	if err := Check(t.Context(), newKube(nothing, nil), gateways, within); err != nil {
 		t.Errorf("within a namespace, got the error %v", err)
+	}
+}
+
+// TestOneNamespaceNeedsLess: an operator for one namespace is not asked for permissions that only the Gateway API needs.
+func TestOneNamespaceNeedsLess(t *testing.T) {
+	unused := func(a authorizationv1.ResourceAttributes) bool {
+		return a.Resource == "gatewayconfigs" || a.Resource == "gateways" && a.Subresource == "" && a.Verb != "list" && a.Verb != "watch"
+	}
+	if err := Check(t.Context(), newKube(unused, nil), gatewayfake.NewClientset(), within); err != nil {
+		t.Errorf("within a namespace, got the error %v", err)
+	}
+	if err := Check(t.Context(), newKube(unused, nil), gatewayfake.NewClientset(), everywhere); err == nil {
+		t.Error("in all namespaces, got no error")
 	}
 }
 
