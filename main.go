@@ -75,7 +75,7 @@ func run(ctx context.Context, options options.Options) error {
 	if err != nil {
 		return err
 	}
-	var started atomic.Pointer[Controller]
+	var started atomic.Pointer[health.Check]
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(leader.RenewDeadline)
 	server, err := health.Start(health.Options{
 		Address:   options.HealthAddress,
@@ -89,19 +89,21 @@ func run(ctx context.Context, options options.Options) error {
 	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
 }
 
-// ready returns the check that the Controller has been made and its caches are filled.
-func ready(started *atomic.Pointer[Controller]) health.Check {
+// ready returns the check that the Controllers have been made and their caches are filled.
+func ready(started *atomic.Pointer[health.Check]) health.Check {
 	return func(request *http.Request) error {
-		if controller := started.Load(); controller != nil {
-			return controller.Ready(request)
+		if filled := started.Load(); filled != nil {
+			return (*filled)(request)
 		}
 		return errors.New("the API server does not answer yet")
 	}
 }
 
-// operate makes a Controller, which it shows in started, and lets it work while this process leads.
+// operate makes Controllers, and lets them work while this process leads. It shows in started whether their caches are
+// filled.
 func operate(
-	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor, started *atomic.Pointer[Controller],
+	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor,
+	started *atomic.Pointer[health.Check],
 ) error {
 	// The lease and events are for a client of its own, whose requests fail soon: a renewal has to be tried again
 	// within its deadline.
@@ -137,12 +139,18 @@ func operate(
 	if err != nil {
 		return err
 	}
-	started.Store(controller)
+	filled := filled(controller, routes)
+	started.Store(&filled)
 
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	go controller.Fill(watching)
+	go func() {
+		controller.Fill(watching)
+		if routes != nil {
+			routes.Fill(watching)
+		}
+	}()
 	work := func(ctx context.Context) {
 		var working sync.WaitGroup
 		if routes != nil {
@@ -158,6 +166,16 @@ func operate(
 	return leader.Run(ctx, leader.Lease{
 		Client: leaseClient.CoordinationV1(), Namespace: options.LeaseNamespace(), Name: options.LeaderElectName, Watchdog: watchdog,
 	}, work)
+}
+
+// filled returns the check that the caches are filled, those of routes included if there is one.
+func filled(controller *Controller, routes *gatewayapi.Controller) health.Check {
+	return func(request *http.Request) error {
+		if err := controller.Ready(request); err != nil || routes == nil {
+			return err
+		}
+		return routes.Ready()
+	}
 }
 
 // clients returns the two clients, with at most qps requests per second each; 0 or less is no limit.

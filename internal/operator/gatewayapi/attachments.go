@@ -1,10 +1,12 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,8 +38,11 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 	keep := map[types.NamespacedName]bool{}
 	for _, own := range c.ownGateways(seen) {
 		wanted := evaluated.attachments[own.parent]
-		if seen.unknown[own.parent] {
+		switch {
+		case seen.unknown[own.parent]:
 			wanted = own.Status.Attachments
+		case len(seen.stalled) > 0:
+			wanted = both(own.Status.Attachments, wanted)
 		}
 		for _, attachments := range []*appv1.Attachments{own.Status.Attachments, wanted} {
 			for _, namespace := range namespacesOf(attachments) {
@@ -56,6 +61,31 @@ func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *eval
 		errs = append(errs, failed(err, "delete RoleBinding", nameOf(binding)))
 	}
 	return errors.Join(errs...)
+}
+
+// both returns what two attachments name together. For what is in both, the second one counts.
+func both(told, wanted *appv1.Attachments) *appv1.Attachments {
+	if told == nil || wanted == nil {
+		return cmp.Or(wanted, told)
+	}
+	all := wanted.DeepCopy()
+	for _, namespace := range told.Namespaces {
+		i := slices.IndexFunc(all.Namespaces, func(n appv1.AttachedNamespace) bool { return n.Name == namespace.Name })
+		if i < 0 {
+			all.Namespaces = append(all.Namespaces, namespace)
+			continue
+		}
+		all.Namespaces[i].Resources = sortedUnion(all.Namespaces[i].Resources, namespace.Resources, strings.Compare)
+	}
+	byName := func(a, b appv1.ObjectReference) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(all.Namespaces, func(a, b appv1.AttachedNamespace) int { return strings.Compare(a.Name, b.Name) })
+	all.ConfigMaps = sortedUnion(all.ConfigMaps, told.ConfigMaps, byName)
+	all.Users = sortedUnion(all.Users, told.Users, byName)
+	return all
+}
+
+func sortedUnion[T comparable](a, b []T, compare func(T, T) int) []T {
+	return slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(a, b)), compare))
 }
 
 func namespacesOf(attachments *appv1.Attachments) []appv1.AttachedNamespace {

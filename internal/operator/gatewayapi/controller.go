@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 	gatewayinformers "sigs.k8s.io/gateway-api/pkg/client/informers/externalversions"
 
@@ -27,14 +22,11 @@ import (
 	appinformers "gateway/generated/app/informers/externalversions/app/v1"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
-	"gateway/internal/proxypod"
 	"gateway/internal/routing"
 	source "gateway/internal/source/gatewayapi"
 )
 
 const (
-	// discoverInterval is how often the operator looks whether the cluster has more of the Gateway API by now.
-	discoverInterval = 10 * time.Second
 	// interval is the least time between two looks at everything. With many routes it is pauseFactor times as long as the
 	// look before took: the operator uses a fifth of a core at most, however often routes change.
 	interval    = 100 * time.Millisecond
@@ -48,35 +40,18 @@ const (
 	writers = 8
 )
 
-// The resources that there have to be, and those that there may be.
-const (
-	resourceClasses  = "gatewayclasses"
-	resourceGateways = "gateways"
-)
-
-var resources = []string{
-	resourceClasses, resourceGateways, "backendtlspolicies", "grpcroutes", "httproutes", "listenersets", "referencegrants", "tcproutes",
-	"tlsroutes", "udproutes",
-}
-
-// Inputs is what a Controller reads from. Others run these informers.
+// Inputs is what a Controller reads from.
 type Inputs struct {
+	// Others run Gateways, Services, Proxies and Endpoints.
 	Gateways  appinformers.GatewayInformer
 	Services  informers.SharedInformerFactory
 	Proxies   cache.SharedIndexInformer
 	Endpoints cache.SharedIndexInformer
-	// Configs, Filters, Policies, Namespaces and Bindings are run by the Controller.
+	// Fill runs Configs, Filters, Policies, Namespaces and Bindings.
 	Configs              appinformers.GatewayConfigInformer
 	Filters              appinformers.RouteFilterInformer
 	Policies             appinformers.BackendPolicyInformer
 	Namespaces, Bindings cache.SharedIndexInformer
-}
-
-func (i *Inputs) informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{
-		i.Gateways.Informer(), i.Services.Core().V1().Services().Informer(), i.Proxies, i.Endpoints,
-		i.Configs.Informer(), i.Filters.Informer(), i.Policies.Informer(), i.Namespaces, i.Bindings,
-	}
 }
 
 // Clients reach the API server.
@@ -98,8 +73,11 @@ type Controller struct {
 	writes workqueue.TypedRateLimitingInterface[object]
 
 	mu sync.Mutex
-	// served are the informers of those resources that the cluster has.
-	served map[string]cache.SharedIndexInformer
+	// served are the informers of those resources that the cluster has. discovered says that they are known, and stalled
+	// are those that the API server did not list in time.
+	served     map[string]cache.SharedIndexInformer
+	discovered bool
+	stalled    map[string]bool
 	// pending are the statuses to write, and written the versions that were, of objects that the caches may have older.
 	pending map[object]write
 	written map[types.UID]string
@@ -134,12 +112,13 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
 		writes: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[object](firstRetry, lastRetry)),
-		served: map[string]cache.SharedIndexInformer{}, pending: map[object]write{}, written: map[types.UID]string{},
+		served: map[string]cache.SharedIndexInformer{}, stalled: map[string]bool{},
+		pending: map[object]write{}, written: map[types.UID]string{},
 		applied: map[types.NamespacedName]applied{}, firstSeen: map[types.UID]version{}, confirmed: map[confirmation]int64{},
 		faults: map[types.UID]fault{}, pause: interval,
 	}
 	for _, informer := range inputs.informers() {
-		if err := c.handle(informer, func(any, any) bool { return true }); err != nil {
+		if err := c.handle(informer.SharedIndexInformer, func(any, any) bool { return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -164,18 +143,13 @@ func (c *Controller) handle(informer cache.SharedIndexInformer, matters func(old
 	return nil
 }
 
-// Run works until ctx is cancelled. It returns only after it has stopped writing. It can be called once.
+// Run works until ctx is cancelled, with what Fill reads. It returns only after it has stopped writing. It can be called
+// once.
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	stop := context.AfterFunc(ctx, func() { c.queue.ShutDown(); c.writes.ShutDown() })
 	defer stop()
-	running.Go(func() { c.inputs.Namespaces.RunWithContext(ctx) })
-	running.Go(func() { c.inputs.Bindings.RunWithContext(ctx) })
-	running.Go(func() { c.inputs.Configs.Informer().RunWithContext(ctx) })
-	running.Go(func() { c.inputs.Filters.Informer().RunWithContext(ctx) })
-	running.Go(func() { c.inputs.Policies.Informer().RunWithContext(ctx) })
-	running.Go(func() { wait.UntilWithContext(ctx, c.discover, discoverInterval) })
 	for range writers {
 		running.Go(func() {
 			for c.processNextWrite(ctx) {
@@ -190,80 +164,10 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// discover starts the informers of those resources that the cluster has by now.
-func (c *Controller) discover(ctx context.Context) {
-	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
-	if err != nil {
-		if !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			logging.Warningf("Trying again: failed to look for the Gateway API: %v", err)
-		}
-		return
-	}
-	var found []string
-	for i := range list.APIResources {
-		name := list.APIResources[i].Name
-		if !slices.Contains(resources, name) || c.informer(name) != nil {
-			continue
-		}
-		generic, err := c.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(name))
-		if err == nil {
-			err = c.handle(generic.Informer(), isNew)
-		}
-		if err != nil {
-			logging.Errorf("Not looking after %s: %v", name, err)
-			continue
-		}
-		c.mu.Lock()
-		c.served[name] = generic.Informer()
-		c.mu.Unlock()
-		found = append(found, name)
-	}
-	if len(found) > 0 {
-		logging.Infof("Looking after objects of the Gateway API: %s", strings.Join(found, ", "))
-		c.factory.StartWithContext(ctx)
-	}
-}
-
 // isNew says whether an object of the Gateway API changed in more than its status, which the Controller writes.
 func isNew(old, new any) bool {
 	before, after := old.(metav1.Object), new.(metav1.Object)
 	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil
-}
-
-// informer returns that of a resource, nil if the cluster does not have it.
-func (c *Controller) informer(resource string) cache.SharedIndexInformer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.served[resource]
-}
-
-// servedResources returns the resources that the cluster has.
-func (c *Controller) servedResources() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	names := []string{proxypod.ResourceFilters, proxypod.ResourceBackendPolicies}
-	for name := range c.served {
-		names = append(names, name)
-	}
-	return names
-}
-
-// isReady says whether there is the Gateway API, and everything was seen once.
-func (c *Controller) isReady() bool {
-	if c.informer(resourceClasses) == nil || c.informer(resourceGateways) == nil {
-		return false
-	}
-	for _, resource := range resources {
-		if informer := c.informer(resource); informer != nil && !informer.HasSynced() {
-			return false
-		}
-	}
-	for _, informer := range c.inputs.informers() {
-		if !informer.HasSynced() {
-			return false
-		}
-	}
-	return true
 }
 
 // processNext waits until there is something to do, and does it. It returns false once the queue is shut down.

@@ -42,7 +42,8 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 	for _, plane := range evaluated.planes {
 		name := types.NamespacedName{Namespace: plane.Gateway.Namespace, Name: plane.Name}
 		wanted[name] = true
-		if plane.Spec != nil && plane.Gateway.DeletionTimestamp == nil {
+		unknown := seen.unknown[source.GatewayParent(plane.Gateway.Namespace, plane.Gateway.Name)]
+		if plane.Spec != nil && plane.Gateway.DeletionTimestamp == nil && !unknown {
 			errs = append(errs, safely(func() error { return c.applyDataPlane(ctx, name, &plane) }))
 		}
 	}

@@ -1,6 +1,9 @@
 package gatewayapi
 
 import (
+	"encoding/json"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -8,6 +11,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/proxypod"
 	source "gateway/internal/source/gatewayapi"
 )
 
@@ -27,7 +31,7 @@ type marker struct {
 // mark notes in seen which data planes stay as they are because of faulty objects, and in the wanted status why.
 func mark(seen *observed, faulty map[metav1.Object]bool, faults map[types.UID]fault, wanted *source.Status) {
 	seen.unknown = map[source.Parent]bool{}
-	if len(faulty) == 0 {
+	if len(faulty) == 0 && len(seen.stalled) == 0 {
 		return
 	}
 	m := &marker{seen, faulty, faults, wanted, map[gatewayv1.ObjectName]bool{}}
@@ -51,31 +55,74 @@ func (m *marker) accepted(object metav1.Object) metav1.Condition {
 	}
 }
 
-// classes marks GatewayClasses and Gateways. A Gateway without its class stays as it is.
+// classes marks GatewayClasses and Gateways. A Gateway whose class, or what it needs, is not known stays as it is.
 func (m *marker) classes() {
-	faulty := map[gatewayv1.ObjectName]bool{}
+	classes := map[gatewayv1.ObjectName]*gatewayv1.GatewayClass{}
 	for _, class := range m.seen.Classes {
 		if class.Spec.ControllerName != source.ControllerName {
 			continue
 		}
 		name := gatewayv1.ObjectName(class.Name)
-		m.ours[name], faulty[name] = true, m.faulty[class]
-		if m.faulty[class] {
+		m.ours[name], classes[name] = true, class
+		switch {
+		case m.faulty[class]:
 			m.wanted.Classes[class.Name] = gatewayv1.GatewayClassStatus{Conditions: []metav1.Condition{m.accepted(class)}}
+		case class.Spec.ParametersRef != nil && m.seen.stalled[resourceConfigs]:
+			delete(m.wanted.Classes, class.Name)
 		}
 	}
 	for _, gateway := range m.seen.Gateways {
-		class := gateway.Spec.GatewayClassName
-		if !m.ours[class] || !m.faulty[gateway] && !faulty[class] {
-			continue
-		}
-		m.seen.unknown[source.GatewayParent(gateway.Namespace, gateway.Name)] = true
-		if m.faulty[gateway] {
-			status := gateway.Status.DeepCopy()
-			meta.SetStatusCondition(&status.Conditions, m.accepted(gateway))
-			m.wanted.Gateways[nameOf(gateway)] = *status
+		if class := classes[gateway.Spec.GatewayClassName]; class != nil {
+			m.gateway(gateway, class)
 		}
 	}
+}
+
+func (m *marker) gateway(gateway *gatewayv1.Gateway, class *gatewayv1.GatewayClass) {
+	stalled := m.needs(gateway, class)
+	if !m.faulty[gateway] && !m.faulty[class] && stalled == "" {
+		return
+	}
+	m.seen.unknown[source.GatewayParent(gateway.Namespace, gateway.Name)] = true
+	status := gateway.Status.DeepCopy()
+	before := meta.FindStatusCondition(status.Conditions, string(gatewayv1.GatewayConditionAccepted))
+	switch {
+	case m.faulty[gateway]:
+		meta.SetStatusCondition(&status.Conditions, m.accepted(gateway))
+	case stalled != "" && (before == nil || before.ObservedGeneration != gateway.Generation):
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: string(gatewayv1.GatewayConditionAccepted), Status: metav1.ConditionUnknown,
+			Reason: string(gatewayv1.GatewayReasonPending), ObservedGeneration: gateway.Generation,
+			Message: "the API server does not list " + stalled + ", which this may need",
+		})
+	}
+	m.wanted.Gateways[nameOf(gateway)] = *status
+}
+
+// needs returns a resource that a Gateway may need and that the API server does not list, "" if there is none.
+func (m *marker) needs(gateway *gatewayv1.Gateway, class *gatewayv1.GatewayClass) string {
+	infrastructure := gateway.Spec.Infrastructure
+	configured := class.Spec.ParametersRef != nil || infrastructure != nil && infrastructure.ParametersRef != nil
+	switch {
+	case configured && m.seen.stalled[resourceConfigs]:
+		return resourceConfigs
+	case gateway.Spec.AllowedListeners != nil && m.seen.stalled[resourceListenerSets]:
+		return resourceListenerSets
+	case m.seen.stalled[resourceGrants] && usesSecretsElsewhere(gateway):
+		return resourceGrants
+	}
+	return ""
+}
+
+// usesSecretsElsewhere reports whether a Gateway may name Secrets or ConfigMaps of other namespaces.
+func usesSecretsElsewhere(gateway *gatewayv1.Gateway) bool {
+	named := func(ref gatewayv1.SecretObjectReference) bool { return ref.Namespace != nil }
+	for i := range gateway.Spec.Listeners {
+		if tls := gateway.Spec.Listeners[i].TLS; tls != nil && slices.ContainsFunc(tls.CertificateRefs, named) {
+			return true
+		}
+	}
+	return gateway.Spec.TLS != nil
 }
 
 // listenerSets marks ListenerSets. Those of a Gateway that stays as it is do so, too.
@@ -86,6 +133,7 @@ func (m *marker) listenerSets() {
 			continue
 		}
 		m.seen.unknown[setParent(set)] = true
+		delete(m.wanted.ListenerSets, nameOf(set))
 		if m.faulty[set] && m.isOurs(gateway) {
 			status := set.Status.DeepCopy()
 			meta.SetStatusCondition(&status.Conditions, m.accepted(set))
@@ -125,9 +173,13 @@ func (m *marker) route(
 	kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus,
 ) error {
 	object := source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}
+	held := m.faulty[route] || m.needsStalled(route)
+	wanted := slices.DeleteFunc(m.wanted.Routes[object], func(said gatewayv1.RouteParentStatus) bool {
+		return held || m.seen.unknown[parentOf(said.ParentRef, route.GetNamespace())]
+	})
 	for _, ref := range spec.ParentRefs {
 		parent := parentOf(ref, route.GetNamespace())
-		if !m.faulty[route] && !m.seen.unknown[parent] || !m.seen.unknown[parent] && !m.isOurs(parent) {
+		if !m.seen.unknown[parent] && (!held || !m.isOurs(parent)) {
 			continue
 		}
 		said := gatewayv1.RouteParentStatus{ParentRef: ref, ControllerName: source.ControllerName}
@@ -140,10 +192,48 @@ func (m *marker) route(
 			meta.SetStatusCondition(&said.Conditions, m.accepted(route))
 		}
 		if len(said.Conditions) > 0 {
-			m.wanted.Routes[object] = append(m.wanted.Routes[object], said)
+			wanted = append(wanted, said)
 		}
 	}
+	m.wanted.Routes[object] = wanted
 	return nil
+}
+
+// needsStalled reports whether a route may need objects that the API server does not list: RouteFilters or
+// ReferenceGrants.
+func (m *marker) needsStalled(route metav1.Object) bool {
+	filters, grants := m.seen.stalled[proxypod.ResourceFilters], m.seen.stalled[resourceGrants]
+	if !filters && !grants {
+		return false
+	}
+	text, err := json.Marshal(route) // routes of all kinds alike
+	var some struct {
+		Spec struct {
+			Rules []struct {
+				BackendRefs []struct{ Namespace string }
+				Filters     []struct {
+					ExtensionRef  any
+					RequestMirror struct{ BackendRef struct{ Namespace string } }
+				}
+			}
+		}
+	}
+	if err != nil || json.Unmarshal(text, &some) != nil {
+		return true
+	}
+	for _, rule := range some.Spec.Rules {
+		for _, filter := range rule.Filters {
+			if filters && filter.ExtensionRef != nil || grants && filter.RequestMirror.BackendRef.Namespace != "" {
+				return true
+			}
+		}
+		for _, backend := range rule.BackendRefs {
+			if grants && backend.Namespace != "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // setParent returns the parent that a ListenerSet is.

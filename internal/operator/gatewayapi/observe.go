@@ -35,6 +35,8 @@ type observed struct {
 	foreign map[source.Parent]string
 	// unknown are the Gateways and ListenerSets that could not be evaluated: what there is for them stays as it is.
 	unknown map[source.Parent]bool
+	// stalled are the resources that the API server does not list.
+	stalled map[string]bool
 	// read is what proxies run by what the API server has, of those data planes that it was asked about. readErr is why
 	// it could not be asked, and reading how long the answers took.
 	ctx     context.Context //nolint:containedctx // that of the sync
@@ -61,6 +63,7 @@ func (c *Controller) observe(ctx context.Context) (*observed, error) {
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
 		ctx: ctx, read: map[source.Parent]status.Live{},
 	}
+	o.stalled = c.stalledResources()
 	o.Classes = list[*gatewayv1.GatewayClass](c, "gatewayclasses")
 	o.Gateways = list[*gatewayv1.Gateway](c, "gateways")
 	o.ListenerSets = list[*gatewayv1.ListenerSet](c, "listenersets")

@@ -1,0 +1,222 @@
+package gatewayapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/logging"
+	"gateway/internal/proxypod"
+)
+
+const (
+	// discoverInterval is how often the operator looks whether the cluster has more of the Gateway API by now.
+	discoverInterval = 10 * time.Second
+	// listTimeout is how long the API server may take to list the objects of a kind. Afterwards the operator goes on
+	// without them.
+	listTimeout = 15 * time.Second
+)
+
+// The resources that there have to be, and those that there may be.
+const (
+	resourceClasses      = "gatewayclasses"
+	resourceGateways     = "gateways"
+	resourceListenerSets = "listenersets"
+	resourceGrants       = "referencegrants"
+	resourceConfigs      = "gatewayconfigs"
+	resourceOwn          = "gateways.app.example.com"
+)
+
+var resources = []string{
+	resourceClasses, resourceGateways, "backendtlspolicies", "grpcroutes", "httproutes", resourceListenerSets,
+	resourceGrants, "tcproutes", "tlsroutes", "udproutes",
+}
+
+// required are those that nothing goes on without.
+var required = []string{
+	resourceClasses, resourceGateways, resourceOwn, "services", "gatewayproxies", "endpointslices", "namespaces",
+	"rolebindings",
+}
+
+// input is an informer of objects that are not of the Gateway API. Fill runs it if it is ours.
+type input struct {
+	cache.SharedIndexInformer
+	name string
+	ours bool
+}
+
+func (i *Inputs) informers() []input {
+	return []input{
+		{i.Gateways.Informer(), resourceOwn, false},
+		{i.Services.Core().V1().Services().Informer(), "services", false},
+		{i.Proxies, "gatewayproxies", false},
+		{i.Endpoints, "endpointslices", false},
+		{i.Namespaces, "namespaces", true},
+		{i.Bindings, "rolebindings", true},
+		{i.Configs.Informer(), resourceConfigs, true},
+		{i.Filters.Informer(), proxypod.ResourceFilters, true},
+		{i.Policies.Informer(), proxypod.ResourceBackendPolicies, true},
+	}
+}
+
+// Fill fills the caches one after the other, and looks which kinds of the Gateway API the cluster has, until ctx is
+// cancelled. It can be called once.
+func (c *Controller) Fill(ctx context.Context) {
+	for _, input := range c.inputs.informers() {
+		if input.ours {
+			c.fill(ctx, input.name, input.SharedIndexInformer)
+		}
+	}
+	wait.UntilWithContext(ctx, c.discover, discoverInterval)
+}
+
+// fill starts an informer, and waits until it has its objects, or does not get them in time.
+func (c *Controller) fill(ctx context.Context, name string, informer cache.SharedIndexInformer) {
+	go informer.RunWithContext(ctx)
+	bounded, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if cache.WaitFor(bounded, "", informer.HasSyncedChecker()) || ctx.Err() != nil {
+		return
+	}
+	logging.Errorf("The API server has not listed %s in %v: what needs them stays as it is", name, listTimeout)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stalled[name] = true
+	c.queue.Add(everything)
+}
+
+// discover starts the informers of those resources that the cluster has by now.
+func (c *Controller) discover(ctx context.Context) {
+	c.recover()
+	list, err := c.Kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		if ctx.Err() == nil {
+			logging.Warningf("Trying again: failed to look for the Gateway API: %v", err)
+		}
+		return
+	}
+	found := map[string]cache.SharedIndexInformer{}
+	for _, name := range resources {
+		if err != nil || c.informer(name) != nil || !slices.Contains(resourcesOf(list), name) {
+			continue
+		}
+		generic, err := c.factory.ForResource(gatewayv1.SchemeGroupVersion.WithResource(name))
+		if err == nil {
+			err = c.handle(generic.Informer(), isNew)
+		}
+		if err != nil {
+			logging.Errorf("Not looking after %s: %v", name, err)
+			continue
+		}
+		found[name] = generic.Informer()
+	}
+	c.mu.Lock()
+	maps.Copy(c.served, found) // all of them, before the first one has its objects: nothing is ready before
+	c.discovered = true
+	c.mu.Unlock()
+	names := slices.Sorted(maps.Keys(found))
+	if len(names) > 0 {
+		logging.Infof("Looking after objects of the Gateway API: %s", strings.Join(names, ", "))
+	}
+	for _, name := range names {
+		c.fill(ctx, name, found[name])
+	}
+}
+
+// recover notes which resources have been listed after all.
+func (c *Controller) recover() {
+	missing := c.missing()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.stalled {
+		if !slices.Contains(missing, name) {
+			logging.Infof("The API server has listed %s after all", name)
+			delete(c.stalled, name)
+			c.queue.Add(everything)
+		}
+	}
+}
+
+func resourcesOf(list *metav1.APIResourceList) []string {
+	var names []string
+	for i := range list.APIResources {
+		names = append(names, list.APIResources[i].Name)
+	}
+	return names
+}
+
+// informer returns that of a resource, nil if the cluster does not have it.
+func (c *Controller) informer(resource string) cache.SharedIndexInformer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.served[resource]
+}
+
+// servedResources returns the resources that the cluster has.
+func (c *Controller) servedResources() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(slices.Collect(maps.Keys(c.served)), proxypod.ResourceFilters, proxypod.ResourceBackendPolicies)
+}
+
+// missing returns the resources whose objects have not been listed yet.
+func (c *Controller) missing() []string {
+	var names []string
+	for _, input := range c.inputs.informers() {
+		if !input.HasSynced() {
+			names = append(names, input.name)
+		}
+	}
+	for _, name := range resources {
+		if informer := c.informer(name); informer != nil && !informer.HasSynced() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// stalledResources returns those of the resources that are missing without which the operator goes on.
+func (c *Controller) stalledResources() map[string]bool {
+	missing := c.missing()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stalled := map[string]bool{}
+	for _, name := range missing {
+		if c.stalled[name] && !slices.Contains(required, name) {
+			stalled[name] = true
+		}
+	}
+	return stalled
+}
+
+// isReady reports whether there is the Gateway API, and everything was seen once that is needed.
+func (c *Controller) isReady() bool {
+	if c.informer(resourceClasses) == nil || c.informer(resourceGateways) == nil {
+		return false
+	}
+	return len(c.missing()) == len(c.stalledResources())
+}
+
+// Ready returns an error until the caches have been filled. It names those that are not.
+func (c *Controller) Ready() error {
+	missing := c.missing()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("the API server has not listed %s yet", strings.Join(missing, ", "))
+	case !c.discovered:
+		return errors.New("the API server has not said yet which kinds of the Gateway API there are")
+	}
+	return nil
+}
