@@ -107,7 +107,9 @@ func compileMatch(match *model.Match) (Entry, error) {
 	var invalid error
 	size := regexSize{}
 	if entry.PathType == Regex {
-		size, invalid = checkRegex("path", entry.Path)
+		if size, invalid = checkRegex("path", entry.Path); invalid == nil {
+			invalid = checkEncodings(entry.Path)
+		}
 	} else {
 		canonical, ok := CanonicalPath(entry.Path)
 		if !ok {

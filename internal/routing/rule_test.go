@@ -113,3 +113,19 @@ func TestRoutesOfManyObjects(t *testing.T) {
 		t.Errorf("got the backends %s", backends)
 	}
 }
+
+// TestExpressionsOfEncodedPaths: an expression with an encoded character that no path has would guard nothing.
+func TestExpressionsOfEncodedPaths(t *testing.T) {
+	for expression, want := range map[string]string{
+		"/docs/a b|/docs/%C3%A4|/a%25b": "",
+		"/docs/%2[0-9]":                 "",
+		"/docs/a%20b":                   `the regular expression of path has "%20", which no path has: paths are compared decoded, so write " "`,
+		"/docs/%7b.*":                   `the regular expression of path has "%7b", which no path has: paths are compared decoded, so write "{"`,
+	} {
+		_, problems := compileOne(t, "matches: [{path: {type: RegularExpression, value: '"+expression+"'}}], backendRefs: [{name: a, port: 80}]")
+		if want == "" && len(problems) == 0 || len(problems) == 1 && want != "" && strings.HasSuffix(problems[0].Message, want) {
+			continue
+		}
+		t.Errorf("%s: got %+v, want %q", expression, problems, want)
+	}
+}
