@@ -59,13 +59,14 @@ func (r *Result) Copies() []Copy {
 	return copies
 }
 
-// attach notes that a data plane has something of a resource in a namespace.
+// attach notes that a data plane has something of a resource in a namespace. Policies come with anything: a route may get
+// its first backend there at any time, and agents see this edit before the operator names anything.
 func (p *plane) attach(namespace, resource string) {
 	if p.resources == nil {
 		p.resources = map[string]map[string]bool{}
 	}
 	if p.resources[namespace] == nil {
-		p.resources[namespace] = map[string]bool{}
+		p.resources[namespace] = map[string]bool{"backendtlspolicies": true, proxypod.ResourceBackendPolicies: true}
 	}
 	p.resources[namespace][resource] = true
 }
@@ -80,22 +81,14 @@ func (p *plane) attachOf(r *route) {
 	if !p.known[from] {
 		p.known[from] = true
 		p.attach(namespace, resources[r.kind])
-		// An edit may give a rule a backend or a filter at any time, and agents see it before the operator names anything.
-		p.attach(namespace, "backendtlspolicies")
-		p.attach(namespace, proxypod.ResourceBackendPolicies)
-		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" {
+		if r.kind == "HTTPRoute" || r.kind == "GRPCRoute" { // a rule may get a filter at any time, too
 			p.attach(namespace, proxypod.ResourceFilters)
 		}
 	}
 	for _, backend := range r.backends {
 		to := [2]string{namespace, backend.Namespace}
-		if p.known[to] {
-			continue
-		}
-		p.known[to] = true
-		p.attach(backend.Namespace, "backendtlspolicies")
-		p.attach(backend.Namespace, proxypod.ResourceBackendPolicies)
-		if backend.Namespace != namespace {
+		if backend.Namespace != namespace && !p.known[to] {
+			p.known[to] = true
 			p.attach(backend.Namespace, "referencegrants")
 		}
 	}
@@ -175,7 +168,7 @@ func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments 
 	return attachments
 }
 
-// selectsNamespaces says whether the labels of namespaces matter.
+// selectsNamespaces reports whether the labels of namespaces matter.
 func (p *plane) selectsNamespaces() bool {
 	if p.gateway != nil && p.gateway.Spec.AllowedListeners != nil {
 		if namespaces := p.gateway.Spec.AllowedListeners.Namespaces; namespaces != nil && namespaces.Selector != nil {
