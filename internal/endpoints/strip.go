@@ -10,7 +10,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform.
+// Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform. It does nothing to what
+// it has returned: client-go calls it twice for the objects that a watch begins with.
 func Strip(obj any) (any, error) {
 	switch obj := obj.(type) {
 	case *corev1.Service:
@@ -40,9 +41,13 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		Ports:       slice.Ports,
 	}
 	kept.Labels = map[string]string{discoveryv1.LabelServiceName: slice.Labels[discoveryv1.LabelServiceName]}
+	gateway, ofProxies := slice.Labels[proxypod.LabelGateway]
+	if ofProxies {
+		kept.Labels[proxypod.LabelGateway] = gateway
+	}
 	for _, endpoint := range slice.Endpoints {
 		stripped := discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
-		if slice.Labels[proxypod.LabelGateway] != "" { // whether a proxy pod is an endpoint matters
+		if ofProxies { // whether a proxy pod is an endpoint matters
 			stripped.TargetRef = endpoint.TargetRef
 		}
 		kept.Endpoints = append(kept.Endpoints, stripped)
