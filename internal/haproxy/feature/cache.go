@@ -18,6 +18,10 @@ const CacheName = "responses"
 // HAProxy alone would store more: answers with cookies, those that say nothing but ETag, those to requests with
 // Authorization if they are public, private ones if they are called public after that, and ages like 00. It does not
 // look at bodies of requests. Of methods but GET and HEAD, it only notes that what is stored is out of date.
+//
+// From the answer of another cache, HAProxy 3.4.7 takes the Age away, and keeps the answer as long as a new one. So it
+// gets one without Age and with what is left of its lifetime, by a last s-maxage. The Age is beside that, and clients
+// get both headers as they were, with the time here added to the Age.
 var cache = feature{
 	mayStay: true,
 	encode: func(in Input, p *params) {
@@ -34,9 +38,20 @@ var cache = feature{
 			read   = asked + " { method GET HEAD }"
 			answer = asked + " { method GET }"
 			shared = "{ res.hdr(cache-control) -i -m reg ^s-maxage=[1-9] }"
+			aged   = answer + " { var(txn.age) -m found }"
+			known  = " if { var(txn.cache) -m found } { var(txn.age) -m found }"
 		)
+		lifetime := func(name string) string {
+			return `http-response set-var(txn.left) 'res.hdrs,regsub("(?s)^(?:.*\x0A)?cache-control:[^\x0A]*[ ,:]` + name + `=([0-9]+).*$","\1",i)'` + aged
+		}
 		return Rules{
 			Response: []string{"http-response allow if { res.cache_hit }"},
+			AfterResponse: []string{
+				"http-after-response set-var(txn.age) res.hdr(cache-control),field(2,=)" + asked + " { res.hdr(cache-control,-1) -m beg gateway-age= }",
+				"http-after-response replace-header Cache-Control '(.*), s-maxage=[0-9]+, gateway-age=[0-9]+' '\\1'" + known,
+				"http-after-response set-var(txn.age) res.fhdr(age),add(txn.age)" + known + " { res.fhdr_cnt(age) gt 0 }",
+				"http-after-response set-header Age %[var(txn.age)]" + known,
+			},
 			Frontend: []string{
 				`http-request set-var-fmt(txn.cache) "\n%[req.hdrs]" if ` + has("cache") + " { req.fhdr(host) -m len gt 0 } !{ req.fhdr_cnt(forwarded) gt 1 }",
 				"http-request unset-var(txn.cache)" + read + ` { var(txn.cache) -i -m reg '\x0A(?:(?:authorization|upgrade):|cache-control:[^\x0A]*no-store)' }`,
@@ -53,6 +68,14 @@ var cache = feature{
 				"http-response unset-var(txn.cache)" + answer + " { res.hdr(cache-control) -i -m reg '^(?:private|no-store|no-cache|s-maxage=(?![1-9]))' }",
 				"http-response unset-var(txn.cache)" + answer + " !" + shared + " !{ res.hdr(cache-control) -i public }",
 				"http-response unset-var(txn.cache)" + answer + " !" + shared + " !{ res.hdr(cache-control) -i -m reg ^max-age=[1-9] }",
+				"http-response set-var(txn.age) res.fhdr(age,1)" + answer + " { res.fhdr_cnt(age) gt 0 }",
+				"http-response unset-var(txn.cache)" + aged + " !{ var(txn.age) -m reg ^[0-9]{1,9}$ }",
+				lifetime("max-age"),
+				lifetime("s-maxage") + " " + shared,
+				"http-response set-var(txn.left) var(txn.left),sub(txn.age)" + aged,
+				"http-response unset-var(txn.cache)" + aged + " !{ var(txn.left) -m int gt 0 }",
+				`http-response replace-header Cache-Control (.*) "\\1, s-maxage=%[var(txn.left)], gateway-age=%[var(txn.age)]"` + aged,
+				"http-response del-header Age" + aged,
 				"http-response cache-store " + CacheName + asked,
 			},
 		}

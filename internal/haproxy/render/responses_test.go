@@ -5,10 +5,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
@@ -169,6 +172,59 @@ func TestWhatIsStored(t *testing.T) {
 	for range 2 {
 		if got, err := newClient(t, s.ports[80]).try(get("x", target("/a", public)+"&cut=1")); err == nil {
 			t.Errorf("an answer that was cut off is %q", got.Body)
+		}
+	}
+}
+
+// TestAgeOfStoredAnswers: an answer from another cache is stored for what is left of its lifetime, and clients see all of
+// its age.
+func TestAgeOfStoredAnswers(t *testing.T) {
+	t.Parallel()
+	s := startStoring(t, responsesWorld)
+	for i, test := range []struct {
+		want    bool
+		age     string
+		control []string
+	}{
+		{true, "0", []string{"public, max-age=900"}},
+		{true, "5", []string{"public, max-age=900"}},
+		{true, "800", []string{"max-age=900, public"}},
+		{true, "400", []string{"s-maxage=900, max-age=300"}},
+		{true, "400", []string{"PUBLIC", "max-age=300, S-MaxAge=900", "must-revalidate"}},
+		{false, "400", []string{"s-maxage=300, max-age=900"}},
+		{false, "900", []string{"public, max-age=900"}},
+		{false, "1000", []string{"public, max-age=900"}},
+		{false, "-1", []string{"public, max-age=900"}},
+		{false, "5, 6", []string{"public, max-age=900"}},
+		{false, "", []string{"public, max-age=900"}},
+		{false, "99999999999999999999", []string{"public, max-age=900"}},
+		{false, "5", []string{"public, max-age=900, private"}},
+	} {
+		headers := []string{"Age: " + test.age}
+		for _, line := range test.control {
+			headers = append(headers, "Cache-Control: "+line)
+		}
+		path := target(fmt.Sprint("/a/", i), headers...)
+		first, second := s.ask("GET "+path, ""), s.ask("GET "+path, "")
+		if got := first.Body == second.Body; got != test.want {
+			t.Errorf("%q: stored is %t, want %t", headers, got, test.want)
+		}
+		for _, got := range []answer{first, second} {
+			if !slices.Equal(got.Header["Cache-Control"], test.control) || len(got.Header["Age"]) != 1 || !test.want && got.Header.Get("Age") != test.age {
+				t.Errorf("%q: got %v", headers, got.Header)
+			}
+		}
+		before, _ := strconv.Atoi(test.age)
+		now, err := strconv.Atoi(second.Header.Get("Age"))
+		if test.want && (err != nil || first.Header.Get("Age") != test.age || now < before || now > before+60) {
+			t.Errorf("%q: the ages are %s and %s", headers, first.Header.Get("Age"), second.Header.Get("Age"))
+		}
+	}
+	// HAProxy keeps answers for a minute here. This one may be kept for a second, and the loop ends when it is gone.
+	c, request, start := newClient(t, s.ports[80]), get("x", target("/a/old", "Age: 899", "Cache-Control: s-maxage=900")), time.Now()
+	for first := c.send(request); c.send(request).Body == first.Body; {
+		if time.Since(start) > 30*time.Second {
+			t.Fatal("an answer is used beyond its lifetime")
 		}
 	}
 }
