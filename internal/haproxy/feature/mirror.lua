@@ -38,12 +38,13 @@ local function mirror(txn)
     return -- The rest of it is still to come.
   end
   local draw, path = txn:get_var("txn.draw"), txn.f:pathq()
+  local version = txn.f:req_ver() == "1.0" and "1.0" or "1.1" -- Only HTTP/1.0 may be without Host.
   local rest
   for backend, share in string.gmatch(txn:get_var("txn.mirrors"), "([^:,]+):(%d+)") do
     local now = each[backend] or 0
     if draw < tonumber(share) and all < mostAll and now < mostEach then
       rest = rest or table.concat({"\r\n", txn.f:req_hdrs(), body})
-      core.register_task(send, backend, table.concat({txn.f:method(), " ", path, " HTTP/1.1\r\nx-mirror-to: ", backend, rest}))
+      core.register_task(send, backend, table.concat({txn.f:method(), " ", path, " HTTP/", version, "\r\nx-mirror-to: ", backend, rest}))
       all, each[backend] = all + 1, now + 1
     end
   end

@@ -200,6 +200,20 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// TestQuestionsWithoutHost: a question names no host that the request does not.
+func TestQuestionsWithoutHost(t *testing.T) {
+	t.Parallel()
+	a := startAuth(t, byAuthorization)
+	for _, head := range []string{"GET /a HTTP/1.0\r\n", "GET /a HTTP/1.0\r\nGateway-Auth-Host: evil\r\n", "GET /a HTTP/1.1\r\nHost: \r\n"} {
+		for authorization, status := range map[string]int{"good": 200, "": 401} {
+			got := newClient(t, a.ports[80]).send(head + "Authorization: " + authorization + "\r\n\r\n")
+			if asked := next(t, a.asked); got.Status != status || !strings.HasPrefix(asked, "GET /check?a=b&c=%20\nHost: \n") {
+				t.Errorf("%q: got %d, want %d, after the question\n%s", head, got.Status, status, asked)
+			}
+		}
+	}
+}
+
 // TestQuestionsAreNotLogged: the access log has a line for each request of a client, and nothing else.
 func TestQuestionsAreNotLogged(t *testing.T) {
 	t.Parallel()

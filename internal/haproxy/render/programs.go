@@ -122,7 +122,7 @@ func (r *renderer) addAuth() {
 		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
 		"http-request set-var(txn.backend) req.fhdr("+feature.AuthBackendHeader+",1)",
 		"http-request set-var(txn.filters) req.fhdr("+feature.AuthFiltersHeader+",1)",
-		"http-request set-header Host %[req.fhdr("+feature.AuthHostHeader+",1)] if { req.fhdr_cnt("+feature.AuthHostHeader+") gt 0 }",
+		"http-request set-header Host %[req.fhdr("+feature.AuthHostHeader+",1)]",
 		"http-request set-method %[req.fhdr("+feature.AuthMethodHeader+",1)] if { req.fhdr_cnt("+feature.AuthMethodHeader+") gt 0 }",
 		"http-request del-header gateway-auth- -m beg",
 		"http-request del-header accept if { req.fhdr(accept) -m str none }",
