@@ -37,7 +37,7 @@ var redirect = feature{
 			set("scheme", "var(sess.scheme)", "!{ var(txn.scheme) -m found }"),
 			set("authority", "var(txn.host)", ""),
 			set("authority", text("redirect.host"), ""),
-			"http-request deny deny_status 400 if " + redirect + " !{ var(txn.authority) -m found }",
+			"http-request deny deny_status 400 if " + redirect + " !{ var(txn.authority) -m len gt 0 }",
 			set("port", param("redirect.port"), "!"+ofListener),
 			set("port", "fe_name", ofListener),
 			set("port", "req.fhdr(x-forwarded-port,-1)", ofListener+" { req.fhdr(x-forwarded-port,-1) -m reg ^[1-9][0-9]{0,4}$ }"),

@@ -172,6 +172,23 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
+// TestRedirectsWithoutHost: there is nowhere to redirect to.
+func TestRedirectsWithoutHost(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, parseWorld(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}, {name: moved, port: 81, protocol: HTTP, httpsRedirect: {}}]
+  routes: [{name: moved, listeners: [http], rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]}]
+`))
+	for _, port := range []int32{80, 81} {
+		for _, request := range []string{"GET / HTTP/1.0\r\n\r\n", get("", "/"), get(":80", "/")} {
+			if got := newClient(t, g.ports[port]).send(request); got.Status != 400 || got.Body != "the request is malformed\n" {
+				t.Errorf("%q to port %d: got %d %q to %q", request, port, got.Status, got.Body, got.Header.Get("Location"))
+			}
+		}
+	}
+}
+
 // TestRedirectsBehindAProxy: what is not given is what the client asked for, if a trusted proxy says what that is, and nobody else.
 func TestRedirectsBehindAProxy(t *testing.T) {
 	t.Parallel()
