@@ -2,7 +2,8 @@
 //
 // It decides by Gateways, ListenerSets and ReferenceGrants alone, with the code that the operator and the agents use. A
 // copy belongs to the Gateway, carries a label, and goes when the grant, the Secret or the last reference goes. A Secret
-// of the name that is no copy is left alone.
+// of the name that is no copy is left alone. A cluster need not have ListenerSets. While anything else is missing, nothing
+// is copied or deleted, and the log tells what.
 package copier
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -42,49 +45,58 @@ const (
 
 // Copier keeps copies as they should be.
 type Copier struct {
-	kube      kubernetes.Interface
-	queue     workqueue.TypedRateLimitingInterface[string]
-	informers []cache.SharedIndexInformer
+	kube    kubernetes.Interface
+	factory gatewayinformers.SharedInformerFactory
+	queue   workqueue.TypedRateLimitingInterface[string]
+	// logged is the state that was logged last.
+	logged string
 
-	classes, gateways, sets, grants, namespaces, secrets cache.SharedIndexInformer
+	mu sync.Mutex
+	// informers are those of the resources that the cluster has.
+	informers map[string]cache.SharedIndexInformer
 }
 
 // New returns a Copier. It does nothing before Run.
 func New(kube kubernetes.Interface, routes routesclient.Interface) (*Copier, error) {
-	api := gatewayinformers.NewSharedInformerFactory(routes, 0).Gateway().V1()
 	secrets := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
 		list.FieldSelector = fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS)).String()
 	}))
 	c := &Copier{
-		kube: kube, queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
-		classes: api.GatewayClasses().Informer(), gateways: api.Gateways().Informer(), sets: api.ListenerSets().Informer(),
-		grants:     api.ReferenceGrants().Informer(),
-		namespaces: informers.NewSharedInformerFactory(kube, 0).Core().V1().Namespaces().Informer(),
-		secrets:    secrets.Core().V1().Secrets().Informer(),
+		kube: kube, factory: gatewayinformers.NewSharedInformerFactory(routes, 0),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)),
+		informers: map[string]cache.SharedIndexInformer{
+			resourceNamespaces: informers.NewSharedInformerFactory(kube, 0).Core().V1().Namespaces().Informer(),
+			resourceSecrets:    secrets.Core().V1().Secrets().Informer(),
+		},
 	}
-	c.informers = []cache.SharedIndexInformer{c.classes, c.gateways, c.sets, c.grants, c.namespaces, c.secrets}
-	changed := func(any) { c.queue.Add(everything) }
 	for _, informer := range c.informers {
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: changed, UpdateFunc: func(_, new any) { changed(new) }, DeleteFunc: changed,
-		}); err != nil {
-			return nil, fmt.Errorf("failed to watch for changes: %w", err)
+		if err := c.handle(informer); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil
+}
+
+// handle has changes looked at.
+func (c *Copier) handle(informer cache.SharedIndexInformer) error {
+	changed := func(any) { c.queue.Add(everything) }
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, new any) { changed(new) }, DeleteFunc: changed,
+	})
+	if err != nil {
+		return fmt.Errorf("failed to watch for changes: %w", err)
+	}
+	return nil
 }
 
 // Run works until ctx ends.
 func (c *Copier) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, c.queue.ShutDown)
 	defer stop()
-	for _, informer := range c.informers {
-		go informer.RunWithContext(ctx)
-		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			return
-		}
+	for _, resource := range []string{resourceNamespaces, resourceSecrets} {
+		go c.informer(resource).RunWithContext(ctx)
 	}
-	logging.Infof("Copying certificates")
+	go wait.UntilWithContext(ctx, c.discover, discoverInterval)
 	for {
 		key, shutdown := c.queue.Get()
 		if shutdown {
@@ -100,14 +112,17 @@ func (c *Copier) Run(ctx context.Context) {
 	}
 }
 
-// sync makes the copies that there have to be, and deletes others.
+// sync makes the copies that there have to be, and deletes others. It does nothing before it knows all objects.
 func (c *Copier) sync(ctx context.Context) error {
+	if ready, _ := c.state(); !ready {
+		return nil
+	}
 	objects := source.Objects{
-		Classes: list[*gatewayv1.GatewayClass](c.classes), Gateways: list[*gatewayv1.Gateway](c.gateways),
-		ListenerSets: list[*gatewayv1.ListenerSet](c.sets), Grants: list[*gatewayv1.ReferenceGrant](c.grants),
+		Classes: list[*gatewayv1.GatewayClass](c, resourceClasses), Gateways: list[*gatewayv1.Gateway](c, resourceGateways),
+		ListenerSets: list[*gatewayv1.ListenerSet](c, resourceSets), Grants: list[*gatewayv1.ReferenceGrant](c, resourceGrants),
 		Namespaces: map[string]labels.Set{},
 	}
-	for _, namespace := range list[*corev1.Namespace](c.namespaces) {
+	for _, namespace := range list[*corev1.Namespace](c, resourceNamespaces) {
 		objects.Namespaces[namespace.Name] = namespace.Labels
 	}
 	var errs []error
@@ -120,7 +135,7 @@ func (c *Copier) sync(ctx context.Context) error {
 		wanted[types.NamespacedName{Namespace: copied.Gateway.Namespace, Name: copied.Name}] = true
 		errs = append(errs, c.apply(ctx, &copied, original))
 	}
-	for _, secret := range list[*corev1.Secret](c.secrets) {
+	for _, secret := range list[*corev1.Secret](c, resourceSecrets) {
 		if secret.Labels[LabelCopy] == "" || wanted[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] {
 			continue
 		}
@@ -132,7 +147,12 @@ func (c *Copier) sync(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func list[T any](informer cache.SharedIndexInformer) []T {
+// list returns the objects of a resource, none if the cluster does not have it.
+func list[T any](c *Copier, resource string) []T {
+	informer := c.informer(resource)
+	if informer == nil {
+		return nil
+	}
 	var all []T
 	for _, obj := range informer.GetStore().List() {
 		all = append(all, obj.(T))
@@ -142,7 +162,7 @@ func list[T any](informer cache.SharedIndexInformer) []T {
 
 // secret returns a Secret, nil if there is none.
 func (c *Copier) secret(name types.NamespacedName) *corev1.Secret {
-	obj, ok, _ := c.secrets.GetStore().GetByKey(name.String()) // reading the cache never fails
+	obj, ok, _ := c.informer(resourceSecrets).GetStore().GetByKey(name.String()) // reading the cache never fails
 	if !ok {
 		return nil
 	}
