@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/client-go/kubernetes"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
@@ -29,38 +30,58 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	flags := flag.CommandLine
-	file := flags.String("kubeconfig", "", "kubeconfig `file`. "+
-		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
-	master := flags.String("master", "", "`URL` of the API server; overrides the kubeconfig")
-	wantVersion := flags.Bool("version", false, "print the version and exit")
-	flags.Init(flags.Name(), flag.ContinueOnError)
-	flags.SetOutput(os.Stdout)
-	flags.Usage = func() {
-		fmt.Print(usage)
-		flags.PrintDefaults()
-	}
-	switch err := flags.Parse(os.Args[1:]); {
+	var o options
+	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
-	case err != nil || flags.NArg() > 0:
+	case err != nil:
+		logging.Failed("gateway-copier", fmt.Errorf("%w: see gateway-copier -help", err))
 		return 1
-	case *wantVersion:
+	case o.version:
 		fmt.Print(version.Line("gateway-copier"))
 		return 0
 	}
 	defer logging.Flush()
 	logging.Start()
-	if err := run(signals.SetupSignalHandler(), *master, *file); err != nil {
+	if err := run(signals.SetupSignalHandler(), o); err != nil {
 		logging.Failed("gateway-copier", err)
 		return 1
 	}
 	return 0
 }
 
+// options are what the command line says.
+type options struct {
+	kubeconfig, master string
+	version            bool
+}
+
+// parse reads and checks the command line. The error is flag.ErrHelp if help was asked for, and was printed.
+func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`. "+
+		"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
+	flags.StringVar(&o.master, "master", "", "`URL` of the API server; overrides the kubeconfig")
+	flags.BoolVar(&o.version, "version", false, "print the version and exit")
+	flags.Init(flags.Name(), flag.ContinueOnError)
+	var output strings.Builder
+	flags.SetOutput(&output)
+	flags.Usage = func() {
+		output.WriteString(usage)
+		flags.PrintDefaults()
+	}
+	err := flags.Parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, _ = fmt.Fprint(os.Stdout, output.String())
+	case err == nil && flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return err
+}
+
 // run works until ctx ends. An error says why it cannot work.
-func run(ctx context.Context, master, file string) error {
-	config, err := kubeconfig.Load(master, file)
+func run(ctx context.Context, o options) error {
+	config, err := kubeconfig.Load(o.master, o.kubeconfig)
 	if err != nil {
 		return err
 	}
