@@ -19,7 +19,7 @@ type Backend struct {
 	Port int32 `json:"port"`
 
 	// Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https,
-	// kubernetes.io/wss) are answered with 500 as long as there is nothing here.
+	// wss, kubernetes.io/wss) are answered with 500 as long as there is nothing here.
 	// +optional
 	TLS *BackendTLS `json:"tls,omitempty"`
 
@@ -177,11 +177,10 @@ type OutlierDetection struct {
 // ConnectionLimits bounds what an endpoint has to do. Each proxy pod counts for itself.
 type ConnectionLimits struct {
 	// How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait. A request
-	// takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes
-	// longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so
-	// may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With
-	// a maxRequestBytes of at most 8192 in the rule, no body with a Content-Length does; headers and a body of more than 15 KiB then get
-	// 413.
+	// takes no place before its body has arrived, or 15 KiB of it; one that takes longer than 10 seconds for that is
+	// answered with 408. What follows after these 15 KiB may come slowly, and so may calls of gRPC and Connect over
+	// HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With a maxRequestBytes of at most 15360 in
+	// the rule, no body with a Content-Length does.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000

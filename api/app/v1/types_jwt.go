@@ -90,8 +90,8 @@ type JWTKeys struct {
 // RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it
 // keeps those that it has until it can fetch others.
 type RemoteJWTKeys struct {
-	// The address, which the metadata of issuers have as jwks_uri. It is not one of the pod itself or its link. A redirect
-	// is an error.
+	// The address, which the metadata of issuers have as jwks_uri. Addresses of the pod itself, of its link, for multicast
+	// and of metadata services of clouds are refused. A redirect is an error.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^https://([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?(/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?$`

@@ -68,8 +68,8 @@ type RouteRule struct {
 	Timeouts *RouteTimeouts `json:"timeouts,omitempty"`
 
 	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the
-	// connection without an answer; the latter only where the method is idempotent, the request has at most 15 KiB and
-	// there is no timeouts.request.
+	// connection without an answer; the latter only where the method is idempotent, the request has at most 30,000 bytes
+	// and there is no timeouts.request.
 	// +optional
 	Retry *RouteRetry `json:"retry,omitempty"`
 
@@ -241,9 +241,10 @@ type BackendRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http,
-	// kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other,
-	// requests are answered with 500. Case does not matter.
+	// The port of the Service. Requests go straight to the Service's endpoints. Without an appProtocol, or with http, tcp,
+	// ws or kubernetes.io/ws, endpoints get HTTP/1.1. With kubernetes.io/h2c, h2c, http2 or grpc, they get HTTP/2. With
+	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500. Case
+	// does not matter.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -286,7 +287,7 @@ type RouteTimeouts struct {
 // idempotent (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt
 // on another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetry struct {
-	// Answers that are tried again, if the request had at most 15 KiB.
+	// Answers that are tried again, if the request had at most 30,000 bytes.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=11

@@ -150,12 +150,12 @@ func TestJWTSizes(t *testing.T) {
 		members string
 		want    int
 	}{
-		"many numbers":      {`"many":[` + strings.Repeat("1,", 4500) + `1]`, 200},
-		"many objects":      {`"many":[` + strings.Repeat(`{"a":1},`, 1100) + `1]`, 200},
-		"many claims":       {strings.Repeat(`"a":1,`, 1500) + `"b":2`, 200},
-		"many texts":        {`"many":[` + strings.Repeat(`"a",`, 2300) + `"b"]`, 200},
-		"a long text":       {`"long":"` + strings.Repeat("a", 9000) + `"`, 200},
-		"many escapes":      {`"long":"` + strings.Repeat(`\/`, 4500) + `"`, 200},
+		"many numbers":      {`"many":[` + strings.Repeat("1,", 5700) + `1]`, 200},
+		"many objects":      {`"many":[` + strings.Repeat(`{"a":1},`, 1430) + `1]`, 200},
+		"many claims":       {strings.Repeat(`"a":1,`, 1900) + `"b":2`, 200},
+		"many texts":        {`"many":[` + strings.Repeat(`"a",`, 2850) + `"b"]`, 200},
+		"a long text":       {`"long":"` + strings.Repeat("a", 11500) + `"`, 200},
+		"many escapes":      {`"long":"` + strings.Repeat(`\/`, 5700) + `"`, 200},
 		"objects in others": {nested(18), 200},
 		"too many of them":  {nested(19), 401},
 		"far too many":      {nested(1000), 401},

@@ -52,8 +52,7 @@ func (g *gateway) arrived(t testing.TB) string {
 	return ""
 }
 
-// TestSlowBodies: a request takes no slot of an endpoint before its body has arrived, or what fits HAProxy's buffer of
-// it.
+// TestSlowBodies: a request takes no slot of an endpoint before its body has arrived, or 15 KiB of it.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	part := strings.Repeat("a", bodySize)
@@ -82,9 +81,10 @@ func TestSlowBodies(t *testing.T) {
 		t.Parallel()
 		testSlowBody(t, ", timeouts: {request: 30s}", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 12000\r\n\r\n"+part)
 	})
-	t.Run("headers that fill the buffer, and a small body", func(t *testing.T) {
+	t.Run("long headers, and the longest body that is waited for", func(t *testing.T) {
 		t.Parallel()
-		testSlowBody(t, ", maxRequestBytes: 8192", "POST /a HTTP/1.1\r\nHost: x\r\nA: "+part+"\r\nContent-Length: 8000\r\n\r\n"+part[:7000])
+		long := strings.Repeat("a", 16000)
+		testSlowBody(t, ", maxRequestBytes: 15360", "POST /a HTTP/1.1\r\nHost: x\r\nA: "+long+"\r\nContent-Length: 15360\r\n\r\n"+long[:15359])
 	})
 }
 

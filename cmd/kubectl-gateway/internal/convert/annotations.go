@@ -145,7 +145,7 @@ var annotations = map[string]annotation{
 }
 
 const (
-	noBuffers      = "requests and answers are passed on as they come, through buffers of 16 KiB"
+	noBuffers      = "requests and answers are passed on as they come, through buffers of 32 KiB"
 	noCertificates = "one Ingress does not decide on client certificates: " + ownListener
 	noFirewall     = "there is no web application firewall"
 	noSnippets     = "there are no snippets: what it does has to be said with fields, if there are any for it"
