@@ -19,7 +19,7 @@ type BackendApplyConfiguration struct {
 	// The port of the Service.
 	Port *int32 `json:"port,omitempty"`
 	// Speak TLS to the endpoints, and check who they are. Requests for a Service port whose appProtocol says TLS (https,
-	// kubernetes.io/wss) are answered with 500 as long as there is nothing here.
+	// wss, kubernetes.io/wss) are answered with 500 as long as there is nothing here.
 	TLS                               *BackendTLSApplyConfiguration `json:"tls,omitempty"`
 	BackendSettingsApplyConfiguration `json:""`
 }

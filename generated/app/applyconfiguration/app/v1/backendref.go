@@ -12,9 +12,10 @@ type BackendRefApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
 	// proxies of a Gateway, is refused.
 	Name *string `json:"name,omitempty"`
-	// The port of the Service. Requests go straight to the Service's endpoints. Its appProtocol may be http,
-	// kubernetes.io/h2c or kubernetes.io/ws, or with spec.backends[].tls https or kubernetes.io/wss; with any other,
-	// requests are answered with 500. Case does not matter.
+	// The port of the Service. Requests go straight to the Service's endpoints. Without an appProtocol, or with http, tcp,
+	// ws or kubernetes.io/ws, endpoints get HTTP/1.1. With kubernetes.io/h2c, h2c, http2 or grpc, they get HTTP/2. With
+	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500. Case
+	// does not matter.
 	Port *int32 `json:"port,omitempty"`
 	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
 	Weight *int32 `json:"weight,omitempty"`

@@ -14,11 +14,10 @@ import (
 // ConnectionLimits bounds what an endpoint has to do. Each proxy pod counts for itself.
 type ConnectionLimitsApplyConfiguration struct {
 	// How many requests (of a TCP listener: connections) an endpoint gets at a time; more of them wait. A request
-	// takes no place before its body has arrived, or as much of it as fits 15 KiB with the headers; one that takes
-	// longer than 10 seconds for that is answered with 408. What follows after these 15 KiB may come slowly, and so
-	// may calls of gRPC and Connect over HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With
-	// a maxRequestBytes of at most 8192 in the rule, no body with a Content-Length does; headers and a body of more than 15 KiB then get
-	// 413.
+	// takes no place before its body has arrived, or 15 KiB of it; one that takes longer than 10 seconds for that is
+	// answered with 408. What follows after these 15 KiB may come slowly, and so may calls of gRPC and Connect over
+	// HTTP/2 to a backend that may speak HTTP/2: they hold a place meanwhile. With a maxRequestBytes of at most 15360 in
+	// the rule, no body with a Content-Length does.
 	MaxPerEndpoint *int32 `json:"maxPerEndpoint,omitempty"`
 	// How many requests may wait for an endpoint; more of them are sent to another. Zero: any number.
 	MaxQueue *int32 `json:"maxQueue,omitempty"`

@@ -30,8 +30,8 @@ type GatewaySpecApplyConfiguration struct {
 	// the longer prefix; then a match with a method; then more headers; then more query parameters; then the order in this
 	// object. A request that no rule matches is answered with 404.
 	//
-	// A request may have 100 headers and 15,000 bytes of them, with its first line, and so may an answer. Requests with
-	// more are refused (400, 431; over HTTP/2, the stream is reset), answers with more become 502.
+	// A request may have 100 headers. They may have 16 KiB, with the URL. A request with more gets 431. An answer may have
+	// 1,000 headers, and 31,000 bytes of them. One with more becomes 502.
 	Routes []RouteApplyConfiguration `json:"routes,omitempty"`
 	// Which connections of TCP listeners, and of TLS listeners that terminate TLS, go to which Services. Names are unique.
 	TCPRoutes []TCPRouteApplyConfiguration `json:"tcpRoutes,omitempty"`

@@ -21,7 +21,8 @@ type PathMatchApplyConfiguration struct {
 	// the whole path matches the value, in RE2 syntax without Unicode. Groups can be repeated 32 times at most. An
 	// expression is refused if some path of 1,024 bytes could take too much work, as with many parts like [a-z]* beside
 	// each other. Expressions that take little work are compared with paths of up to 8,192 bytes. A request with a
-	// longer path than those of its host can take is answered with 400.
+	// longer path than those of its host can take is answered with 400. A space is a space in the expression, and what
+	// is not ASCII, control characters and the percent sign are encoded there: %C3%A4, %09, %25.
 	Type *appv1.PathMatchType `json:"type,omitempty"`
 	// The path, starting with a slash. Not allowed: empty, "." and ".." segments, an encoded slash (%2F) or backslash
 	// (%5C), a query, a fragment, and characters that a path must have percent-encoded. Or a regular expression, of

@@ -10,8 +10,8 @@ package v1
 // RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it
 // keeps those that it has until it can fetch others.
 type RemoteJWTKeysApplyConfiguration struct {
-	// The address, which the metadata of issuers have as jwks_uri. It is not one of the pod itself or its link. A redirect
-	// is an error.
+	// The address, which the metadata of issuers have as jwks_uri. Addresses of the pod itself, of its link, for multicast
+	// and of metadata services of clouds are refused. A redirect is an error.
 	URI *string `json:"uri,omitempty"`
 	// The ConfigMaps with the certificates (PEM) that the server is verified by, under the key ca.crt, in the Gateway's
 	// namespace.

@@ -15,7 +15,7 @@ import (
 // idempotent (POST, PATCH) are only tried again when they could not be sent. There is no pause before another attempt
 // on another endpoint, and one second before one on the same, if it could not be reached.
 type RouteRetryApplyConfiguration struct {
-	// Answers that are tried again, if the request had at most 15 KiB.
+	// Answers that are tried again, if the request had at most 30,000 bytes.
 	Codes []appv1.RetryCode `json:"codes,omitempty"`
 	// How often to try again. With timeouts.request, at most as often as all attempts, of timeouts.backendRequest each,
 	// fit into it.

@@ -20,8 +20,8 @@ type RouteRuleApplyConfiguration struct {
 	// How long to wait for a backend. Empty: 60 seconds.
 	Timeouts *RouteTimeoutsApplyConfiguration `json:"timeouts,omitempty"`
 	// When to try a request again. Empty: up to 3 times, if it could not be sent, or if the endpoint closed the
-	// connection without an answer; the latter only where the method is idempotent, the request has at most 15 KiB and
-	// there is no timeouts.request.
+	// connection without an answer; the latter only where the method is idempotent, the request has at most 30,000 bytes
+	// and there is no timeouts.request.
 	Retry *RouteRetryApplyConfiguration `json:"retry,omitempty"`
 	// Keep a client's requests on the same endpoint of the same Service, by a cookie.
 	SessionPersistence *SessionPersistenceApplyConfiguration `json:"sessionPersistence,omitempty"`

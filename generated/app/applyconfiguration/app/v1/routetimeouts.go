@@ -18,7 +18,8 @@ import (
 type RouteTimeoutsApplyConfiguration struct {
 	// How long all attempts together may take until the answer begins.
 	Request *appv1.Duration `json:"request,omitempty"`
-	// How long one attempt may take until the answer begins.
+	// How long one attempt may take until the answer begins. Without it, all attempts that retry allows share the time
+	// of request: of 10s, each of four gets 2500ms.
 	BackendRequest *appv1.Duration `json:"backendRequest,omitempty"`
 }
 
