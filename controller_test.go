@@ -442,8 +442,8 @@ func BenchmarkSteadyState(b *testing.B) {
 	f.expectWrites(f.writes())
 }
 
-// TestATableTheOperatorDoesNotMake: the entries of a table are the product of what a spec lists. In a namespace, someone could ask for more of
-// them than the operator of all namespaces has memory for.
+// TestATableTheOperatorDoesNotMake: the entries of a table are the product of what a spec lists. In a namespace,
+// someone could ask for more of them than the operator of all namespaces has memory for.
 func TestATableTheOperatorDoesNotMake(t *testing.T) {
 	f := newFixture(t, newGateway(func(gateway *appv1.Gateway) {
 		spec := &gateway.Spec

@@ -24,8 +24,8 @@ func TestMissingKubeconfig(t *testing.T) {
 	}
 }
 
-// TestPermissions: the operator asks at its start for all that artifacts/rbac grants it, and for nothing else. Nothing of
-// that is Secrets or ConfigMaps.
+// TestPermissions: the operator asks at its start for all that artifacts/rbac grants it, and for nothing else. Nothing
+// of that is Secrets or ConfigMaps.
 func TestPermissions(t *testing.T) {
 	content, err := os.ReadFile("artifacts/rbac/role.yaml")
 	must(t, err)

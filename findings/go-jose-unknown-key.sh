@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # go-jose v4.1.8: one key of an unknown type makes the reading of a JSON Web Key Set fail.
 #
-# Expected by most: keys that a program does not know are ignored, as RFC 7517, 5 says, so that issuers can add new types.
-# Seen: json.Unmarshal of a JSONWebKeySet fails with "unsupported key type/format". Keys before the unknown one are in the
-# set nevertheless, and keys behind it are not.
+# Expected by most: keys that a program does not know are ignored, as RFC 7517, 5 says, so that issuers can add new
+# types.
+# Seen: json.Unmarshal of a JSONWebKeySet fails with "unsupported key type/format". Keys before the unknown one are in
+# the set nevertheless, and keys behind it are not.
 #
 # Our proxies ignore keys at a URL that they cannot use, with a parser of their own.
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # HAProxy 3.4.7: the cache does not count the Age that an answer comes with.
 #
-# Expected by most: an answer with "Cache-Control: max-age=60" and "Age: 59", from behind another cache, is fresh for one
-# second more (RFC 9111, 4.2.3).
+# Expected by most: an answer with "Cache-Control: max-age=60" and "Age: 59", from behind another cache, is fresh for
+# one second more (RFC 9111, 4.2.3).
 # Seen: two seconds later, the stored answer is still given, with "Age: 61" beside "max-age=60".
 # shellcheck source=findings/lib.sh
 source "$(dirname "$0")/lib.sh"

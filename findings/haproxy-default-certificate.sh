@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # HAProxy 3.4.7: with `ssl-f-use`, the last certificate is the default one; in a crt-list, it is the first.
 #
-# Expected by most: `ssl-f-use` lines in a frontend are the same as lines of a crt-list, so the first is what clients get
-# that ask for no name, or for an unknown one.
+# Expected by most: `ssl-f-use` lines in a frontend are the same as lines of a crt-list, so the first is what clients
+# get that ask for no name, or for an unknown one.
 # Seen: such a client gets the last one.
 #
 # Our proxies use a crt-list.

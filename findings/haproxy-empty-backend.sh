@@ -2,8 +2,8 @@
 # HAProxy 3.4.7: a backend without a usable server answers 503 at once, whatever `timeout queue` is. A rule can wait.
 #
 # Expected by most: requests wait in the queue until `timeout queue`, so a server that is added soon gets them.
-# Seen: 503 within a second with `timeout queue 20s`. With several rules `http-request pause 2s if { nbsrv eq 0 }` in the backend, the
-# request waits, and gets the answer of a server that was added at run time meanwhile.
+# Seen: 503 within a second with `timeout queue 20s`. With several rules `http-request pause 2s if { nbsrv eq 0 }` in
+# the backend, the request waits, and gets the answer of a server that was added at run time meanwhile.
 #
 # So a backend that starts on demand needs such rules.
 # shellcheck source=findings/lib.sh

@@ -2,8 +2,9 @@
 # HAProxy 3.4.7: the converter json_query (and jwt_payload_query, which uses it) changes numbers.
 #
 # Expected by most: a number comes out as it is written, or at least as its value; with the type "int", as an integer.
-# Seen: without a type, a number has six digits: 1234567890 is 1.23457e+09. With "int", an exponent is cut off: 1e3 is 1.
-# An integer above 2^53-1 is not found at all, so a rule that asks whether the member is there takes it for absent.
+# Seen: without a type, a number has six digits: 1234567890 is 1.23457e+09. With "int", an exponent is cut off: 1e3
+# is 1. An integer above 2^53-1 is not found at all, so a rule that asks whether the member is there takes it for
+# absent.
 # `true` is the number 1.
 #
 # Our rules make strings of numbers, by a regular expression, before json_query reads them.

@@ -2,8 +2,9 @@
 # HAProxy 3.4.7: a request in a backend's queue is never given to a server without maxconn that becomes ready.
 #
 # Expected by most: a server without a limit takes what waits, at once.
-# Seen: one server with maxconn 1 is busy, a second request waits, and a server without maxconn becomes ready. The request
-# goes on waiting for the busy one, until `timeout queue` (503). If the ready server has a maxconn, it gets the request.
+# Seen: one server with maxconn 1 is busy, a second request waits, and a server without maxconn becomes ready. The
+# request goes on waiting for the busy one, until `timeout queue` (503). If the ready server has a maxconn, it gets the
+# request.
 #
 # So all servers of a backend should have a maxconn, or none, also those that are added later.
 # shellcheck source=findings/lib.sh

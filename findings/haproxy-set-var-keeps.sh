@@ -2,8 +2,8 @@
 # HAProxy 3.4.7: `set-var` with an expression that finds nothing keeps the value that the variable has.
 #
 # Expected by most: the variable is what the expression gives, so it is unset then.
-# Seen: `set-var(txn.a) req.hdr(b)` without a header b leaves what was in txn.a. A later rule takes the old value for the
-# new one.
+# Seen: `set-var(txn.a) req.hdr(b)` without a header b leaves what was in txn.a. A later rule takes the old value for
+# the new one.
 #
 # Our rules use a new variable for each step that may find nothing.
 # shellcheck source=findings/lib.sh

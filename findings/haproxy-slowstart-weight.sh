@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# HAProxy 3.4.7: slowstart of a server that is added at run time works without health checks, but only for weights above 1.
+# HAProxy 3.4.7: slowstart of a server that is added at run time works without health checks, but only above weight 1.
 #
-# Expected by most: slowstart needs checks, since the manual says that it begins when a server was seen as failed. And it
-# works whatever the weight is, because it is a share of it.
-# Seen: without checks, a new server with weight 100 begins with a few hundredths. One with weight 1, the default, has the
-# whole weight from the start.
+# Expected by most: slowstart needs checks, since the manual says that it begins when a server was seen as failed. And
+# it works whatever the weight is, because it is a share of it.
+# Seen: without checks, a new server with weight 100 begins with a few hundredths. One with weight 1, the default, has
+# the whole weight from the start.
 #
 # So slow start needs weights such as 100 for all servers.
 # shellcheck source=findings/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints a directory for the front of PATH with an etcd on which an API server has watch-lists, by which informers begin:
-# 3.5.13 or newer, as users' clusters have. If this machine has an older one, or none, it comes from Debian's archive into
-# the cache: nothing is installed. With the argument "find", nothing is fetched, either.
+# Prints a directory for the front of PATH with an etcd on which an API server has watch-lists, by which informers
+# begin: 3.5.13 or newer, as users' clusters have. If this machine has an older one, or none, it comes from Debian's
+# archive into the cache: nothing is installed. With the argument "find", nothing is fetched, either.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh

@@ -10,7 +10,8 @@ fail() {
     exit 1
 }
 
-# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change, and cluster to where it is from:
+# use_cluster VARIABLE sets KUBECONFIG to the cluster that tests or the demo may change, and cluster to where it is
+# from:
 #
 #   given  the variable names it. It must not have Gateways.
 #   kind   kind runs it, where kind and docker are there. It is called gateway-test for TEST_KUBECONFIG.

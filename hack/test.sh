@@ -8,9 +8,9 @@
 #   e2e    only the end-to-end tests, all of them
 #   soak   only the soak, for 30 minutes or as long as SOAK says
 #
-# The node is that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=), or else one of kind, where kind and docker
-# are there, or else the one-node cluster. Where no node can run, the end-to-end tests are left out and the last lines say
-# so; with CI=true that fails.
+# The node is that of TEST_KUBECONFIG (with IMG=, ECHO_IMG= and HAPROXY_IMG=), or else one of kind, where kind and
+# docker are there, or else the one-node cluster. Where no node can run, the end-to-end tests are left out and the last
+# lines say so; with CI=true that fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -35,7 +35,8 @@ suite() {
     suites=$((suites + 1))
 }
 
-# unit runs what needs no API server. Go's cache of results does not know of HAProxy, so that each test runs anew: -count=1.
+# unit runs what needs no API server. Go's cache of results does not know of HAProxy, so that each test runs anew:
+# -count=1.
 unit() {
     need gcc gcc libc6-dev || return 1 # for the race detector
     [[ ${#slow[@]} == 0 ]] || need_chromium || return 1
@@ -47,8 +48,8 @@ unit() {
     [[ -z $failed ]]
 }
 
-# unit_packages prints the packages of a module whose tests need no API server. internal/load sends as much as it can, and
-# fails where answers are late, as they are beside other tests with the race detector.
+# unit_packages prints the packages of a module whose tests need no API server. internal/load sends as much as it can,
+# and fails where answers are late, as they are beside other tests with the race detector.
 unit_packages() {
     local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest$'
     [[ ${#slow[@]} == 0 ]] || others+='|/soak$' # which then needs a node

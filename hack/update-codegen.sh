@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates deepcopy and registration beside the API types, and under generated/app the clientset, listers, informers and
-# apply configurations, all with the k8s.io/code-generator version in hack/tools/go.mod.
+# Generates deepcopy and registration beside the API types, and under generated/app the clientset, listers, informers
+# and apply configurations, all with the k8s.io/code-generator version in hack/tools/go.mod.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

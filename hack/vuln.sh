@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in what the code calls: govulncheck on the product, the plugin, the examples for clients
-# and the tests' module. It asks the Go vulnerability database, and fails where that cannot be reached.
+# Looks for known vulnerabilities in what the code calls: govulncheck on the product, the plugin, the examples for
+# clients and the tests' module. It asks the Go vulnerability database, and fails where that cannot be reached.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=hack/lib.sh
@@ -9,7 +9,8 @@ source hack/lib.sh
 readonly database=https://vuln.go.dev
 modules=(. test cmd/kubectl-gateway examples/clients hack/cluster/image)
 
-# self_check: an empty answer means nothing unless a report is answered by a finding. This one is on what the pause image calls.
+# self_check: an empty answer means nothing unless a report is answered by a finding. This one is on what the pause
+# image calls.
 self_check() {
     local canary
     canary=$(mktemp -d)

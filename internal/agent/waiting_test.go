@@ -81,8 +81,8 @@ func (r *waitingRig) expectGone() {
 	})
 }
 
-// TestRequestsThatWaitKeepTheirBackend: a request that waits for somebody's word, its body or a server knows the name of
-// its backend already. The edit of the rule comes while it waits.
+// TestRequestsThatWaitKeepTheirBackend: a request that waits for somebody's word, its body or a server knows the name
+// of its backend already. The edit of the rule comes while it waits.
 func TestRequestsThatWaitKeepTheirBackend(t *testing.T) {
 	t.Parallel()
 	const whole, header, body = "GET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n", "body"
@@ -152,8 +152,8 @@ func TestAQueueKeepsItsServers(t *testing.T) {
 	r.expectGone()
 }
 
-// TestAQueuedRequestGetsAnEndpointThatComes: HAProxy gives no request of a queue to a server without maxconn that becomes
-// ready. So all servers of a backend have it, those of the file and those that come later, also after an edit.
+// TestAQueuedRequestGetsAnEndpointThatComes: HAProxy gives no request of a queue to a server without maxconn that
+// becomes ready. So all servers of a backend have it, those of the file and those that come later, also after an edit.
 func TestAQueuedRequestGetsAnEndpointThatComes(t *testing.T) {
 	t.Parallel()
 	limit := func(n int32) []appv1.Backend {

@@ -6,9 +6,9 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// manyRefusals is how often the API server has to refuse to list RouteFilters or BackendPolicies, after it has listed the
-// routes of the namespace, until the pod is taken to have no access. Access to all comes at the same time. The request may
-// have been under way.
+// manyRefusals is how often the API server has to refuse to list RouteFilters or BackendPolicies, after it has listed
+// the routes of the namespace, until the pod is taken to have no access. Access to all comes at the same time. The
+// request may have been under way.
 const manyRefusals = 2
 
 // guards are the resources that may be guards.
@@ -16,10 +16,10 @@ var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.Resou
 
 // guard is what has to be seen before objects of its namespace count.
 //
-// Without BackendTLSPolicies, what is meant to be sent over TLS would go in plain text. So nothing counts before they are
-// seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500.
-// Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before they are
-// seen either, unless this pod may not see them.
+// Without BackendTLSPolicies, what is meant to be sent over TLS would go in plain text. So nothing counts before they
+// are seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get
+// 500. Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before
+// they are seen either, unless this pod may not see them.
 type guard struct {
 	*watched
 	resource string

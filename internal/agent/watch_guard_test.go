@@ -215,8 +215,8 @@ func TestRefusedResourcesHoldNothingUp(t *testing.T) {
 	})
 }
 
-// TestWatchesEnd: what a Gateway has nothing of any more is not watched, also in a namespace that stays. It is seen anew
-// when it comes back.
+// TestWatchesEnd: what a Gateway has nothing of any more is not watched, also in a namespace that stays. It is seen
+// anew when it comes back.
 func TestWatchesEnd(t *testing.T) {
 	t.Parallel()
 	r := newPassRig(t, 1)

@@ -2,8 +2,8 @@
 //
 // It decides by Gateways, ListenerSets and ReferenceGrants alone, with the code that the operator and the agents use. A
 // copy belongs to the Gateway, carries a label, and goes when the grant, the Secret or the last reference goes. A Secret
-// of the name that is no copy is left alone. A cluster need not have ListenerSets. While anything else is missing, nothing
-// is copied or deleted, and the log tells what.
+// of the name that is no copy is left alone. A cluster need not have ListenerSets. While anything else is missing,
+// nothing is copied or deleted, and the log tells what.
 package copier
 
 import (

@@ -10,8 +10,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform. It does nothing to what
-// it has returned: client-go calls it twice for the objects that a watch begins with.
+// Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform. It does nothing to
+// what it has returned: client-go calls it twice for the objects that a watch begins with.
 func Strip(obj any) (any, error) {
 	switch obj := obj.(type) {
 	case *corev1.Service:

@@ -35,8 +35,8 @@ func TestStripKeepsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestStripTwice: client-go transforms the objects that a watch begins with twice, when the API server streams them. Whether
-// a proxy pod is an endpoint has to survive that: a pod that does not see itself there never becomes ready.
+// TestStripTwice: client-go transforms the objects that a watch begins with twice, when the API server streams them.
+// Whether a proxy pod is an endpoint has to survive that: a pod that does not see itself there never becomes ready.
 func TestStripTwice(t *testing.T) {
 	proxies := newSlice("shop-gateway", 443, newReady("10.0.0.1"))
 	proxies.Labels[proxypod.LabelGateway] = "shop"

@@ -206,8 +206,8 @@ func TestKeysAreAwaited(t *testing.T) {
 	}
 }
 
-// TestConditionalRequests: what did not change is not sent again, once its keys are in use. An answer whose keys are not
-// is asked for again, whatever ETag it has.
+// TestConditionalRequests: what did not change is not sent again, once its keys are in use. An answer whose keys are
+// not is asked for again, whatever ETag it has.
 func TestConditionalRequests(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -263,8 +263,8 @@ func TestUnverified(t *testing.T) {
 	r.expect("", "certificate signed by unknown authority")
 }
 
-// TestRefusedAddresses: nobody reaches this machine, its link or a cloud's credentials by way of a Gateway, whatever name
-// leads there. Issuers in the cluster can be reached.
+// TestRefusedAddresses: nobody reaches this machine, its link or a cloud's credentials by way of a Gateway, whatever
+// name leads there. Issuers in the cluster can be reached.
 func TestRefusedAddresses(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

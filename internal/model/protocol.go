@@ -29,8 +29,8 @@ var protocols = map[string]Protocol{
 // KnownProtocols names the values of appProtocol that a message tells to use.
 const KnownProtocols = "http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss"
 
-// ProtocolOf returns what an appProtocol means for the requests of a kind of route. Its case does not matter. gRPC takes
-// HTTP/2, so a GRPCRoute gets that where nothing is said about it.
+// ProtocolOf returns what an appProtocol means for the requests of a kind of route. Its case does not matter. gRPC
+// takes HTTP/2, so a GRPCRoute gets that where nothing is said about it.
 func ProtocolOf(appProtocol, routeKind string) Protocol {
 	appProtocol = strings.ToLower(appProtocol)
 	protocol, known := protocols[appProtocol]

@@ -11,10 +11,10 @@ import (
 // buffers of five times as much.
 const maxOddPath = 3200
 
-// CanonicalPath returns the path that a request is matched by. Expressions are compared with what decodedPath makes of it.
-// Percent-encoded characters are decoded, if a path can have them as they are (RFC 3986, section 3.3, and the slash), all
-// others are encoded in upper case, and slashes in a row are one. So it does not matter which of the ways to write a path,
-// all of which are the same to a backend that decodes it, a client chose.
+// CanonicalPath returns the path that a request is matched by. Expressions are compared with what decodedPath makes of
+// it. Percent-encoded characters are decoded, if a path can have them as they are (RFC 3986, section 3.3, and the
+// slash), all others are encoded in upper case, and slashes in a row are one. So it does not matter which of the ways
+// to write a path, all of which are the same to a backend that decodes it, a client chose.
 //
 // False means that the request is answered with 400, because backends may disagree about what it asks for: a percent
 // sign without two hexadecimal digits, an encoded NUL, a backslash, encoded or not, or a segment of one or two dots,
@@ -58,8 +58,8 @@ func decodedPath(path string) string {
 	return percentEncode(decoded, func(c byte) bool { return c == ' ' || isText(c) })
 }
 
-// checkEncodings returns an error for an expression with an encoded character that decodedPath decodes: no path has that, so
-// that a rule that guards would not hold.
+// checkEncodings returns an error for an expression with an encoded character that decodedPath decodes: no path has
+// that, so that a rule that guards would not hold.
 func checkEncodings(expression string) error {
 	for i := range len(expression) {
 		if c, ok := encodedByte(expression, i); ok && (c == ' ' || isText(c)) {

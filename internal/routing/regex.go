@@ -49,8 +49,8 @@ func translateRegex(expression string) (string, float64, error) {
 	return b.String(), n, nil
 }
 
-// maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure for
-// "does not match", which would skip a rule that guards.
+// maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure
+// for "does not match", which would skip a rule that guards.
 const maxGroupRepeat = 32
 
 // longRepeat returns an operator that repeats more than a single character too often, nil if there is none.

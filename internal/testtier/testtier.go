@@ -1,5 +1,5 @@
-// Package testtier knows which tests run, and what random tests start from. `make check` and `make test` compile without
-// the build tag slow, `make test-all` with it. The tag adds the files *_slow_test.go.
+// Package testtier knows which tests run, and what random tests start from. `make check` and `make test` compile
+// without the build tag slow, `make test-all` with it. The tag adds the files *_slow_test.go.
 package testtier
 
 import (

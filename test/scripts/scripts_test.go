@@ -42,7 +42,8 @@ func TestVulnerabilitiesWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestKind: with kind and docker, there is a cluster of kind, one for the tests and one for the demo. It gets the images.
+// TestKind: with kind and docker, there is a cluster of kind, one for the tests and one for the demo. It gets the
+// images.
 func TestKind(t *testing.T) {
 	const (
 		use = `. hack/lib.sh; use_cluster TEST_KUBECONFIG && load_images && echo "$cluster of $KUBECONFIG with $IMG"`

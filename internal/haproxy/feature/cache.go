@@ -12,8 +12,8 @@ const CacheName = "responses"
 // into links. A client without Accept-Encoding gets nothing that is stored for one with it.
 //
 // HAProxy looks when all filters are done. It stores what it would send, and an answer that comes from there is not
-// changed again by filters. These rules are in frontends: backends that are added while it runs could not have them, and
-// HAProxy 3.4.7 crashed with rules elsewhere.
+// changed again by filters. These rules are in frontends: backends that are added while it runs could not have them,
+// and HAProxy 3.4.7 crashed with rules elsewhere.
 //
 // HAProxy alone would store more: answers with cookies, those that say nothing but ETag, those to requests with
 // Authorization if they are public, private ones if they are called public after that, and ages like 00. It does not

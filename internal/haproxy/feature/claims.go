@@ -12,9 +12,10 @@ import (
 //go:embed claims.lua
 var ClaimsProgram []byte
 
-// HAProxy's converter json_query rounds numbers, and knows few escapes. So txn.jwt_text is what a token says, in JSON that
-// it reads without loss: each number and boolean that is a member of an object is a string, after a mark. ClaimsProgram
-// has replaced the other escapes. A program costs more than all converters together, so most tokens do not get there.
+// HAProxy's converter json_query rounds numbers, and knows few escapes. So txn.jwt_text is what a token says, in JSON
+// that it reads without loss: each number and boolean that is a member of an object is a string, after a mark.
+// ClaimsProgram has replaced the other escapes. A program costs more than all converters together, so most tokens do
+// not get there.
 //
 // The claims are in a list, with an end behind: json_query only reads as far as it has to, and nothing behind what is
 // too deep for it. Who finds the end has read all.

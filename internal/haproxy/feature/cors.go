@@ -14,8 +14,8 @@ import (
 // The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets
 // no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
-// credentials, so those get what they asked for: "any" is every origin where there may be credentials, and "?" stands for
-// all methods or headers then. There is no such word for the headers of an answer that are exposed.
+// credentials, so those get what they asked for: "any" is every origin where there may be credentials, and "?" stands
+// for all methods or headers then. There is no such word for the headers of an answer that are exposed.
 var cors = feature{
 	encode: func(in Input, p *params) {
 		cors := in.Rule.CORS

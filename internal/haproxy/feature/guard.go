@@ -13,9 +13,9 @@ import (
 // What becomes of the requests of rules with guards is counted by rule, in a table of DecisionsTable.
 
 // DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE: of a GRPCRoute, as of the longest,
-// GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of requests that
-// passed all guards. Two follow for each of Guards: of those that it refused, and of those that it could not decide
-// about.
+// GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of
+// requests that passed all guards. Two follow for each of Guards: of those that it refused, and of those that it could
+// not decide about.
 const DecisionsTable = "decisions"
 
 // decisionsCounter is the number of the stick counter of the table, beside those of requests and limits.

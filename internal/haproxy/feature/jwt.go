@@ -97,7 +97,8 @@ func tokenRules(env Env) []string {
 	)
 }
 
-// critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no object.
+// critical finds the member "crit" in the header of a token, of any type, and what may hide it. HAProxy finds no
+// object.
 const critical = `\x5C|"crit"[ \t\r\n]*:`
 
 // noKeys is in place of the name of keys that are not known.

@@ -176,8 +176,8 @@ func TestWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestAgeOfStoredAnswers: an answer from another cache is stored for what is left of its lifetime, and clients see all of
-// its age.
+// TestAgeOfStoredAnswers: an answer from another cache is stored for what is left of its lifetime, and clients see all
+// of its age.
 func TestAgeOfStoredAnswers(t *testing.T) {
 	t.Parallel()
 	s := startStoring(t, responsesWorld)

@@ -12,8 +12,9 @@ import (
 	"gateway/internal/haproxy/render"
 )
 
-// TestSilentConnections: a connection that a client opens ahead, and on which it sends nothing, is closed without an answer.
-// The client would take that for the answer to its first request. A request that has begun gets 408, and is logged.
+// TestSilentConnections: a connection that a client opens ahead, and on which it sends nothing, is closed without an
+// answer. The client would take that for the answer to its first request. A request that has begun gets 408, and is
+// logged.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	g, ca := startTLS(t)

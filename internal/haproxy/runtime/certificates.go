@@ -153,8 +153,8 @@ func entryOf(reply, line string) (string, error) {
 	return "", fmt.Errorf("it is not there: %s", file)
 }
 
-// padded returns a command with a PEM. Long ones get a comment, so that all of them end in the middle of one of HAProxy's
-// buffers: HAProxy 3.4.7 was seen not to answer some. Its buffers are multiples of 16 KiB.
+// padded returns a command with a PEM. Long ones get a comment, so that all of them end in the middle of one of
+// HAProxy's buffers: HAProxy 3.4.7 was seen not to answer some. Its buffers are multiples of 16 KiB.
 func padded(command, pem string) string {
 	const buffer = 16 << 10
 	size := len(command) + len(pem)

@@ -73,8 +73,8 @@ func Overlay(indexer cache.Indexer) cache.MutationCache {
 	})
 }
 
-// Unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the object, or is
-// refused if there is one of that name, so that nothing has to be asked first.
+// Unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the
+// object, or is refused if there is one of that name, so that nothing has to be asked first.
 const Unwritten = "1"
 
 // ensure makes the child as desired and returns it, and whether it had to be written for that; with an error, what there is of

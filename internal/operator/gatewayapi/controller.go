@@ -143,8 +143,8 @@ func (c *Controller) handle(informer cache.SharedIndexInformer, matters func(old
 	return nil
 }
 
-// Run works until ctx is cancelled, with what Fill reads. It returns only after it has stopped writing. It can be called
-// once.
+// Run works until ctx is cancelled, with what Fill reads. It returns only after it has stopped writing. It can be
+// called once.
 func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

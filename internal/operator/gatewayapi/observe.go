@@ -103,8 +103,8 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 	return all
 }
 
-// noteVersions notes the first version of each generation, of all objects that statuses are written of or proxies report:
-// what proxies run by that version, they run by later ones that differ in the status.
+// noteVersions notes the first version of each generation, of all objects that statuses are written of or proxies
+// report: what proxies run by that version, they run by later ones that differ in the status.
 func (c *Controller) noteVersions(o *observed) {
 	seen := make(map[types.UID]version, len(c.firstSeen))
 	note := func(object metav1.Object) {
@@ -296,8 +296,8 @@ func (o *observed) Addresses(parent source.Parent) []gatewayv1.GatewayStatusAddr
 	return addresses
 }
 
-// Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a generation,
-// it asks the API server: the caches may lack a pod that is about to receive traffic.
+// Object reports whether all proxies of a data plane run an object. Before it does so for the first time for a
+// generation, it asks the API server: the caches may lack a pod that is about to receive traffic.
 func (o *observed) Object(parent source.Parent, resource string, object metav1.Object) bool {
 	of := confirmation{parent, object.GetUID()}
 	if _, ok := o.controller.confirmed[of]; ok {

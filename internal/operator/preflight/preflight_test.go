@@ -138,7 +138,8 @@ func TestMissingKindsAreNamed(t *testing.T) {
 	}
 }
 
-// TestOneNamespaceNeedsLess: an operator for one namespace is not asked for permissions that only the Gateway API needs.
+// TestOneNamespaceNeedsLess: an operator for one namespace is not asked for permissions that only the Gateway API
+// needs.
 func TestOneNamespaceNeedsLess(t *testing.T) {
 	unused := func(a authorizationv1.ResourceAttributes) bool {
 		return a.Resource == "gatewayconfigs" || a.Resource == "gateways" && a.Subresource == "" && a.Verb != "list" && a.Verb != "watch"

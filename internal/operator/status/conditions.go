@@ -53,8 +53,8 @@ const (
 	ReasonInvalidUsersRef = "InvalidUsersRef"
 	// ReasonInvalidKeysRef: a ConfigMap with keys of tokens does not exist, or its keys cannot be used.
 	ReasonInvalidKeysRef = "InvalidKeysRef"
-	// ReasonTooManyProblems: a proxy has more problems than its report lists. The condition is Unknown: what is named may be
-	// among them.
+	// ReasonTooManyProblems: a proxy has more problems than its report lists. The condition is Unknown: what is named may
+	// be among them.
 	ReasonTooManyProblems = "TooManyProblems"
 )
 

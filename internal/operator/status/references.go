@@ -63,8 +63,8 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 }
 
 // RefProblems are the references of routes and listeners to Services and ports that cannot be used. service returns the
-// Service of a name, nil if there is none; false: nobody knows. Those of a listener of a Gateway of the Gateway API are in
-// the status of that one.
+// Service of a name, nil if there is none; false: nobody knows. Those of a listener of a Gateway of the Gateway API are
+// in the status of that one.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
 	var problems []model.Problem
 	tls := backendsWithTLS(gateway)

@@ -59,8 +59,8 @@ func (r *Result) Copies() []Copy {
 	return copies
 }
 
-// attach notes that a data plane has something of a resource in a namespace. Policies come with anything: a route may get
-// its first backend there at any time, and agents see this edit before the operator names anything.
+// attach notes that a data plane has something of a resource in a namespace. Policies come with anything: a route may
+// get its first backend there at any time, and agents see this edit before the operator names anything.
 func (p *plane) attach(namespace, resource string) {
 	if p.resources == nil {
 		p.resources = map[string]map[string]bool{}

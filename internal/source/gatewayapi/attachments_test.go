@@ -8,8 +8,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// TestPoliciesAreAttachedWithAnything: agents see the policies of a namespace before a route has its first backend there.
-// Otherwise, the backend would get plain text until the operator has named them.
+// TestPoliciesAreAttachedWithAnything: agents see the policies of a namespace before a route has its first backend
+// there. Otherwise, the backend would get plain text until the operator has named them.
 func TestPoliciesAreAttachedWithAnything(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {

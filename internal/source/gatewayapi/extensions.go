@@ -89,9 +89,9 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 	return t.reported(Subject{Plane: p.parent, Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }
 
-// rules returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its pods
-// mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only: requests
-// of a rule that needs another one are answered with 500.
+// rules returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
+// pods mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only:
+// requests of a rule that needs another one are answered with 500.
 func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {

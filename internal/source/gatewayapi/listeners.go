@@ -112,7 +112,8 @@ func (l *listener) add(r *route) {
 // isServed reports whether a listener is in the data plane.
 func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
 
-// isAccepted reports whether a listener is in the data plane, and proxies report nothing that keeps it from being accepted.
+// isAccepted reports whether a listener is in the data plane, and proxies report nothing that keeps it from being
+// accepted.
 func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen() }
 
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }

@@ -172,8 +172,8 @@ type plane struct {
 	to            model.Gateway
 	// addresses are those that the Gateway asks for.
 	addresses []string
-	// used are the Service ports that its routes send requests and connections to, passed those that get TLS that is passed
-	// through. One may be there several times until addPolicies.
+	// used are the Service ports that its routes send requests and connections to, passed those that get TLS that is
+	// passed through. One may be there several times until addPolicies.
 	used, passed []model.Backend
 	// own is what the settings of the data plane are in: one of our own Gateways, or what a class and a Gateway ask for.
 	own *appv1.GatewaySpec

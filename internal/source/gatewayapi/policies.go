@@ -43,8 +43,8 @@ func (p *policies[P]) add(policy P, service, port string) {
 	p.byService[name] = append(p.byService[name], targeted[P]{policy, port})
 }
 
-// of returns the policies for a Service port. The first one counts: a policy that names the port comes before one for all
-// ports, and an older one before a newer one.
+// of returns the policies for a Service port. The first one counts: a policy that names the port comes before one for
+// all ports, and an older one before a newer one.
 func (p *policies[P]) of(t *translator, backend model.Backend) []P {
 	var named, all []P
 	for _, candidate := range p.byService[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}] {
@@ -58,8 +58,8 @@ func (p *policies[P]) of(t *translator, backend model.Backend) []P {
 	return append(named, all...)
 }
 
-// choose returns the policy that counts for a Service port at a data plane, false if there is none, and notes which ones
-// are for it. conflict is why none of them has an effect.
+// choose returns the policy that counts for a Service port at a data plane, false if there is none, and notes which
+// ones are for it. conflict is why none of them has an effect.
 func (p *policies[P]) choose(t *translator, plane *plane, backend model.Backend, conflict string) (chosen P, ok bool) {
 	for i, policy := range p.of(t, backend) {
 		if i == 0 {
@@ -125,9 +125,9 @@ func distinct(backends []model.Backend) []model.Backend {
 	return slices.Compact(backends)
 }
 
-// addPolicy configures how a data plane talks to a Service port. An entry of spec.backends comes before a BackendPolicy.
-// An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether all that goes there
-// is TLS already.
+// addPolicy configures how a data plane talks to a Service port. An entry of spec.backends comes before a
+// BackendPolicy. An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether
+// all that goes there is TLS already.
 func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough bool) {
 	policy, isOwn := plane.to.Policies[backend]
 	own := func(sets bool) string {
@@ -186,7 +186,8 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 	return tls, ""
 }
 
-// policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a ConfigMap.
+// policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a
+// ConfigMap.
 func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
 	usable, unknown := 0, verdict{}

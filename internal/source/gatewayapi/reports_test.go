@@ -13,8 +13,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// TestReportsChangeTheStatusAlone: a pod that reports what it cannot use is not replaced for that. The one in its place would
-// lack what it needs, report the same, and wait to be replaced for ever.
+// TestReportsChangeTheStatusAlone: a pod that reports what it cannot use is not replaced for that. The one in its place
+// would lack what it needs, report the same, and wait to be replaced for ever.
 func TestReportsChangeTheStatusAlone(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -79,8 +79,8 @@ func TestEachReferenceIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatReportsOmitIsUnknown: conditions that would be False for a problem are neither True nor False. What is known to be
-// wrong comes first.
+// TestWhatReportsOmitIsUnknown: conditions that would be False for a problem are neither True nor False. What is known
+// to be wrong comes first.
 func TestWhatReportsOmitIsUnknown(t *testing.T) {
 	const more = "pod a has more problems"
 	objects := parseAll(t, []byte(oneGateway+`

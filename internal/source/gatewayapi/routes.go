@@ -153,8 +153,8 @@ func (t *translator) addToPlanes(r *route) {
 	}
 }
 
-// addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns what is wrong with the
-// references of the route there.
+// addToPlane adds a route to a data plane, if it belongs to a listener that is served. It returns what is wrong with
+// the references of the route there.
 func (t *translator) addToPlane(p *plane, r *route) verdict {
 	var names []string
 	passthrough := true

@@ -68,7 +68,8 @@ func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
 // isUnsupported says whether no rule of a route can be carried out.
 func (r *route) isUnsupported() bool { return len(r.rules) > 0 && len(r.invalid) >= len(r.rules) }
 
-// tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of theirs.
+// tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of
+// theirs.
 func (t *translator) tlsPolicyStatus() map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus {
 	all := map[types.NamespacedName][]gatewayv1.PolicyAncestorStatus{}
 	for _, policy := range t.Policies {

@@ -52,8 +52,8 @@ func TestWhatWasProgrammedStaysSo(t *testing.T) {
 	}
 }
 
-// TestAgentsSeeTheNamespacesThatTheOperatorSelects: agents cannot read namespaces, so that the operator tells them the labels
-// that matter: to a listener, or to the choice of ListenerSets.
+// TestAgentsSeeTheNamespacesThatTheOperatorSelects: agents cannot read namespaces, so that the operator tells them the
+// labels that matter: to a listener, or to the choice of ListenerSets.
 func TestAgentsSeeTheNamespacesThatTheOperatorSelects(t *testing.T) {
 	const selector = `{from: Selector, selector: {matchLabels: {team: edge}}}`
 	for _, test := range []struct{ name, gateway, other string }{

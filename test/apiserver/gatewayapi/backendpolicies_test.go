@@ -11,8 +11,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// testBackendPolicies: a BackendPolicy changes how the endpoints of a Service of an HTTPRoute get their requests, and its
-// status says when. The endpoint knows no PROXY protocol, so that it answers 400 to one.
+// testBackendPolicies: a BackendPolicy changes how the endpoints of a Service of an HTTPRoute get their requests, and
+// its status says when. The endpoint knows no PROXY protocol, so that it answers 400 to one.
 func testBackendPolicies(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx, policies := t.Context(), server.App.AppV1().BackendPolicies("team")

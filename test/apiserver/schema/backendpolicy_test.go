@@ -9,8 +9,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// TestBackendPolicy: a BackendPolicy names Services and has at least one setting, by the rules of spec.backends. The group
-// and the kind of a target have defaults.
+// TestBackendPolicy: a BackendPolicy names Services and has at least one setting, by the rules of spec.backends. The
+// group and the kind of a target have defaults.
 func TestBackendPolicy(t *testing.T) {
 	t.Parallel()
 	web := []appv1.BackendPolicyTarget{{Name: "web"}}

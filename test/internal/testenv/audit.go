@@ -39,8 +39,9 @@ func (s *Server) Writes(t testing.TB, user string, since time.Time) []Write {
 	return writes
 }
 
-// Informers returns the resources for which the user has informers. Each is true if they got all objects by watch-lists. An
-// informer that does not get a watch-list, though it asks for one, lists the objects in pages, from the server's cache.
+// Informers returns the resources for which the user has informers. Each is true if they got all objects by
+// watch-lists. An informer that does not get a watch-list, though it asks for one, lists the objects in pages, from the
+// server's cache.
 func (s *Server) Informers(t testing.TB, user string) map[string]bool {
 	t.Helper()
 	asked, listed := map[string]bool{}, map[string]bool{}

@@ -20,11 +20,12 @@ import (
 	"gateway/generated/app/clientset/versioned"
 )
 
-// WatchLists says that the API server has watch-lists, by which informers begin since Kubernetes 1.35. Without them, they
-// list first.
+// WatchLists says that the API server has watch-lists, by which informers begin since Kubernetes 1.35. Without them,
+// they list first.
 var WatchLists = flag.Bool("watch-lists", true, "whether the API server has watch-lists")
 
-// auditPolicy records who asked for what, once the answer is known; the tests count writes by it, and see what is watched.
+// auditPolicy records who asked for what, once the answer is known; the tests count writes by it, and see what is
+// watched.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

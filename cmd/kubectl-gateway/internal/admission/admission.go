@@ -58,8 +58,8 @@ var gatewayAPIKinds = []string{
 	"BackendTLSPolicy", "GRPCRoute", "Gateway", "GatewayClass", "HTTPRoute", "ListenerSet", "ReferenceGrant", "TCPRoute", "TLSRoute", "UDPRoute",
 }
 
-// gatewayAPI has the schemas of the Gateway API's experimental channel, which has all fields, by kind: without descriptions
-// and status.
+// gatewayAPI has the schemas of the Gateway API's experimental channel, which has all fields, by kind: without
+// descriptions and status.
 //
 //go:embed gatewayapi.json
 var gatewayAPI []byte
@@ -137,8 +137,8 @@ func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
 // Knows reports whether there is a CRD of a kind.
 func Knows(kind schema.GroupKind) bool { return definitions[kind] != nil }
 
-// Admit sets the defaults of an object, as the API server does when it is created, and returns a Refusal if that refuses
-// it. Unknown fields are refused, as kubectl has it. The status is not looked at, nor is the version.
+// Admit sets the defaults of an object, as the API server does when it is created, and returns a Refusal if that
+// refuses it. Unknown fields are refused, as kubectl has it. The status is not looked at, nor is the version.
 func Admit(object *unstructured.Unstructured) error {
 	definition, ok := definitions[object.GroupVersionKind().GroupKind()]
 	if !ok {

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write gatewayapi.json instead of comparing with it")
 
-// TestGatewayAPISchemas: the schemas are those of the Gateway API that go.mod names, of its experimental channel, which has
-// all fields that there are.
+// TestGatewayAPISchemas: the schemas are those of the Gateway API that go.mod names, of its experimental channel, which
+// has all fields that there are.
 func TestGatewayAPISchemas(t *testing.T) {
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
 	if err != nil {

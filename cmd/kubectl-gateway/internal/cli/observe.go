@@ -43,8 +43,8 @@ func (s *Site) ConfigMaps() map[string]map[string]string { return s.configMaps }
 // Secrets returns the files of Secrets, by the names that the model has for those, in a map that may be changed.
 func (s *Site) Secrets() map[string]map[string][]byte { return maps.Clone(s.secrets) }
 
-// Input returns what a proxy pod's configuration is made from. Certificates that the files do not have are taken to exist
-// and to be for the hostname of their listener: keys and what goes with them are nothing to read for that.
+// Input returns what a proxy pod's configuration is made from. Certificates that the files do not have are taken to
+// exist and to be for the hostname of their listener: keys and what goes with them are nothing to read for that.
 func (s *Site) Input(table routing.Table) render.Input {
 	usable := s.usable(table)
 	_, isKnown := s.secrets[table.BackendCertificate]
@@ -104,7 +104,8 @@ func (s *Site) MissingKeys(table routing.Table, fetched bool) []string {
 	return missing
 }
 
-// keySets returns the keys of tokens that rules name the source of, which of them are missing, and which cannot be read.
+// keySets returns the keys of tokens that rules name the source of, which of them are missing, and which cannot be
+// read.
 func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeySource][]routing.JWTKey, missing, broken []string) {
 	sets = map[routing.KeySource][]routing.JWTKey{}
 	for _, from := range keySources(table) {

@@ -172,7 +172,8 @@ func TestRouteFilterExample(t *testing.T) {
 	clitest.Run(t, "", "explain", "-f", file, "http://shop.example.com/admin", "--client-address", "192.0.2.1").Want(t, 3, "answer    403: ")
 }
 
-// TestBackendPolicyExample: the settings of a BackendPolicy are rendered, and it is refused where the API server refuses it.
+// TestBackendPolicyExample: the settings of a BackendPolicy are rendered, and it is refused where the API server
+// refuses it.
 func TestBackendPolicyExample(t *testing.T) {
 	const file = "../../../../artifacts/gateway-api/backend-policy.yaml"
 	files := []string{"-f", file, "-f", "../../../../artifacts/examples/shop.yaml"}

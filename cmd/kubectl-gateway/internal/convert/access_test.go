@@ -30,7 +30,8 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 	}
 }
 
-// TestChallenges: the answers to ACME's challenges are served over HTTP, as ingress-nginx does, and all else is redirected.
+// TestChallenges: the answers to ACME's challenges are served over HTTP, as ingress-nginx does, and all else is
+// redirected.
 func TestChallenges(t *testing.T) {
 	result := convertText(t, `apiVersion: networking.k8s.io/v1
 kind: Ingress

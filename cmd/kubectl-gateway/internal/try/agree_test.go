@@ -23,7 +23,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// inputs are files with Gateways: the examples, what packages have goldens for, and others that once had several answers.
+// inputs are files with Gateways: the examples, what packages have goldens for, and others that once had several
+// answers.
 var inputs = []string{
 	"artifacts/examples/*.yaml", "artifacts/gateway-api/*.yaml", "internal/haproxy/render/testdata/*.in.yaml", "internal/source/gatewayapi/testdata/*.yaml",
 	"cmd/kubectl-gateway/internal/convert/testdata/*.out.yaml", "cmd/kubectl-gateway/internal/try/testdata/*.yaml",
@@ -68,8 +69,8 @@ func newOptions(namespace string) *cli.Options {
 	return options
 }
 
-// asObjects returns a file with the objects of an input that an API server admits. The renderer's inputs are a Gateway's
-// spec alone, and those of the Gateway API have no apiVersion.
+// asObjects returns a file with the objects of an input that an API server admits. The renderer's inputs are a
+// Gateway's spec alone, and those of the Gateway API have no apiVersion.
 func asObjects(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path) //nolint:gosec // of the project
@@ -111,7 +112,8 @@ func asObjects(t *testing.T, path string) string {
 	return clitest.WriteFile(t, filepath.Base(path), strings.Join(all, "\n---\n"))
 }
 
-// versions are the apiVersions of kinds that are not of the Gateway API. A spec without a kind is a Gateway's of our own.
+// versions are the apiVersions of kinds that are not of the Gateway API. A spec without a kind is a Gateway's of our
+// own.
 var versions = map[string]string{
 	"": "app.example.com/v1", "RouteFilter": "app.example.com/v1", "GatewayConfig": "app.example.com/v1",
 	"Service": "v1", "Secret": "v1", "ConfigMap": "v1", "Namespace": "v1",
