@@ -124,7 +124,6 @@ func operate(
 	if err != nil {
 		return err
 	}
-
 	recorder, stopEvents, err := events(leaseClient)
 	if err != nil {
 		return err
@@ -141,7 +140,6 @@ func operate(
 	}
 	filled := filled(controller, routes)
 	started.Store(&filled)
-
 	// The caches are filled before there is a lease, too: whoever takes over does so at once.
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
@@ -151,14 +149,7 @@ func operate(
 			routes.Fill(watching)
 		}
 	}()
-	work := func(ctx context.Context) {
-		var working sync.WaitGroup
-		if routes != nil {
-			working.Go(func() { routes.Run(ctx) })
-		}
-		controller.Run(ctx, options.Workers)
-		working.Wait()
-	}
+	work := func(ctx context.Context) { workOn(ctx, controller, routes, options.Workers) }
 	if !options.LeaderElect {
 		work(ctx)
 		return nil
@@ -176,6 +167,16 @@ func filled(controller *Controller, routes *gatewayapi.Controller) health.Check 
 		}
 		return routes.Ready()
 	}
+}
+
+// workOn lets the Controllers work until ctx ends; routes may be nil.
+func workOn(ctx context.Context, controller *Controller, routes *gatewayapi.Controller, workers int) {
+	var working sync.WaitGroup
+	if routes != nil {
+		working.Go(func() { routes.Run(ctx) })
+	}
+	controller.Run(ctx, workers)
+	working.Wait()
 }
 
 // clients returns the two clients, with at most qps requests per second each; 0 or less is no limit.

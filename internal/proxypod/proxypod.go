@@ -37,8 +37,9 @@ const (
 	// HealthPort is where the agent answers /startupz, /readyz, /healthz, /metrics and, within the pod, /proxy-config.
 	HealthPort = 8405
 
-	// ResourceFilters and ResourceBackendPolicies are the resources of our own group that routes of the Gateway API use.
-	ResourceFilters         = "routefilters"
+	// ResourceFilters is a resource of our own group that routes of the Gateway API use.
+	ResourceFilters = "routefilters"
+	// ResourceBackendPolicies is another one.
 	ResourceBackendPolicies = "backendpolicies"
 
 	// CertificatesDir is where the agent's container has SECRET/tls.crt, without the key, and SECRET/problem, and what

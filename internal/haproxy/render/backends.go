@@ -38,7 +38,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	} else if key.rule.Affinity != nil {
 		backend.Settings.CookieKey = BackendName(u.ref)
 	}
-	backend.Defaults, u.defaults = r.backendDefaults(settingLines(r.in, key, policy, protocol, u.ref), key.connections)
+	backend.Defaults, u.defaults = r.backendDefaults(settingLines(key, policy, protocol, u.ref), key.connections)
 	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
 		u.name += "." + ir.ContentName(settings)
 	}
@@ -84,7 +84,7 @@ type setting struct {
 }
 
 // settingLines returns what a rule and the policy of a Service port want that only a section can have.
-func settingLines(in Input, key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) setting {
+func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) setting {
 	var s setting
 	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
 	switch policy.Algorithm {

@@ -63,8 +63,11 @@ defaults waiting
 	p.expectStatus(t, http.StatusOK)
 	_, err = io.WriteString(conn, "dy")
 	must(t, err)
-	if response, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("the request that waited got %v, %v", response, err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	defer response.Body.Close() //nolint:errcheck // the connection ends with the test
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("the request that waited got %d", response.StatusCode)
 	}
 }
 

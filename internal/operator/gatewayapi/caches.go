@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -110,7 +111,7 @@ func (c *Controller) discover(ctx context.Context) {
 		if err != nil || c.informer(name) != nil || !slices.Contains(resourcesOf(list), name) {
 			continue
 		}
-		generic, err := c.factory.ForResource(gatewayv1.SchemeGroupVersion.WithResource(name))
+		generic, err := c.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(name))
 		if err == nil {
 			err = c.handle(generic.Informer(), isNew)
 		}

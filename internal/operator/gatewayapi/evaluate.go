@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -85,7 +86,11 @@ func (c *Controller) forgetFaults(faulty map[metav1.Object]bool) {
 // noteFault remembers that an object makes the evaluation panic, and logs it unless that was known of its generation.
 func (c *Controller) noteFault(object metav1.Object, cause error) {
 	known := c.faults[object.GetUID()].generation == object.GetGeneration()
-	c.faults[object.GetUID()] = fault{object.GetGeneration(), cause.(*panicError).message(), c.now()}
+	message := cause.Error()
+	if panicked := new(panicError); errors.As(cause, &panicked) {
+		message = panicked.message()
+	}
+	c.faults[object.GetUID()] = fault{object.GetGeneration(), message, c.now()}
 	if !known {
 		logging.Errorf("Going on without %T %s/%s of generation %d. This is a bug, please report it: %v",
 			object, object.GetNamespace(), object.GetName(), object.GetGeneration(), cause)

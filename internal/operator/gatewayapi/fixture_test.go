@@ -59,7 +59,7 @@ func newFixture(tb testing.TB, documents string) *fixture {
 	tb.Cleanup(f.controller.queue.ShutDown)
 	tb.Cleanup(f.controller.writes.ShutDown)
 	for _, resource := range resources {
-		informer, err := f.controller.factory.ForResource(gatewayv1.SchemeGroupVersion.WithResource(resource))
+		informer, err := f.controller.factory.ForResource(schema.GroupVersion(gatewayv1.GroupVersion).WithResource(resource))
 		must(tb, err)
 		f.controller.served[resource] = informer.Informer()
 	}

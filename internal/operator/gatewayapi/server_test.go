@@ -50,15 +50,16 @@ type stamp struct {
 	spec       any
 }
 
-var scheme, decoder = func() (*runtime.Scheme, runtime.Decoder) {
+var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(kubescheme.AddToScheme(scheme))
 	utilruntime.Must(appv1.AddToScheme(scheme))
 	utilruntime.Must(gatewayv1.Install(scheme))
-	return scheme, serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
 func newServer(tb testing.TB) *fakeServer {
+	tb.Helper()
 	s := &fakeServer{
 		t: tb, kube: kubefake.NewClientset(), own: gatewayfake.NewClientset(), routes: routesfake.NewSimpleClientset(),
 		stamps: map[string]stamp{}, version: 1,
