@@ -1,7 +1,7 @@
 package v1
 
-// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server that
-// is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server
+// that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 //
 // +kubebuilder:validation:MinProperties=3
 type Backend struct {

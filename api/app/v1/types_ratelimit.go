@@ -79,8 +79,8 @@ type RateLimitKey struct {
 	Type RateLimitKeyType `json:"type"`
 
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
-	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as in
-	// "https://example\.com/user".
+	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as
+	// in "https://example\.com/user".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
