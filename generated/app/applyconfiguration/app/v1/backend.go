@@ -11,8 +11,8 @@ import (
 // BackendApplyConfiguration represents a declarative configuration of the Backend type for use
 // with apply.
 //
-// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server that
-// is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
+// Backend configures how proxies talk to a port of a Service. An entry without any setting is refused: an API server
+// that is not asked to refuse unknown fields drops them, and a mistyped tls would be none.
 type BackendApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace.
 	Name *string `json:"name,omitempty"`

@@ -19,8 +19,8 @@ import (
 //
 // BackendPolicy configures how proxies talk to the endpoints of Services, for HTTPRoutes, GRPCRoutes, TLSRoutes and
 // TCPRoutes. It is a direct policy by the conventions of the Gateway API (GEP-713). TLS is configured by a
-// BackendTLSPolicy. A Gateway of our own kind has the same settings in spec.backends, which its own routes use, and which
-// come before a BackendPolicy.
+// BackendTLSPolicy. A Gateway of our own kind has the same settings in spec.backends, which its own routes use, and
+// which come before a BackendPolicy.
 type BackendPolicyApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.

@@ -19,8 +19,8 @@ type RateLimitKeyApplyConfiguration struct {
 	// without the claim count together. A rule without a JWT is answered with 500.
 	Type *appv1.RateLimitKeyType `json:"type,omitempty"`
 	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
-	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as in
-	// "https://example\.com/user".
+	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as
+	// in "https://example\.com/user".
 	Name *string `json:"name,omitempty"`
 }
 
