@@ -39,8 +39,8 @@ func withCRC(command byte, addresses string) string {
 	return string(header)
 }
 
-// TestProxyProtocolHeaders: a header names the client, or says that the load balancer itself connects. HAProxy closes the
-// connection if it says so and has addresses, and the access log says why.
+// TestProxyProtocolHeaders: a header names the client, or says that the load balancer itself connects. HAProxy closes
+// the connection if it says so and has addresses, and the access log says why.
 func TestProxyProtocolHeaders(t *testing.T) {
 	t.Parallel()
 	v4, v6 := clientAt("203.0.113.9", "10.0.0.1"), clientAt("2001:db8::9", "2001:db8::1")
