@@ -243,8 +243,8 @@ type BackendRef struct {
 
 	// The port of the Service. Requests go straight to the Service's endpoints. Without an appProtocol, or with http, tcp,
 	// ws or kubernetes.io/ws, endpoints get HTTP/1.1. With kubernetes.io/h2c, h2c, http2 or grpc, they get HTTP/2. With
-	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500. Case
-	// does not matter.
+	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500.
+	// Case does not matter.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
