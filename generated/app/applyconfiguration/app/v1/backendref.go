@@ -14,8 +14,8 @@ type BackendRefApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// The port of the Service. Requests go straight to the Service's endpoints. Without an appProtocol, or with http, tcp,
 	// ws or kubernetes.io/ws, endpoints get HTTP/1.1. With kubernetes.io/h2c, h2c, http2 or grpc, they get HTTP/2. With
-	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500. Case
-	// does not matter.
+	// spec.backends[].tls, https, wss and kubernetes.io/wss work, too. With any other, requests are answered with 500.
+	// Case does not matter.
 	Port *int32 `json:"port,omitempty"`
 	// The share of the rule's requests: the weight divided by the sum of the weights. Zero: none.
 	Weight *int32 `json:"weight,omitempty"`

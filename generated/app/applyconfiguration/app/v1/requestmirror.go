@@ -10,9 +10,9 @@ package v1
 // RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other filters. No request waits
 // for its copies, and their answers are thrown away.
 //
-// Not copied are requests whose body has no Content-Length or more than 15 KiB, and those that ask for an upgrade. Where a
-// body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a time, and half of that to one
-// Service; what would be more is not copied. One takes up to 10 seconds.
+// Not copied are requests whose body has no Content-Length or more than 15 KiB, and those that ask for an upgrade.
+// Where a body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a
+// time, and half of that to one Service; what would be more is not copied. One takes up to 10 seconds.
 type RequestMirrorApplyConfiguration struct {
 	// The Services that get copies.
 	BackendRefs []MirrorBackendRefApplyConfiguration `json:"backendRefs,omitempty"`
