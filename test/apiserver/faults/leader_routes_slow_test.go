@@ -73,13 +73,7 @@ func TestFrozenLeaderOfRoutes(t *testing.T) {
 			if code := oldLeader.Exit(t, soon); code == 0 {
 				t.Error("the old leader ended as if all was well")
 			}
-			for _, request := range oldProxy.Requests(woken) {
-				// It may delete the RoleBinding that has just been created: that is right by then.
-				changed := request.Code < http.StatusBadRequest && request.Method != http.MethodDelete
-				if request.Write && !strings.Contains(request.Path, "/events") && changed {
-					t.Errorf("woken up, it wrote %s, answered %d", request.Path, request.Code)
-				}
-			}
+			expectNoWrites(t, oldProxy.Requests(woken))
 			if what == "rolebinding" {
 				s.expectAttached(t, s.namespace, s.team)
 			} else {
@@ -90,6 +84,18 @@ func TestFrozenLeaderOfRoutes(t *testing.T) {
 				t.Errorf("the late write, or the old leader, granted something to %v", subjects)
 			}
 		})
+	}
+}
+
+// expectNoWrites: a leader that woke up changed nothing. It may delete the RoleBinding that has just been created: that is
+// right by then.
+func expectNoWrites(t *testing.T, requests []faultproxy.Request) {
+	t.Helper()
+	for _, request := range requests {
+		changed := request.Code < http.StatusBadRequest && request.Method != http.MethodDelete
+		if request.Write && !strings.Contains(request.Path, "/events") && changed {
+			t.Errorf("woken up, it wrote %s, answered %d", request.Path, request.Code)
+		}
 	}
 }
 
