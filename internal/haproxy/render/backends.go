@@ -175,7 +175,7 @@ func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.
 	if connections {
 		lines = append(lines, s.lines...)
 	} else {
-		parent = "common"
+		parent = "backends"
 		lines = append(lines, "retry-on conn-failure empty-response", "option use-small-buffers l7-retries", "option http-drop-request-trailers")
 		lines = append(lines, s.lines...)
 		lines = append(lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")

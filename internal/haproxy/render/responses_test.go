@@ -406,16 +406,19 @@ func TestStoringOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestStoredAnswersAreCompressed: what is stored is what the backend sent, and compressed for those who accept it.
+// TestStoredAnswersAreCompressed: what is stored is what the backend sent, and compressed for those who accept it,
+// however short it is.
 func TestStoredAnswersAreCompressed(t *testing.T) {
 	t.Parallel()
-	s := startStoring(t, strings.Replace(responsesWorld, "spec:\n", "spec:\n  compression: {contentTypes: [text/plain], minBytes: 1}\n", 1))
-	path := target("/a", public) + "&size=aa"
-	for i, accepted := range []string{"gzip", "identity", "gzip", "identity"} {
-		got := s.ask("GET "+path, "Accept-Encoding: "+accepted+"\r\n")
-		isCompressed := got.Header.Get("Content-Encoding") == "gzip"
-		if isCompressed != (accepted == "gzip") || isCompressed != (len(got.Body) < 1000) || (got.Header.Get("Age") != "") != (i > 0) {
-			t.Errorf("request %d: got %d bytes with %v", i, len(got.Body), got.Header)
+	s := startStoring(t, strings.Replace(responsesWorld, "spec:\n", "spec:\n  compression: {contentTypes: [text/plain], minBytes: 1000}\n", 1))
+	for _, size := range []string{"", "a", "aa"} {
+		path := target("/a/"+size, public) + "&size=" + size
+		for i, accepted := range []string{"gzip", "identity", "gzip", "identity"} {
+			got := s.ask("GET "+path, "Accept-Encoding: "+accepted+"\r\n")
+			isCompressed := got.Header.Get("Content-Encoding") == "gzip"
+			if isCompressed != (accepted == "gzip" && (size != "" || i > 0)) || size != "" && isCompressed != (len(got.Body) < 1000) || (got.Header.Get("Age") != "") != (i > 0) {
+				t.Errorf("request %d for size %q: got %d bytes with %v", i, size, len(got.Body), got.Header)
+			}
 		}
 	}
 }

@@ -22,6 +22,7 @@ func (r *renderer) addSections() {
 	r.addPrograms()
 	if isRouting {
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
+		r.section(ir.ReloadSettings, "defaults backends from common", minSizeLines(in.Table.Compression)...)
 		r.addPresets(false)
 	}
 	if isTCP {

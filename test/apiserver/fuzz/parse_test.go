@@ -18,7 +18,7 @@ const (
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
 var (
 	sectionHeaders = regexp.MustCompile(`^(global( # (programs|copies of requests|questions about requests|bodies of requests))?|listen (mirrors|auth|counted) from common|` +
-		`defaults (common|tcp|routing from common|` + requests + ` from common|` + connections + ` from tcp)|` +
+		`defaults (common|tcp|(routing|backends) from common|` + requests + ` from backends|` + connections + ` from tcp)|` +
 		`peers pods|cache responses|frontend ([0-9]{1,5} from (routing|tcp)|[0-9]{1,5}[.]sni from tcp|metrics from common)|` +
 		`backend (((connections|requests)-of|decisions|concurrent|no-(route|backend)|too-long|answer|certificates|jwt-keys|users|bodies) from common|[0-9]{1,5}[.]tls from tcp|` +
 		`[a-z0-9]([-a-z0-9]*[a-z0-9])?_[a-z]([-a-z0-9]*[a-z0-9])?_[0-9]{1,5}((\.[0-9A-Za-z]{22})? from ` + requests + `|\.tcp(\.[0-9A-Za-z]{22})? from ` + connections + `)))$`)
