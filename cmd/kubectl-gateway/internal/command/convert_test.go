@@ -166,6 +166,14 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 	}
 }
 
+// convertedGateway is of the Gateway API.
+const convertedGateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: ingress}
+spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
+`
+
 // TestConvert is about what the command says and how it ends.
 func TestConvert(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")
@@ -183,12 +191,6 @@ apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: b}
 spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {number: 80}}}}
-`
-	const gateway = `
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: ingress}
-spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 `
 	for _, test := range []struct {
 		name, stdin string
@@ -215,10 +217,10 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 		{"a List", plain + "---" + internal, []string{"-o", "json"}, 3, []string{`"kind": "List"`}},
 		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},
 		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is no Ingress in -"}},
-		{"the Gateway API", gateway, nil, 2, []string{
+		{"the Gateway API", convertedGateway, nil, 2, []string{
 			"there is no Ingress in -, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway",
 		}},
-		{"the Gateway API beside an Ingress", plain + "---" + gateway, nil, 3, []string{
+		{"the Gateway API beside an Ingress", plain + "---" + convertedGateway, nil, 3, []string{
 			"name: ingress\n", "default/ingress Gateway: the operator serves it as it is, with the GatewayClass gateway\n", "passed over: 1 Gateway; ",
 		}},
 		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
