@@ -30,19 +30,22 @@ func (g *generator) decided(schema object) object {
 			}
 		}
 	}
-	// An implication has two alternatives: what must be, or that a field is not what it turns on.
-	implications, _ := schema["allOf"].([]any)
-	for _, implication := range implications {
-		alternatives := at(implication, "anyOf").([]any)
-		fields := at(alternatives[1], "not", "properties").(object)
-		field := sortedKeys(fields)[0]
-		if slices.Contains(at(fields, field, "enum").([]any), c.value(field)) {
-			c.add(alternatives[0].(object))
-		}
-	}
 	// Of alternatives that turn on no field, one is chosen.
 	if alternatives, ok := schema["anyOf"].([]any); ok {
 		c.add(alternatives[g.r.IntN(len(alternatives))].(object))
+	}
+	// An implication has two alternatives: what must be, or that a field is not what it turns on, or is what turns it off.
+	implications, _ := schema["allOf"].([]any)
+	for _, implication := range implications {
+		alternatives := at(implication, "anyOf").([]any)
+		fields, turnsOn := at(alternatives[1], "not", "properties").(object)
+		if !turnsOn {
+			fields = at(alternatives[1], "properties").(object)
+		}
+		field := sortedKeys(fields)[0]
+		if slices.Contains(at(fields, field, "enum").([]any), c.value(field)) == turnsOn {
+			c.add(alternatives[0].(object))
+		}
 	}
 	required, _ := c.schema["required"].([]any)
 	if most, ok := c.schema["maxProperties"].(float64); ok && len(required) == int(most) {
