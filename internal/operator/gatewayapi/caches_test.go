@@ -16,14 +16,14 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// startFill fills the caches of a Controller on an API server, in a bubble of synctest. The API server fails to list a
-// resource until it is healed.
-func startFill(ctx context.Context, t *testing.T, broken string) (f *fixture, healed *atomic.Bool) {
+// startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of the
+// Gateway API, and fails to list a resource until it is healed.
+func startFill(ctx context.Context, t *testing.T, served []string, broken string) (f *fixture, healed *atomic.Bool) {
 	t.Helper()
 	f, healed = newFixture(t, shop), &atomic.Bool{}
 	f.controller.served, f.controller.discovered = map[string]cache.SharedIndexInformer{}, false
 	f.kube.Resources = []*metav1.APIResourceList{{GroupVersion: gatewayv1.GroupVersion.String()}}
-	for _, resource := range resources {
+	for _, resource := range served {
 		f.kube.Resources[0].APIResources = append(f.kube.Resources[0].APIResources, metav1.APIResource{Name: resource})
 	}
 	for fake := range f.trackers() {
@@ -46,7 +46,7 @@ func TestCachesAreFilledBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f, healed := startFill(ctx, t, "grpcroutes")
+		f, healed := startFill(ctx, t, resources, "grpcroutes")
 		time.Sleep(time.Second)
 		const want = "the API server has not listed grpcroutes"
 		if err := f.controller.Ready(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -71,8 +71,7 @@ func TestWithoutTheGatewayAPIItIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		f, _ := startFill(ctx, t, "nothing")
-		f.kube.Resources = nil
+		f, _ := startFill(ctx, t, nil, "nothing")
 		time.Sleep(time.Second)
 		if err := f.controller.Ready(); err != nil || f.controller.isReady() {
 			t.Errorf("got %v, want it ready, and nothing to look after", err)
@@ -89,7 +88,7 @@ func TestAKindThatIsNotListedStallsNoOther(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				f, healed := startFill(ctx, t, resource)
+				f, healed := startFill(ctx, t, resources, resource)
 				stopped := make(chan struct{})
 				go func() {
 					defer close(stopped)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,6 +37,8 @@ type fakeServer struct {
 	kube   *kubefake.Clientset
 	own    *gatewayfake.Clientset
 	routes *routesfake.Clientset
+	// mu is held by a write, and while objects are listed: the fakes serve requests of several goroutines.
+	mu sync.Mutex
 	// stamps are what an API server would write into the metadata of the objects.
 	stamps map[string]stamp
 	// version is the latest resourceVersion.
@@ -124,6 +127,8 @@ func requestOf(action clienttesting.Action) (request, error) {
 // write carries out a write as an API server does.
 func (s *fakeServer) write(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		r, err := requestOf(action)
 		if err != nil {
 			return true, nil, err
@@ -218,6 +223,8 @@ func (s *fakeServer) resourceOf(
 // list returns all objects of a resource.
 func (s *fakeServer) list(kind schema.GroupVersionKind) []metav1.Object {
 	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	resource, tracker := s.resourceOf(kind)
 	list, err := tracker.List(resource, kind, "")
 	must(s.t, err)
