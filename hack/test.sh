@@ -45,13 +45,16 @@ unit() {
         # shellcheck disable=SC2046 # each line is a package
         (cd "$module" && go test -race -shuffle=on -count=1 -timeout=20m "${slow[@]}" $(unit_packages)) || failed=1
     done
+    # These two ask the plugin hundreds of questions, each of which compiles schemas: with the race detector, that takes
+    # four minutes.
+    (cd cmd/kubectl-gateway && go test -shuffle=on -count=1 -timeout=20m "${slow[@]}" ./internal/command ./internal/try) || failed=1
     [[ -z $failed ]]
 }
 
 # unit_packages prints the packages of a module whose tests need no API server. internal/load sends as much as it can,
 # and fails where answers are late, as they are beside other tests with the race detector.
 unit_packages() {
-    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest$'
+    local others='^gateway/test/(apiserver|bench|codegen|e2e|internal/load|nodeconformance)|/clustertest$|/kubectl-gateway/internal/(command|try)$'
     [[ ${#slow[@]} == 0 ]] || others+='|/soak$' # which then needs a node
     go list "${slow[@]}" ./... | grep -vE "$others"
 }

@@ -42,7 +42,15 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		backends[routing.Backend{Namespace: g.Namespace, Service: service, Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{startBackend(t, service)}}
 	}
 	codes := map[int]int{}
-	for range *tables {
+	enough := func() bool {
+		for _, code := range []int{200, 400, 401, 403, 404, 500} {
+			if *tables >= 20 && codes[code] < *tables {
+				return false
+			}
+		}
+		return true
+	}
+	for tried := 0; tried < *tables || !enough() && tried < 5**tables; tried++ {
 		gateway := &appv1.Gateway{Spec: admissible(t, g.Spec(ports))}
 		addClaims(g, &gateway.Spec)
 		addRanges(g, &gateway.Spec)
@@ -70,11 +78,8 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 		}
 		proxy.Stop()
 	}
-	t.Logf("answers: %v", codes)
-	for _, code := range []int{200, 400, 401, 403, 404, 500} {
-		if *tables >= 20 && codes[code] < *tables {
-			t.Errorf("only %d answers have status %d: the test does not try enough", codes[code], code)
-		}
+	if t.Logf("answers: %v", codes); !enough() {
+		t.Error("some of these statuses are too rare: the test does not try enough")
 	}
 }
 

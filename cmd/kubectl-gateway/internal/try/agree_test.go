@@ -20,6 +20,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/explain"
 	"gateway/cmd/kubectl-gateway/internal/try"
 	"gateway/internal/certtest"
+	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/routing"
 )
 
@@ -33,6 +34,7 @@ var inputs = []string{
 // TestCommandsAgree asks real proxies for every route of each input: explain foretells the answers, and render --check
 // names what try finds not to be served.
 func TestCommandsAgree(t *testing.T) {
+	try.TakePorts(func() int32 { return haproxytest.FreePort(t) })
 	t.Parallel()
 	gateways := 0
 	for _, pattern := range inputs {

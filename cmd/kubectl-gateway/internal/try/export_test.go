@@ -22,6 +22,11 @@ type Tried struct {
 	Problems []string
 }
 
+// TakePorts has sessions take their ports from a function.
+func TakePorts(free func() int32) {
+	freePort = func(context.Context) (int32, error) { return free(), nil }
+}
+
 // Start runs a Gateway of files, with free ports.
 func Start(ctx context.Context, options *cli.Options, paths []string, name string) (tried *Tried, err error) {
 	c := &command{Options: options, files: cli.Files{Paths: paths}, name: name, made: pairs{}}

@@ -59,11 +59,13 @@ type session struct {
 	mounted   [3][]string
 }
 
+// quiet keeps the agent's log from the terminal: what matters of it is printed.
+var quiet sync.Once
+
 // newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx
 // ends.
 func newSession(ctx context.Context, options *cli.Options, dir string, o *objects) (*session, error) {
-	// The agent's log is of no interest: what matters of it is printed.
-	_ = errors.Join(flag.Set("stderrthreshold", "FATAL"), flag.Set("log_dir", dir))
+	quiet.Do(func() { _ = errors.Join(flag.Set("stderrthreshold", "FATAL"), flag.Set("log_dir", dir)) })
 	metrics, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -95,8 +97,8 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 	return s, s.apply(o)
 }
 
-// freePort returns a port that nothing listens on.
-func freePort(ctx context.Context) (int32, error) {
+// freePort returns a port that nothing listens on. Tests replace it, as many of them take ports at a time.
+var freePort = func(ctx context.Context) (int32, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("failed to find a port: %w", err)
