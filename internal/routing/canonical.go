@@ -58,13 +58,21 @@ func decodedPath(path string) string {
 	return percentEncode(decoded, func(c byte) bool { return c == ' ' || isText(c) })
 }
 
-// checkEncodings returns an error for an expression with an encoded character that decodedPath decodes: no path has
-// that, so that a rule that guards would not hold.
+// checkEncodings returns an error for an expression with an encoded character in a form that decodedPath never returns: no
+// path has that, so that a rule that guards would not hold.
 func checkEncodings(expression string) error {
 	for i := range len(expression) {
-		if c, ok := encodedByte(expression, i); ok && (c == ' ' || isText(c)) {
-			return fmt.Errorf("the regular expression of path has %q, which no path has: paths are compared decoded, so write %q",
-				expression[i:i+3], string(c))
+		c, ok := encodedByte(expression, i)
+		if !ok {
+			continue
+		}
+		code := expression[i : i+3]
+		want := strings.ToUpper(code)
+		if c == ' ' || isText(c) {
+			want = string(c)
+		}
+		if want != code {
+			return fmt.Errorf("the regular expression of path has %q, which no path has: paths are compared decoded, so write %q", code, want)
 		}
 	}
 	return nil

@@ -120,6 +120,7 @@ func TestExpressionsOfEncodedPaths(t *testing.T) {
 		"/docs/a b|/docs/%C3%A4|/a%25b": "",
 		"/docs/%2[0-9]":                 "",
 		"/docs/a%20b":                   `the regular expression of path has "%20", which no path has: paths are compared decoded, so write " "`,
+		"/docs/%c3%A4":                  `the regular expression of path has "%c3", which no path has: paths are compared decoded, so write "%C3"`,
 		"/docs/%7b.*":                   `the regular expression of path has "%7b", which no path has: paths are compared decoded, so write "{"`,
 	} {
 		_, problems := compileOne(t, "matches: [{path: {type: RegularExpression, value: '"+expression+"'}}], backendRefs: [{name: a, port: 80}]")
