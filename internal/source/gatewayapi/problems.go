@@ -3,6 +3,8 @@ package gatewayapi
 import (
 	"cmp"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gateway/internal/model"
 )
 
@@ -22,6 +24,13 @@ func (t *translator) addProblems() {
 				wrong := verdict{reason: "NotAllowed", message: "the Gateway's allowedListeners do not include it"}
 				plane.problem(wrong, model.Problem{Origin: origin(kindListenerSet, set.set)}, "ListenerSet "+set.Namespace+"/"+set.Name)
 			}
+		}
+	}
+	for _, policy := range t.BackendPolicies {
+		name := types.NamespacedName{Namespace: policy.Namespace, Name: policy.Name}
+		for _, use := range t.settings.uses[name] {
+			about := model.Problem{Origin: origin(kindBackendPolicy, policy)}
+			use.plane.problem(use.accepted(verdict{}), about, kindBackendPolicy+" "+name.String())
 		}
 	}
 	for _, r := range t.routes {

@@ -186,6 +186,9 @@ func TestBackendPolicyExample(t *testing.T) {
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(string(content), "RoundRobin", "Header", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "http://shop.example.com/").Want(t, 1,
 		"BackendPolicy default/echo-v1: the API server refuses it: ", "header is required for algorithm Header")
+	second := clitest.WriteFile(t, "second.yaml", strings.Replace(strings.Split(string(content), "---")[0], "name: echo-v1\nspec", "name: second\nspec", 1))
+	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked", "--check", "-f", second}, files...)...).Want(t, 3,
+		"BackendPolicy shop/second: another policy for the same Service port comes first")
 }
 
 // challengeRoute is what cert-manager makes for a challenge of HTTP-01: it copies the issuer's parentRefs.
