@@ -49,7 +49,7 @@ func TestCannotStart(t *testing.T) {
 		{"a user the server does not know", nil, []string{"-kubeconfig=" + server.TokenKubeconfig(t, "no-token")},
 			[]string{"does not know who is asking", "check the credentials"}},
 		{"a user who may do nothing", nil, []string{"-kubeconfig=" + tokenKubeconfig(t, "startup", "nobody")},
-			[]string{"missing permissions: list/watch/create/patch/delete gateways.app.example.com in all namespaces", "apply artifacts/rbac"}},
+			[]string{"missing permissions: list/watch gateways.app.example.com in all namespaces", "apply artifacts/rbac"}},
 		{"an address that is in use", nil, []string{"-kubeconfig=" + server.Kubeconfig, "-health-address=" +
 			apiServer()}, []string{"address already in use", "-health-address"}},
 	} {
