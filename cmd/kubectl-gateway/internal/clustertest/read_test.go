@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/certtest"
 	"gateway/internal/haproxy/ir"
 )
 
@@ -127,7 +128,8 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	if err := setStatus(t.Context(), live, programmed(live, "")); err != nil {
 		t.Fatal(err)
 	}
-	if result := clitest.Run(t, "", in("explain", "a", "http://x/a")...); result.Err != "" {
+	const warning = "warning: live/a: route \"r\": Service live/none does not exist: create it or change the route\n"
+	if result := clitest.Run(t, "", in("explain", "a", "http://x/a")...); result.Err != warning {
 		t.Errorf("it warns: %s", result.Err)
 	}
 	diff := in("render", "-f", "-", "--diff")
@@ -140,12 +142,22 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, "", "__complete", "list", "-n", "liv").Want(t, 0, "live\n:4")
 }
 
+// authorityPEM is a certificate of a CA, and a line of it that no other has.
+type authorityPEM struct{ content, line string }
+
+func newAuthority(t *testing.T) *authorityPEM {
+	t.Helper()
+	content := string(certtest.NewAuthority(t).PEM)
+	return &authorityPEM{content, strings.Split(content, "\n")[4]}
+}
+
 // TestDiffOfAuthorities compares with files that name ConfigMaps which the Gateway of the cluster does not name, or
 // have another content for them.
 func TestDiffOfAuthorities(t *testing.T) {
 	namespace := newNamespace(t, "authorities")
-	authority := func(name, content string) string {
-		return fmt.Sprintf("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {ca.crt: %s}}\n", name, content)
+	one, two, renewed := newAuthority(t), newAuthority(t), newAuthority(t)
+	authority := func(name string, of *authorityPEM) string {
+		return fmt.Sprintf("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {ca.crt: %q}}\n", name, of.content)
 	}
 	const routes = "  routes: [{name: r, rules: [{backendRefs: [{name: s, port: 443}]}]}]\n"
 	withTLS := func(gatewayName, authority string) string {
@@ -165,20 +177,20 @@ addressType: IPv4
 ports: [{name: "", port: 8443}]
 endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 `
-	clitest.Run(t, gateway("plain", routes)+withTLS("tls", "one")+authority("one", "content-of-one")+services, "apply", "-n", namespace, "-f", "-").Want(t, 0)
+	clitest.Run(t, gateway("plain", routes)+withTLS("tls", "one")+authority("one", one)+services, "apply", "-n", namespace, "-f", "-").Want(t, 0)
 	const backend, lost = "+    default-server ssl verify required ca-file ", "-    server 10.0.0.1_8443"
 	const frontend, listener = "+frontend 443 ", " verify required] !*"
 	for _, test := range []struct {
 		name, file     string
 		wants, without []string
 	}{
-		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+content-of-one"}, []string{lost, "0|no-backend"}},
-		{"backend, in the file", withTLS("plain", "two") + authority("two", "content-of-two"), []string{backend, "+content-of-two"}, []string{lost, "0|no-backend"}},
-		{"backend, in both", withTLS("plain", "one") + authority("one", "new-content"), []string{backend, "+new-content"}, []string{lost, "content-of-one", "0|no-backend"}},
+		{"backend, in the cluster", withTLS("plain", "one"), []string{backend, "+" + one.line}, []string{lost, "0|no-backend"}},
+		{"backend, in the file", withTLS("plain", "two") + authority("two", two), []string{backend, "+" + two.line}, []string{lost, "0|no-backend"}},
+		{"backend, in both", withTLS("plain", "one") + authority("one", renewed), []string{backend, "+" + renewed.line}, []string{lost, one.line, "0|no-backend"}},
 		{"backend, in neither", withTLS("plain", "none"), []string{lost, "0|no-backend"}, []string{backend}},
-		{"backend, another content", withTLS("tls", "one") + authority("one", "new-content"), []string{backend, "-content-of-one", "+new-content"}, []string{lost, "0|no-backend"}},
-		{"listener, in the cluster", withListener("one"), []string{frontend, listener, "+content-of-one"}, nil},
-		{"listener, in the file", withListener("two") + authority("two", "content-of-two"), []string{frontend, listener, "+content-of-two"}, nil},
+		{"backend, another content", withTLS("tls", "one") + authority("one", renewed), []string{backend, "-" + one.line, "+" + renewed.line}, []string{lost, "0|no-backend"}},
+		{"listener, in the cluster", withListener("one"), []string{frontend, listener, "+" + one.line}, nil},
+		{"listener, in the file", withListener("two") + authority("two", two), []string{frontend, listener, "+" + two.line}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result := clitest.Run(t, test.file, "render", "-n", namespace, "-f", "-", "--diff")
