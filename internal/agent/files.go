@@ -13,7 +13,7 @@ import (
 // Files are what Secrets or ConfigMaps hold: their files, by the names of both.
 type Files = map[string]map[string][]byte
 
-// Usable is what of a table's certificates the proxies can use.
+// Usable has the certificates, CAs and key sets of a table that the proxies can use.
 type Usable struct {
 	// Certificates are those of each HTTPS listener, Authorities those of each ConfigMap.
 	Certificates map[string][]render.Certificate

@@ -16,7 +16,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// Compile returns the table of the Gateway, and what of the Gateway and its routes is refused.
+// Compile returns the table of the Gateway, and the problems of what is refused.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
 	return routing.Compile(s.Model())
 }
@@ -61,7 +61,7 @@ func (s *Site) LacksUsers(secret string) bool {
 	return isThere && users.IsEmpty()
 }
 
-// usable returns what of the certificates that a table names can be used. What the files do not have is taken to exist.
+// usable returns the certificates of a table that can be used. What the files do not have is taken to exist.
 func (s *Site) usable(table routing.Table) agent.Usable {
 	configMaps := agent.Files{}
 	if s.Live {
