@@ -3,30 +3,25 @@ package routing
 import (
 	"cmp"
 	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"gateway/internal/model"
+	"gateway/internal/regex"
 )
 
 // What a request is compared with are lists of entries: at each of its hostnames those of its exact path, those of
-// regular expressions, and those of its longest prefix with the shorter ones. A list is for values of at least minValue
-// bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer; longer ones are
-// answered with 400. So no request takes long, and none gets past an expression because it would.
+// regular expressions, and those of its longest prefix with the shorter ones. A list is for values of at least
+// regex.MinValue bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer; longer
+// ones are answered with 400. So no request takes long, and none gets past an expression because it would.
 
 const (
-	// maxSteps bounds the steps of a list, of all hostnames of a request together. HAProxy takes less than a nanosecond
-	// for one.
+	// maxSteps bounds the steps of a list, of all hostnames of a request together. A step takes less than a nanosecond.
 	maxSteps = 16 << 20
-	// maxExpression bounds those of one expression. PCRE gives up after ten millions.
-	maxExpression = 8 << 20
-	// minValue is how long a value may be that an expression is compared with, whatever the expressions, in bytes.
-	minValue = 1024
 	// maxLonger bounds the steps that a list takes more where it admits longer values.
 	maxLonger = 1 << 20
 	// entrySteps and conditionSteps are what an entry takes, and what it takes to find the value of one condition in
-	// 15,000 bytes, in which HAProxy is twice as fast as it is elsewhere.
+	// 15,000 bytes, of which each takes half a step.
 	entrySteps     = 100
 	conditionSteps = 8000
 )
@@ -36,24 +31,24 @@ var longerValues = []int{8192, 4096, 2048}
 
 // LongestValue returns how long a value may be that an expression in a list is compared with.
 func LongestValue(list []*Entry) int {
-	var all []*syntax.Regexp
+	var all []regex.Expression
 	for _, entry := range list {
 		all = append(all, entry.expressions()...)
 	}
-	least := sumOfSteps(all, minValue)
+	least := sumOfSteps(all, regex.MinValue)
 	for _, length := range longerValues {
 		if sumOfSteps(all, length)-least <= maxLonger {
 			return length
 		}
 	}
-	return minValue
+	return regex.MinValue
 }
 
 // expressions returns the regular expressions of an entry.
-func (e *Entry) expressions() []*syntax.Regexp {
-	var all []*syntax.Regexp
+func (e *Entry) expressions() []regex.Expression {
+	var all []regex.Expression
 	add := func(expression string) {
-		if parsed, err := model.ParseRegex(expression); err == nil {
+		if parsed, err := regex.Parse(expression); err == nil {
 			all = append(all, parsed)
 		}
 	}
@@ -70,10 +65,10 @@ func (e *Entry) expressions() []*syntax.Regexp {
 	return all
 }
 
-func sumOfSteps(expressions []*syntax.Regexp, length int) float64 {
+func sumOfSteps(expressions []regex.Expression, length int) float64 {
 	sum := 0.0
 	for _, expression := range expressions {
-		sum += steps(expression, length)
+		sum += expression.Steps(length)
 	}
 	return sum
 }
@@ -222,14 +217,18 @@ func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]boo
 // They are answered with 500, so that none gets to a rule that is for others.
 func closed(entry Entry) Entry {
 	if entry.PathType == Regex {
-		entry.Path = regexp.QuoteMeta(literalPrefix(entry.Path)) + ".*"
+		prefix := ""
+		if expression, err := regex.Parse(entry.Path); err == nil {
+			prefix = regexp.QuoteMeta(expression.Prefix())
+		}
+		entry.Path = prefix + ".*"
 	}
 	length := 0
 	anyOf := func(conditions []Condition) []Condition {
 		var some []Condition
 		for _, condition := range conditions {
 			condition.Value, condition.Regex = ".*", true
-			length += len(QuoteRegex(condition.Name)) + len(".*")
+			length += len(regex.Quote(condition.Name)) + len(".*")
 			if length <= maxMatch/2 && !slices.Contains(some, condition) {
 				some = append(some, condition)
 			}
@@ -237,26 +236,7 @@ func closed(entry Entry) Entry {
 		return some
 	}
 	entry.Headers, entry.Query, entry.Session = anyOf(entry.Headers), anyOf(entry.Query), ""
-	entry.steps = minValue // .* goes to the end of the value.
+	entry.steps = regex.MinValue // .* goes to the end of the value.
 	entry.Rule = failing(entry.Rule)
 	return entry
-}
-
-// literalPrefix returns what all texts that an expression matches begin with.
-func literalPrefix(expression string) string {
-	re, err := model.ParseRegex(expression)
-	if err != nil {
-		return ""
-	}
-	prefix := ""
-	for _, part := range append([]*syntax.Regexp{re}, re.Sub...) {
-		switch {
-		case part == re && re.Op == syntax.OpConcat, part.Op == syntax.OpBeginText:
-		case part.Op == syntax.OpLiteral && part.Flags&syntax.FoldCase == 0:
-			prefix += string(part.Rune)
-		default:
-			return prefix
-		}
-	}
-	return prefix
 }

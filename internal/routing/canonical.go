@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: HAProxy does that in
+// maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: proxies do that in
 // buffers of five times as much.
 const maxOddPath = 3200
 

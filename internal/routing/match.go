@@ -1,10 +1,10 @@
 package routing
 
 import (
-	"regexp"
 	"strings"
 
 	"gateway/internal/model"
+	"gateway/internal/regex"
 )
 
 // Request is what a request is matched by.
@@ -150,16 +150,10 @@ func meets(condition Condition, value string) bool {
 	return value == condition.Value
 }
 
-// regexMatches compares by bytes: each byte of the value is a character of its own.
 func regexMatches(expression, value string) bool {
-	characters := make([]rune, len(value))
-	for i := range len(value) {
-		characters[i] = rune(value[i])
-	}
-	parsed, err := model.ParseRegex(expression)
+	parsed, err := regex.Parse(expression)
 	if err != nil {
 		panic(err) // Compile leaves out what does not parse
 	}
-	// Not the text itself: it may end within \Q.
-	return regexp.MustCompile(`\A(?:` + parsed.String() + `)\z`).MatchString(string(characters))
+	return parsed.Matches(value)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gateway/internal/model"
+	"gateway/internal/regex"
 )
 
 // compile adds an entry for every match of every rule of a route. For one that cannot be carried out there is an entry
@@ -131,7 +132,7 @@ func compileMatch(match *model.Match) (Entry, error) {
 	return entry, cmp.Or(invalid, err)
 }
 
-// maxMatch is how long the expressions of a match may be together, in bytes: HAProxy has to hold them in one line.
+// maxMatch is how long the expressions of a match may be together, in bytes: a proxy has to hold them in one line.
 const maxMatch = 6000
 
 // checkConditions sorts the conditions of an entry, counts the steps of its expressions, and says what is wrong with
@@ -146,14 +147,14 @@ func checkConditions(entry *Entry, size regexSize) error {
 			if i > 0 && condition.Name == kind.conditions[i-1].Name {
 				return fmt.Errorf("%s %q is there twice", kind.name, condition.Name)
 			}
-			one := regexSize{length: len(QuoteRegex(condition.Value))}
+			one := regexSize{length: len(regex.Quote(condition.Value))}
 			if condition.Regex {
 				var err error
 				if one, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
 					return err
 				}
 			}
-			size.length += one.length + len(QuoteRegex(condition.Name))
+			size.length += one.length + len(regex.Quote(condition.Name))
 			size.steps += one.steps
 		}
 	}
@@ -164,21 +165,22 @@ func checkConditions(entry *Entry, size regexSize) error {
 	return nil
 }
 
-// regexSize is how long the translations of expressions are, and how many steps they take for values of minValue bytes.
+// regexSize is how long the translations of expressions are, and how many steps they take for values of
+// regex.MinValue bytes.
 type regexSize struct {
 	length int
 	steps  float64
 }
 
 func checkRegex(field, expression string) (regexSize, error) {
-	translated, steps, err := translateRegex(expression)
+	translated, steps, err := regex.Translate(expression)
 	if err != nil {
 		return regexSize{}, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
 	}
 	return regexSize{len(translated), steps}, nil
 }
 
-// maxFilters is how long the filters of a rule may be, with those of one of its targets: HAProxy has to hold them in
+// maxFilters is how long the filters of a rule may be, with those of one of its targets: a proxy has to hold them in
 // one line.
 const maxFilters = 6500
 

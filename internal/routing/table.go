@@ -90,7 +90,7 @@ type Entry struct {
 	Session string
 	// Rule is what happens to the request. Several entries share one.
 	Rule *Rule
-	// steps bounds the steps of its regular expressions for values of minValue bytes.
+	// steps bounds the steps of its regular expressions for values of regex.MinValue bytes.
 	steps float64
 }
 

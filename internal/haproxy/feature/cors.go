@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"gateway/internal/haproxy/ir"
-	"gateway/internal/routing"
+	"gateway/internal/regex"
 )
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). What a backend says on the matter does not count.
@@ -109,15 +109,15 @@ func originExpressions(origins []string) []string {
 func originExpression(origin string) string {
 	scheme, host, _ := strings.Cut(origin, "://")
 	port := map[string]string{"http": ":80", "https": ":443"}[scheme]
-	expression := routing.QuoteRegex(scheme + "://")
+	expression := regex.Quote(scheme + "://")
 	if suffix, ok := strings.CutPrefix(host, "*."); ok {
 		expression += `[a-z0-9\x2D\x2E]+`
 		host = "." + suffix
 	}
 	named, isDefault := strings.CutSuffix(host, port)
-	expression += routing.QuoteRegex(named)
+	expression += regex.Quote(named)
 	if isDefault || !strings.Contains(host, ":") {
-		expression += "(?:" + routing.QuoteRegex(port) + ")?"
+		expression += "(?:" + regex.Quote(port) + ")?"
 	}
 	return expression
 }

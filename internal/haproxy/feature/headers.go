@@ -9,6 +9,7 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
+	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
 
@@ -122,7 +123,7 @@ func deleted(side, header string) string {
 // keepCookie puts the cookie of a session back where a filter has removed the header: HAProxy looks for it when all
 // rules are done, and takes it away itself.
 func keepCookie(name string) []string {
-	before := `^(.*[;,])?[\x09\x20]*` + routing.QuoteRegex(name) + "="
+	before := `^(.*[;,])?[\x09\x20]*` + regex.Quote(name) + "="
 	condition := has("keep."+name) + " { var(txn.cookies) -m reg '" + before + "' }"
 	return []string{
 		`http-request set-var(txn.value) 'var(txn.cookies),regsub("` + before + `",""),regsub("[;,].*$","")' if ` + condition,

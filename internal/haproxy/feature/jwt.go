@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
 
@@ -205,5 +206,5 @@ func allOf(texts []string) string {
 // inList finds a text in a list of JSON. Within a text, a quote comes after a backslash, so the first one begins a
 // text, or ends one that a comma or "]" follows.
 func inList(text string) string {
-	return `(?s:.*)[\x5B,\x09\x0A\x0D\x20]"` + routing.QuoteRegex(text) + `"`
+	return `(?s:.*)[\x5B,\x09\x0A\x0D\x20]"` + regex.Quote(text) + `"`
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gateway/internal/routing"
+	"gateway/internal/regex"
 )
 
 // The expressions of one number in many lists are alternatives of one entry: a request that was told of none of these
@@ -80,7 +80,7 @@ func group(lists []conditionList) []MapEntry {
 // first bytes in common, which are left out. Names that go on with the same byte are one alternative.
 func alternatives(lists []conditionList, number, bytes int) string {
 	if len(lists) == 1 {
-		return routing.QuoteRegex(lists[0].name[bytes:]) + lists[0].expressions[number]
+		return regex.Quote(lists[0].name[bytes:]) + lists[0].expressions[number]
 	}
 	prefix := commonPrefix(lists)
 	var branches []string
@@ -93,7 +93,7 @@ func alternatives(lists []conditionList, number, bytes int) string {
 		branches = append(branches, alternatives(lists[:n], number, len(prefix)))
 		lists = lists[n:]
 	}
-	return routing.QuoteRegex(prefix[bytes:]) + "(?:" + strings.Join(branches, "|") + ")"
+	return regex.Quote(prefix[bytes:]) + "(?:" + strings.Join(branches, "|") + ")"
 }
 
 // commonPrefix returns what the names of lists, which are sorted, begin with.

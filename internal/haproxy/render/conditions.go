@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
 
@@ -53,7 +54,7 @@ func conditionExpression(entry *routing.Entry) string {
 	for _, condition := range headerConditions(entry) {
 		b.WriteString(valueOf("h:" + label(condition.Name)))
 		if condition.Name == cookieHeader && entry.Session != "" {
-			b.WriteString(`(?=(?:` + anyByte + `*[;,])?[\x09\x20]*` + routing.QuoteRegex(entry.Session+"=") + `)`)
+			b.WriteString(`(?=(?:` + anyByte + `*[;,])?[\x09\x20]*` + regex.Quote(entry.Session+"=") + `)`)
 		}
 		b.WriteString(line(condition.Value, condition.Regex))
 	}
@@ -64,7 +65,7 @@ func conditionExpression(entry *routing.Entry) string {
 }
 
 // valueOf returns the expression for all lines before that of a value, which is told by the line with its name.
-func valueOf(name string) string { return `(?>` + anyLines + routing.QuoteRegex(name) + `\n)` }
+func valueOf(name string) string { return `(?>` + anyLines + regex.Quote(name) + `\n)` }
 
 // cookieHeader is the header that has the cookies of a request (RFC 6265, section 5.4).
 const cookieHeader = "cookie"
@@ -82,14 +83,14 @@ func headerConditions(entry *routing.Entry) []routing.Condition {
 }
 
 // line returns the expression for a line; "" stands for any.
-func line(text string, regex bool) string {
+func line(text string, isRegex bool) string {
 	if text == "" {
 		return anyLine
 	}
-	if !regex {
-		return routing.QuoteRegex(text) + `\n`
+	if !isRegex {
+		return regex.Quote(text) + `\n`
 	}
-	translated, err := routing.TranslateRegex(text)
+	translated, _, err := regex.Translate(text)
 	if err != nil {
 		// Compile leaves such entries out.
 		translated = "(?!)"

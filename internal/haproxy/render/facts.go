@@ -2,7 +2,7 @@ package render
 
 import (
 	"gateway/internal/haproxy/ir"
-	"gateway/internal/routing"
+	"gateway/internal/regex"
 )
 
 // What of percent-encodings is decoded: what a path may have as it is, printable ASCII without the percent sign, and
@@ -39,7 +39,7 @@ func factLines(headers, params []string) []string {
 	format("facts", `\n%[method]\n%[var(txn.clean)]\n`, always)
 	format("facts", `\n%[method]\n%[var(txn.value)]\n`, encoded)
 	for _, header := range headers {
-		name, literal := ir.Quote(header, ir.InName), routing.QuoteRegex(header)
+		name, literal := ir.Quote(header, ir.InName), regex.Quote(header)
 		count := "{ req.fhdr_cnt(" + name + ") "
 		set("value", "req.fhdr("+name+")", count+"eq 1 }")
 		format("value", `\n%[req.hdrs]`, count+"gt 1 }")
@@ -55,7 +55,7 @@ func factLines(headers, params []string) []string {
 		format("query", `&%[var(txn.query)]`, always)
 	}
 	for _, param := range params {
-		literal := routing.QuoteRegex(param)
+		literal := regex.Quote(param)
 		found := "{ var(txn.query) -m reg '&" + literal + "=' }"
 		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
 			`regsub("%00","%2500",g),url_dec(1),url_enc,`+decodeOnly(encodedText)+`'`, found)

@@ -6,7 +6,7 @@ import (
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"gateway/internal/model"
+	"gateway/internal/regex"
 )
 
 // asHTTP returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
@@ -62,7 +62,7 @@ func grpcPath(source *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 				expression += "/" + anything
 				continue
 			}
-			parsed, err := model.ParseRegex(part)
+			parsed, err := regex.Parse(part)
 			if err != nil {
 				return path(gatewayv1.PathMatchRegularExpression, part) // which is refused
 			}

@@ -9,7 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/internal/routing"
+	"gateway/internal/regex"
 )
 
 // matches returns the match of each location, in an order that is then that of the locations. A match without a path stands for
@@ -94,7 +94,7 @@ func (l *location) expression() appv1.PathMatch {
 
 // isUsable says whether there can be requests with the path.
 func isUsable(path appv1.PathMatch) bool {
-	_, err := routing.TranslateRegex(path.Value)
+	_, _, err := regex.Translate(path.Value)
 	return isMatch(path) && (err == nil || path.Type != appv1.PathMatchRegularExpression)
 }
 

@@ -1,4 +1,4 @@
-package routing
+package regex
 
 import (
 	"fmt"
@@ -6,47 +6,45 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"gateway/internal/model"
 )
 
-// MaxRegex is how long an expression of TranslateRegex may be, in bytes.
-const MaxRegex = 4096
+const (
+	// maxTranslated is how long a translation may be, in bytes.
+	maxTranslated = 4096
+	// maxSteps bounds the steps of an expression for a value of MinValue bytes. PCRE gives up after ten millions.
+	maxSteps = 8 << 20
+)
 
-// TranslateRegex returns an expression for PCRE that, compared with one line of several, matches as a whole the bytes
-// that the RE2 expression matches as a whole. It consists of letters, digits and the signs of the syntax: everything
-// else is written as \xHH. An error says what is wrong with the expression.
+// Translate returns an expression for PCRE that, compared with one line of several, matches as a whole the bytes that
+// the RE2 expression matches as a whole, and how many steps it takes for a value of MinValue bytes. It consists of
+// letters, digits and the signs of the syntax: everything else is written as \xHH. An error says what is wrong with the
+// expression.
 //
 // RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from what it was
 // parsed to.
-func TranslateRegex(expression string) (string, error) {
-	translated, _, err := translateRegex(expression)
-	return translated, err
-}
-
-// translateRegex also returns how many steps the expression takes for a value of minValue bytes.
-func translateRegex(expression string) (string, float64, error) {
-	parsed, err := model.ParseRegex(expression)
+func Translate(text string) (pcre string, steps float64, err error) {
+	e, err := Parse(text)
 	if err != nil {
 		return "", 0, err
 	}
-	if group := longRepeat(parsed); group != nil {
-		return "", 0, fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: repeat single characters or classes", group, maxGroupRepeat)
+	if group := longRepeat(e.parsed); group != nil {
+		return "", 0, fmt.Errorf("in %q a group is repeated any number of times, or more than %d times, which HAProxy cannot match in every length: "+
+			"repeat single characters or classes", group, maxGroupRepeat)
 	}
-	if size := expanded(parsed); size > maxExpanded {
+	if size := expanded(e.parsed); size > maxExpanded {
 		return "", 0, fmt.Errorf("it is too large: about %d bytes where %d are allowed, when repetitions are written out", size, maxExpanded)
 	}
-	n := steps(parsed, minValue)
-	if n > maxExpression {
+	steps = e.Steps(MinValue)
+	if steps > maxSteps {
 		return "", 0, fmt.Errorf("it can take %.2g steps to compare it with a value of %d bytes, where %d are allowed: let fewer parts like [a-z]* match the same "+
-			"text, one after the other or in several branches", n, minValue, maxExpression)
+			"text, one after the other or in several branches", steps, MinValue, maxSteps)
 	}
 	var b strings.Builder
-	writeRegex(&b, parsed)
-	if b.Len() > MaxRegex {
-		return "", 0, fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), MaxRegex)
+	write(&b, e.parsed)
+	if b.Len() > maxTranslated {
+		return "", 0, fmt.Errorf("it is too long: %d bytes where %d are allowed, when classes are written out", b.Len(), maxTranslated)
 	}
-	return b.String(), n, nil
+	return b.String(), steps, nil
 }
 
 // maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure
@@ -67,7 +65,7 @@ func longRepeat(re *syntax.Regexp) *syntax.Regexp {
 	return nil
 }
 
-// isSingle says whether an expression matches exactly one character.
+// isSingle reports whether an expression matches exactly one character.
 func isSingle(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -101,8 +99,8 @@ func expanded(re *syntax.Regexp) int {
 	return size
 }
 
-// QuoteRegex returns an expression for PCRE that matches the bytes of s, written like one of TranslateRegex.
-func QuoteRegex(s string) string {
+// Quote returns an expression for PCRE that matches the bytes of s, written like one of Translate.
+func Quote(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
 		writeByte(&b, s[i])
@@ -110,9 +108,9 @@ func QuoteRegex(s string) string {
 	return b.String()
 }
 
-// writeRegex writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they
+// write writes assertions as groups: PCRE does not take them repeated. Single characters are none: repeated, they
 // take PCRE no memory.
-func writeRegex(b *strings.Builder, re *syntax.Regexp) {
+func write(b *strings.Builder, re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpNoMatch:
 		b.WriteString("(?!)")
@@ -141,7 +139,7 @@ func writeRegex(b *strings.Builder, re *syntax.Regexp) {
 	case syntax.OpNoWordBoundary:
 		b.WriteString(`(?:\B)`)
 	case syntax.OpCapture:
-		writeRegex(b, re.Sub[0])
+		write(b, re.Sub[0])
 	default:
 		writeOperator(b, re)
 	}
@@ -157,13 +155,13 @@ func writeOperator(b *strings.Builder, re *syntax.Regexp) {
 		if n := isSearch(re.Sub[i:]); n > 0 && re.Op == syntax.OpConcat {
 			b.WriteString(`(?>[^\x0A]*?`)
 			for _, sub := range re.Sub[i+1 : i+1+n] {
-				writeRegex(b, sub)
+				write(b, sub)
 			}
 			b.WriteString(")")
 			i += n
 			continue
 		}
-		writeRegex(b, re.Sub[i])
+		write(b, re.Sub[i])
 	}
 	switch re.Op {
 	case syntax.OpStar:
@@ -261,7 +259,7 @@ func isSearch(sequence []*syntax.Regexp) int {
 	return n
 }
 
-// isAnything says whether an expression matches any text.
+// isAnything reports whether an expression matches any text.
 func isAnything(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpStar && (re.Sub[0].Op == syntax.OpAnyChar || re.Sub[0].Op == syntax.OpAnyCharNotNL)
 }

@@ -1,4 +1,4 @@
-package routing
+package regex
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"gateway/internal/model"
 	"gateway/internal/testtier"
 )
 
@@ -102,7 +101,7 @@ func TestSteps(t *testing.T) {
 		for range 1 + random.IntN(6) {
 			expression += parts[random.IntN(len(parts))]
 		}
-		parsed, err := model.ParseRegex(expression)
+		parsed, err := Parse(expression)
 		if err != nil {
 			continue // such as a**
 		}
@@ -111,10 +110,10 @@ func TestSteps(t *testing.T) {
 			unit := "aababcbbca"[random.IntN(10):]
 			value := strings.Repeat(unit[:1+random.IntN(min(3, len(unit)))], 1+random.IntN(6)) + "abcabbd"[:random.IntN(8)]
 			m := tracer{value: value}
-			if got := m.matches(parsed); got != whole.MatchString(value) {
+			if got := m.matches(parsed.parsed); got != whole.MatchString(value) {
 				t.Fatalf("%s and %q: the tracer says %t", expression, value, got)
 			}
-			bound := steps(parsed, len(value))
+			bound := parsed.Steps(len(value))
 			if float64(m.steps) > bound {
 				t.Fatalf("%s and %q take %d steps, more than %g", expression, value, m.steps, bound)
 			}
@@ -136,11 +135,11 @@ func TestStepsOfOrdinaryExpressions(t *testing.T) {
 		`/.*/(foo|bar)/.*\.json`: quadratic, `Mozilla/.*(iPhone|Android).*Mobile.*`: quadratic, `[a-z]*[a-z]*0`: quadratic,
 		`.*(a|bc).*(a|bc).*b`: math.Inf(1), `(a|ab|){32}`: math.Inf(1), `[a-z]*[a-y]*[a-x]*0`: math.Inf(1),
 	} {
-		parsed, err := model.ParseRegex(expression)
+		parsed, err := Parse(expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := steps(parsed, 1024) / 1024
+		got := parsed.Steps(1024) / 1024
 		t.Logf("%-70s %12.1f per byte", expression, got)
 		if got > most || got < 20000 && math.IsInf(most, 1) {
 			t.Errorf("%s: %g steps for each byte, want %g", expression, got, most)

@@ -1,4 +1,4 @@
-package routing
+package regex
 
 import (
 	"math"
@@ -80,7 +80,7 @@ type meter struct {
 	steps  float64
 }
 
-// steps returns how many steps PCRE takes at most to compare a value of a length with an expression of writeRegex.
+// steps returns how many steps PCRE takes at most to compare a value of a length with an expression that write wrote.
 func steps(re *syntax.Regexp, length int) float64 {
 	m := meter{length: float64(length)}
 	m.walk(re, flow{total: 1, paths: 1, last: lineEnd}, lineEnd)

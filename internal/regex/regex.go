@@ -1,0 +1,73 @@
+// Package regex is about regular expressions. Users write RE2, and HAProxy runs PCRE.
+//
+// An expression is parsed as RE2, and written anew in syntax that means the same in both. What it can take to compare a
+// value with it is bounded in advance. Characters are bytes.
+package regex
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+// MinValue is how long a value may be that an expression is compared with, whatever the expression, in bytes.
+const MinValue = 1024
+
+// re2 is RE2's syntax without its classes of Unicode: no byte is such a character, and Go takes long to read them.
+const re2 = syntax.Perl &^ syntax.UnicodeGroups
+
+// With Go 1.26.8, some expressions that ignore case and name characters of Unicode took long to read. No byte is such a
+// character.
+var (
+	ignoresCase  = regexp.MustCompile(`\(\?[A-Za-z-]*i`)
+	namesUnicode = regexp.MustCompile(`\\x\{0*[1-9A-Fa-f][0-9A-Fa-f]{2}`)
+)
+
+// Expression is a regular expression of a user.
+type Expression struct{ parsed *syntax.Regexp }
+
+// Parse reads an expression. An error says what is wrong with it. What is right may still take too long to be compared:
+// Translate reports that.
+func Parse(text string) (Expression, error) {
+	if ignoresCase.MatchString(text) && namesUnicode.MatchString(text) {
+		return Expression{}, errors.New(`with (?i), there can be no character above \xFF, which no byte is`)
+	}
+	parsed, err := syntax.Parse(text, re2)
+	var parse *syntax.Error
+	if errors.As(err, &parse) {
+		return Expression{}, fmt.Errorf("%s: %q", parse.Code, parse.Expr)
+	}
+	return Expression{parsed}, err
+}
+
+// String returns the expression in RE2's syntax. Unlike what was parsed, it may stand within another one: it does not
+// end within \Q.
+func (e Expression) String() string { return e.parsed.String() }
+
+// Matches reports whether the expression matches a value as a whole.
+func (e Expression) Matches(value string) bool {
+	characters := make([]rune, len(value))
+	for i := range len(value) {
+		characters[i] = rune(value[i])
+	}
+	return regexp.MustCompile(`\A(?:` + e.String() + `)\z`).MatchString(string(characters))
+}
+
+// Steps returns how many steps PCRE takes at most to compare a value of a length with the expression.
+func (e Expression) Steps(length int) float64 { return steps(e.parsed, length) }
+
+// Prefix returns what all texts that the expression matches begin with.
+func (e Expression) Prefix() string {
+	prefix := ""
+	for _, part := range append([]*syntax.Regexp{e.parsed}, e.parsed.Sub...) {
+		switch {
+		case part == e.parsed && part.Op == syntax.OpConcat, part.Op == syntax.OpBeginText:
+		case part.Op == syntax.OpLiteral && part.Flags&syntax.FoldCase == 0:
+			prefix += string(part.Rune)
+		default:
+			return prefix
+		}
+	}
+	return prefix
+}
