@@ -12,7 +12,7 @@ import (
 var fromPCRE = strings.NewReplacer(`(?!)`, `[^\x00-\x{10FFFF}]`, `(?<=\x0A)`, `\A`, `(?=\x0A)`, `\z`, `(?>`, `(?:`)
 
 // FuzzTranslate compares a translation with the expression, both read by Go. How PCRE reads it is for the property
-// test of internal/haproxy/render.
+// test of internal/haproxy/dataplanetest.
 func FuzzTranslate(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/api/[0-9]+", "/api/12"}, {".*ab.*cd.*", "xabycdz"}, {"(?i)k(1|2){2,3}?", "K121"}, {`\Ba|^b$|\bc`, "b"}, {`[^a-z\n]`, "\xff"},
