@@ -4,7 +4,7 @@ package docs
 import (
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,13 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// TestMain has the tests run at the top of the project.
-func TestMain(m *testing.M) {
-	if err := os.Chdir(".."); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+// project is the project's tree. The tests open all files through it: go test then knows them, and runs the tests again
+// when one has changed. It does not know files that are relative to a directory that TestMain changes to.
+var project = os.DirFS("..")
 
 // atTheTop are the documents that are not in docs.
 var atTheTop = []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md"}
@@ -27,9 +23,9 @@ var atTheTop = []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECU
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
-		if filepath.Ext(path) == ".md" {
-			all = append(all, path)
+	err := fs.WalkDir(project, "docs", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".md" {
+			all = append(all, name)
 		}
 		return err
 	})
@@ -44,13 +40,9 @@ func TestDocumentsNameTests(t *testing.T) {
 	link := regexp.MustCompile(`\[((?:Test|Fuzz)[A-Za-z0-9]+)\]\(([^)]+)\)`)
 	links := 0
 	for _, document := range documents(t) {
-		content, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatalf("failed to read a document: %v", err)
-		}
-		for _, match := range link.FindAllStringSubmatch(string(content), -1) {
+		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
 			links++
-			code, err := os.ReadFile(filepath.Join(filepath.Dir(document), match[2]))
+			code, err := fs.ReadFile(project, path.Join(path.Dir(document), match[2]))
 			if err != nil {
 				t.Errorf("%s: %v", document, err)
 			} else if !strings.Contains(string(code), "\nfunc "+match[1]+"(") {
@@ -73,7 +65,7 @@ func TestDocumentsLinkToFiles(t *testing.T) {
 		}
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
 			links++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(document), match[1])); err != nil {
+			if _, err := fs.Stat(project, path.Join(path.Dir(document), match[1])); err != nil {
 				t.Errorf("%s: %v", document, err)
 			}
 		}
@@ -92,7 +84,7 @@ func TestDocumentsLinkToHeadings(t *testing.T) {
 			links++
 			target := document
 			if match[1] != "" {
-				target = filepath.Join(filepath.Dir(document), match[1])
+				target = path.Join(path.Dir(document), match[1])
 			}
 			if !slices.Contains(anchors(read(t, target)), match[2]) {
 				t.Errorf("%s: %s has no heading for #%s", document, target, match[2])
@@ -135,7 +127,7 @@ func TestClientsDocumentQuotes(t *testing.T) {
 	indentation := regexp.MustCompile(`(?m)^\t+`)
 	var code strings.Builder
 	for _, pattern := range []string{"examples/clients/*/*.go", "examples/clients/internal/*/*.go"} {
-		files, err := filepath.Glob(pattern)
+		files, err := fs.Glob(project, pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +148,7 @@ func TestClientsDocumentQuotes(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
+	content, err := fs.ReadFile(project, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,30 +249,30 @@ func TestTranslation(t *testing.T) {
 
 // TestFeaturePages: each page of a feature has the same parts in the same order, and each example is on one of them.
 func TestFeaturePages(t *testing.T) {
-	pages, err := filepath.Glob("docs/features/*.md")
+	pages, err := fs.Glob(project, "docs/features/*.md")
 	if err != nil || len(pages) < 30 {
 		t.Fatalf("found %d pages (%v)", len(pages), err)
 	}
 	form := regexp.MustCompile("(?s)^# [^\n]+\n\n[A-Z].*\n```yaml\n.*\n## What is refused\n.*\n## Example\n.*\n## Limits\n")
 	index, all := read(t, "docs/features/README.md"), ""
 	for _, page := range pages {
-		if filepath.Base(page) == "README.md" {
+		if path.Base(page) == "README.md" {
 			continue
 		}
 		all += read(t, page)
 		if !form.MatchString(read(t, page)) {
 			t.Errorf("%s has another form", page)
 		}
-		if !strings.Contains(index, "]("+filepath.Base(page)+")") {
+		if !strings.Contains(index, "]("+path.Base(page)+")") {
 			t.Errorf("docs/features/README.md does not link to %s", page)
 		}
 	}
-	examples, err := filepath.Glob("artifacts/examples/*.yaml")
+	examples, err := fs.Glob(project, "artifacts/examples/*.yaml")
 	if err != nil || len(examples) < 30 {
 		t.Fatalf("found %d examples (%v)", len(examples), err)
 	}
 	for _, example := range examples {
-		if name := filepath.Base(example); name != "shop.yaml" && !strings.Contains(all, "artifacts/examples/"+name+")") {
+		if name := path.Base(example); name != "shop.yaml" && !strings.Contains(all, "artifacts/examples/"+name+")") {
 			t.Errorf("no page of docs/features links to %s", name)
 		}
 	}
