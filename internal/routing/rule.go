@@ -181,8 +181,8 @@ func checkRegex(field, expression string) (regexSize, error) {
 }
 
 // maxFilters is how long the filters of a rule may be, with those of one of its targets: a proxy has to hold them in
-// one line.
-const maxFilters = 6500
+// one buffer.
+const maxFilters = 10000
 
 // filtersSize returns how many bytes the filters of a rule take at most, with those of one of its targets.
 func filtersSize(rule *Rule) int {
@@ -244,13 +244,13 @@ func headersSize(changes HeaderChanges) int {
 	size := 0
 	for _, side := range [][]HeaderChange{changes.Request, changes.Response} {
 		for _, change := range side {
-			size += len(change.Name) + len("q-|")
+			size += 2 * (len(change.Name) + 2)
 			for _, value := range change.Values {
-				size += len(change.Name) + encodedSize(value) + len("q+.0=|")
+				size += len(change.Name) + 2 + len(value) + 3
 			}
 		}
 	}
-	return size
+	return size*4/3 + len("rdel=&radd=&")
 }
 
 // encodedSize is how long a text is where some signs are percent-encoded.

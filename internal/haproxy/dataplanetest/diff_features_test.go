@@ -56,7 +56,7 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"the value of a header that is set":           {"name: X-Set, value: one", "name: X-Set, value: two", ""},
 		"a header that is removed and was set before": {"set: [{name: X-Set, value: one}]", "remove: [X-Set]", ""},
 		"no filter any more":                          {"filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-Set, value: one}]}}]", "", ""},
-		"a header of another name that is set":        {"name: X-Set", "name: X-Other", ir.ReloadNames},
+		"a header of another name that is set":        {"name: X-Set", "name: X-Other", ""},
 		"the status of a redirect":                    {"statusCode: 301", "statusCode: 308", ""},
 		"the prefix of a redirect":                    {"replacePrefixMatch: /new", "replacePrefixMatch: /newer", ""},
 		"a full path of a redirect":                   {"type: ReplacePrefixMatch, replacePrefixMatch: /new", "type: ReplaceFullPath, replaceFullPath: /new", ""},

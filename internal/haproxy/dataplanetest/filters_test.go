@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/render/rendertest"
+	"gateway/internal/routing"
 )
 
 const filtersWorld = `
@@ -126,6 +128,45 @@ func TestHeaderFilters(t *testing.T) {
 	}
 	if len(seen) != 2 || !seen["one one one"] || !seen["two two "] {
 		t.Errorf("the filters of backendRefs did %v", seen)
+	}
+}
+
+// TestHeadersOfAllLengths: what is set arrives byte by byte, and takes the place of all that a client sends.
+func TestHeadersOfAllLengths(t *testing.T) {
+	t.Parallel()
+	printable := ""
+	for c := ' ' + 1; c < 0x7f; c++ {
+		printable += string(c)
+	}
+	values := map[string]string{"x-none": "", "x-all": printable}
+	for _, length := range []int{1, 239, 240, 255, 256, 1000, 2287, 2288} {
+		values[fmt.Sprintf("x-%d", length)] = strings.Repeat("a", length)
+	}
+	var changes []routing.HeaderChange
+	for name, value := range values {
+		changes = append(changes, routing.HeaderChange{Name: name, Clear: true, Values: []string{"", value}})
+	}
+	g := startGatewayWith(t, rendertest.Parse(t, filtersWorld), func(in *render.Input) {
+		in.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+			if rule.Headers = (routing.HeaderChanges{Request: changes}); rule.Index == 1 {
+				rule.Headers = routing.HeaderChanges{Response: changes}
+			}
+		})
+	})
+	c := newClient(t, g.ports[80])
+	got := c.send("GET /one HTTP/1.1\r\nHost: x\r\nX-All: old\r\nx-ALL: older\r\nX-Other: kept\r\n\r\n")
+	if got.Status != 200 || strings.Contains(got.Body, "old") || !strings.Contains(got.Body, "X-Other: kept\r\n") {
+		t.Fatalf("got %d, and the backend got\n%s", got.Status, got.Body)
+	}
+	answer := c.send(get("x", "/response"))
+	for name, value := range values {
+		name = http.CanonicalHeaderKey(name)
+		if want := name + ": \r\n" + name + ": " + value + "\r\n"; !strings.Contains(got.Body, want) {
+			t.Errorf("%s: the backend got\n%s", name, got.Body)
+		}
+		if !slices.Equal(answer.Header[name], []string{"", value}) {
+			t.Errorf("%s: the client got %q", name, answer.Header[name])
+		}
 	}
 }
 

@@ -1,42 +1,52 @@
 package feature
 
 import (
-	"fmt"
-	"maps"
+	"encoding/base64"
 	"regexp"
 	"slices"
-	"strconv"
 
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
-	"gateway/internal/regex"
 	"gateway/internal/routing"
 )
 
-// headers removes and adds headers. The parameter "del.NAME" removes request headers, "add.NAME.I" adds one; I counts
-// from 0. "rdel" and "radd" do it for the answer.
+// headers removes and adds headers. The parameter "del" has the names of request headers that are removed, "add" the
+// names and values of those that are added after that. "rdel" and "radd" are for the answer. "keep" is the cookie of a
+// session whose header is removed.
 //
-// Each name has rules of its own, so the first change of a header of a name takes a reload: HAProxy takes no names of
-// headers from data.
+// What a parameter has is a list of texts as HAProxy's req.hdrs_bin returns it, in Base64. Where HAProxy finds no room
+// for a header, or the list is broken, it answers 500.
+//
+// The cookie of a session is put back: HAProxy looks for it when all rules are done, and takes it away itself.
 var headers = feature{
-	mayStay: true,
 	encode: func(in Input, p *params) {
 		changes := changesFor(in.Rule, in.Target)
 		encodeHeaders(p, "", changes.Request)
 		encodeHeaders(p, "r", changes.Response)
 		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clears(changes.Request, cookie) {
-			p.set("keep."+affinity.Cookie(in.Target.Backend), "1")
+			p.set("keep", affinity.Cookie(in.Target.Backend))
 		}
 	},
-	rules: func(env Env) Rules {
-		request, response, cookies := headerNames(env.Table)
-		rules := Rules{Request: headerRules("", "http-request", request), Response: headerRules("r", "http-response", response)}
-		for _, name := range slices.Sorted(maps.Keys(cookies)) {
-			rules.Request = append(rules.Request, keepCookie(name)...)
+	rules: func(Env) Rules {
+		const kept = " if { var(txn.cookies) -m found }"
+		return Rules{
+			Request: []string{
+				`http-request set-var-fmt(txn.cookies) "%[` + text("keep") + `]=\n%[req.fhdr(cookie)]" if ` + has("keep"),
+				`http-request set-var(txn.cookies) 'var(txn.cookies),regsub("^([^\x0A]+)\x0A(?:.*[;,])?[\x09\x20]*+\1([^;,]*).*$","\1\2")'` + kept,
+				"http-request del-headers-bin " + list("del"),
+				"http-request add-headers-bin " + list("add"),
+				`http-request add-header cookie "%[var(txn.cookies)]"` + kept + ` !{ var(txn.cookies) -m sub "\n" }`,
+			},
+			Response: []string{
+				"http-response del-headers-bin " + list("rdel"),
+				"http-response add-headers-bin " + list("radd"),
+			},
 		}
-		return rules
 	},
 }
+
+// list returns the expression for a parameter that is a list of texts. A rule without it has none, and no header is
+// changed.
+func list(name string) string { return param(name) + ",ub64dec" }
 
 const cookie = "cookie"
 
@@ -53,80 +63,51 @@ func changesFor(rule *routing.Rule, target *routing.Target) routing.HeaderChange
 }
 
 func encodeHeaders(p *params, side string, changes []routing.HeaderChange) {
+	var del, add []byte
 	for _, change := range changes {
-		name := ir.Quote(change.Name, ir.InName)
 		if change.Clear {
-			p.set(side+"del."+name, "1")
-		}
-		for i, value := range change.Values {
-			p.set(side+"add."+name+"."+strconv.Itoa(i), value)
-		}
-	}
-}
-
-func clears(changes []routing.HeaderChange, name string) bool {
-	return slices.ContainsFunc(changes, func(c routing.HeaderChange) bool { return c.Name == name && c.Clear })
-}
-
-// headerNames returns how many values each header gets at most that some rule changes, and the cookies of sessions
-// whose header is removed.
-func headerNames(table routing.Table) (request, response map[string]int, cookies map[string]bool) {
-	request, response, cookies = map[string]int{}, map[string]int{}, map[string]bool{}
-	note := func(names map[string]int, changes []routing.HeaderChange) {
-		for _, change := range changes {
-			names[change.Name] = max(names[change.Name], len(change.Values))
-		}
-	}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		note(request, rule.Headers.Request)
-		note(response, rule.Headers.Response)
-		for _, target := range rule.Targets {
-			changes := changesFor(rule, &target)
-			note(request, changes.Request)
-			note(response, changes.Response)
-			if rule.Affinity != nil && clears(changes.Request, cookie) {
-				cookies[rule.Affinity.Cookie(target.Backend)] = true
+			for _, name := range deleted(side, change.Name) {
+				del = appendText(del, name)
 			}
 		}
-	})
-	return request, response, cookies
-}
-
-// headerRules returns the rules for the headers of requests or of answers: all that remove, then all that add.
-func headerRules(side, directive string, names map[string]int) []string {
-	var del, add []string
-	for _, header := range slices.Sorted(maps.Keys(names)) {
-		name := ir.Quote(header, ir.InName)
-		if side == "" && header == cookie {
-			del = append(del, "http-request set-var(txn.cookies) req.fhdr(cookie) if "+has("del.cookie"))
-		}
-		del = append(del, fmt.Sprintf("%s del-header %s if %s", directive, deleted(side, header), has(side+"del."+name)))
-		for i := range names[header] {
-			value := side + "add." + name + "." + strconv.Itoa(i)
-			add = append(add, fmt.Sprintf("%s add-header %s \"%%[%s]\" if %s", directive, name, text(value), has(value)))
+		for _, value := range change.Values {
+			add = appendText(appendText(add, change.Name), value)
 		}
 	}
-	return append(del, add...)
+	if len(del) > 0 {
+		p.set(side+"del", base64.RawURLEncoding.EncodeToString(append(del, 0)))
+	}
+	if len(add) > 0 {
+		p.set(side+"add", base64.RawURLEncoding.EncodeToString(append(add, 0, 0)))
+	}
+}
+
+// appendText adds a text to a list: its length in the encoding of SPOE, and then its bytes.
+func appendText(list []byte, text string) []byte {
+	const short = 240
+	n := len(text)
+	if n < short {
+		return append(append(list, byte(n)), text...)
+	}
+	list = append(list, byte(n)|short)
+	for n = (n - short) >> 4; n >= 0x80; n = (n - 0x80) >> 7 {
+		list = append(list, byte(n)|0x80)
+	}
+	return append(append(list, byte(n)), text...)
+}
+
+// deleted returns the names of the headers that are removed for one. If a request header is set whose name has another
+// character than letters, digits and "-", some backends take what a client sends with "-" for the same. What a client
+// sends with such a character never comes here.
+func deleted(side, header string) []string {
+	if plain := notPlain.ReplaceAllString(header, "-"); side == "" && plain != header {
+		return []string{header, plain}
+	}
+	return []string{header}
 }
 
 var notPlain = regexp.MustCompile(`[^a-z0-9-]`)
 
-// deleted returns what del-header removes. If a request header is set whose name has another character than letters,
-// digits and "-", some backends take what a client sends with "-" for the same.
-func deleted(side, header string) string {
-	if variants := notPlain.ReplaceAllString(header, "[^a-z0-9]"); side == "" && variants != header {
-		return "^" + variants + "$ -m reg"
-	}
-	return ir.Quote(header, ir.InName)
-}
-
-// keepCookie puts the cookie of a session back where a filter has removed the header: HAProxy looks for it when all
-// rules are done, and takes it away itself.
-func keepCookie(name string) []string {
-	before := `^(.*[;,])?[\x09\x20]*` + regex.Quote(name) + "="
-	condition := has("keep."+name) + " { var(txn.cookies) -m reg '" + before + "' }"
-	return []string{
-		`http-request set-var(txn.value) 'var(txn.cookies),regsub("` + before + `",""),regsub("[;,].*$","")' if ` + condition,
-		`http-request add-header cookie "` + ir.Quote(name, ir.InName) + `=%[var(txn.value)]" if ` + condition,
-	}
+func clears(changes []routing.HeaderChange, name string) bool {
+	return slices.ContainsFunc(changes, func(c routing.HeaderChange) bool { return c.Name == name && c.Clear })
 }
