@@ -6,7 +6,7 @@ import (
 	"net"
 	"os"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/logging"
@@ -33,7 +33,7 @@ func (a *Agent) observePods(ctx context.Context) {
 		a.relay.Update(a.pods)
 	}
 	r, ids := &a.state.running, a.relay.IDs()
-	if !a.state.isKnown() || r.pods == ids || !feature.HasRates(a.state.disk.table) {
+	if !a.state.isKnown() || r.pods == ids || !filters.HasRates(a.state.disk.table) {
 		return
 	}
 	// The entry is always there, so Old says only that it changes.

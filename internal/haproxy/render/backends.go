@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -179,7 +179,7 @@ func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.
 		lines = append(lines, "retry-on conn-failure empty-response", "option use-small-buffers l7-retries", "option http-drop-request-trailers")
 		lines = append(lines, s.lines...)
 		lines = append(lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
-		lines = slices.Concat(lines, feature.All(feature.Env{Paths: r.in.Paths}).Backend, s.rules)
+		lines = slices.Concat(lines, filters.All(filters.Env{Paths: r.in.Paths}).Backend, s.rules)
 	}
 	return ir.Section{Header: "defaults " + name + " from " + parent, Reason: ir.ReloadDefaults, MayStay: true, Lines: ir.Lines("", lines...)}
 }

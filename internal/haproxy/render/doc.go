@@ -9,7 +9,7 @@
 //	hostLines          find the listener and the contents of its host, in hosts.map
 //	searchLines        find the first entry that it meets, in paths.map; for conditions see conditions.go
 //	splitLines         choose by weights, in splits.map: splits.go
-//	filterLines        carry out the filters of its rule, in filters.map: package feature
+//	filterLines        carry out the filters of its rule, in filters.map: package filters
 //
 // Most requests need one lookup in each of the first two maps, and skip the rest. The backend is the last field of what
 // was found.
@@ -23,9 +23,9 @@
 //	lists.map       ?LIST|HITS/NUMBER   HIT                    what the expression of that number in a list stands for
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
 //	splits.map      TARGETS/NUMBER      HIT                    one of its targets
-//	filters.map     FILTERS             NAME=VALUE&...         see package feature
-//	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package feature
-//	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package feature
+//	filters.map     FILTERS             NAME=VALUE&...         see package filters
+//	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package filters
+//	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package filters
 //	keysets.map     SOURCE              KEYS                   the keys of a ConfigMap or URL
 //	names.map       PORT/NAME           LISTENER               the listener whose certificates are for a server name
 //	hsts.map        LISTENER            TEXT                   the value of Strict-Transport-Security

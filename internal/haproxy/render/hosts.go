@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
@@ -254,7 +254,7 @@ type hitKey struct {
 // such, %WEIGHTS|TARGETS.
 func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string {
 	key := hitKey{rule: entry.Rule, connections: isConnection(listener), passthrough: passesThrough(listener)}
-	if entry.PathType == routing.Prefix && feature.CutsPrefix(entry.Rule) {
+	if entry.PathType == routing.Prefix && filters.CutsPrefix(entry.Rule) {
 		key.cut = len(entry.Path) - len("/")
 	}
 	hit := r.hits[key]
@@ -299,22 +299,22 @@ func (r *renderer) makeHit(key hitKey) string {
 
 // targetHit returns the hit of a rule whose requests go to a backend.
 func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
-	rule, filters := key.rule, ""
+	rule, name := key.rule, ""
 	if !key.connections {
 		list := func(expressions []string) string { return r.addList(expressions, "") }
 		backendFor := func(backend routing.Backend) string {
-			if name := r.use(hitKey{rule: &routing.Rule{}}, backend); name != noBackend {
-				return name
+			if used := r.use(hitKey{rule: &routing.Rule{}}, backend); used != noBackend {
+				return used
 			}
 			return ""
 		}
-		value := feature.Encode(feature.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
+		value := filters.Encode(filters.Input{Rule: rule, Target: target, Cut: key.cut, List: list, Content: r.addNamed, BackendFor: backendFor})
 		if value != "" {
-			filters = ir.ContentName(value)
-			r.addContent(ir.FiltersFile, filters, func() []ir.MapEntry { return []ir.MapEntry{entry(filters, value)} })
+			name = ir.ContentName(value)
+			r.addContent(ir.FiltersFile, name, func() []ir.MapEntry { return []ir.MapEntry{entry(name, value)} })
 		}
 	}
-	return strings.Join([]string{filters, ir.Quote(rule.LogName(), ir.InField), itoa(rule.Index), backend}, "|")
+	return strings.Join([]string{name, ir.Quote(rule.LogName(), ir.InField), itoa(rule.Index), backend}, "|")
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.

@@ -1,6 +1,6 @@
 package render
 
-import "gateway/internal/haproxy/feature"
+import "gateway/internal/haproxy/filters"
 
 // limitedRules are the rules of backends with a limit of requests for each server. A request takes one of a server's
 // slots before HAProxy has more than its headers, so a client that sends its body slowly would keep others away.
@@ -15,7 +15,7 @@ func limitedRules(isHTTP2 bool) []string {
 		return []string{wait}
 	}
 	return []string{
-		"http-request set-var(txn.stream) bool(true) if " + feature.IsStream + " !{ req.fhdr_cnt(content-length) gt 0 }",
+		"http-request set-var(txn.stream) bool(true) if " + filters.IsStream + " !{ req.fhdr_cnt(content-length) gt 0 }",
 		wait + " unless { var(txn.stream) -m found }",
 	}
 }

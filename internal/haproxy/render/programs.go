@@ -4,20 +4,20 @@ import (
 	"maps"
 	"slices"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
 // addPrograms adds the programs that rules need, and the sections that lead what they send to its backends.
 //
-// Rules of the backends bound the time for an answer, as they do for requests: see package feature.
+// Rules of the backends bound the time for an answer, as they do for requests: see package filters.
 //
 // The programs can do nothing but what their libraries let them, and have so much memory. Each thread has its own
 // state of them.
 func (r *renderer) addPrograms() {
-	hasMirrors, hasBasic, hasAuth := feature.HasMirrors(r.in.Table), feature.HasBasic(r.in.Table), feature.HasAuth(r.in.Table)
-	hasBodies, hasJWT := feature.HasBodies(r.in.Table), feature.HasJWT(r.in.Table)
+	hasMirrors, hasBasic, hasAuth := filters.HasMirrors(r.in.Table), filters.HasBasic(r.in.Table), filters.HasAuth(r.in.Table)
+	hasBodies, hasJWT := filters.HasBodies(r.in.Table), filters.HasJWT(r.in.Table)
 	if hasMirrors || hasBasic || hasAuth || hasBodies || hasJWT {
 		r.program("global # programs",
 			"tune.lua.bool-sample-conversion normal",
@@ -39,7 +39,7 @@ func (r *renderer) addPrograms() {
 		r.addBodies()
 	}
 	if hasJWT {
-		r.config.Files[ir.ClaimsFile] = feature.ClaimsProgram
+		r.config.Files[ir.ClaimsFile] = filters.ClaimsProgram
 		r.program("global # claims of tokens", "lua-load-per-thread "+r.in.Paths.Map(ir.ClaimsFile))
 	}
 }
@@ -55,12 +55,12 @@ func (r *renderer) program(header string, lines ...string) {
 func (r *renderer) addKeys() {
 	var lines []string
 	for source, keys := range r.keySets() {
-		entries := feature.KeyEntries(keys)
+		entries := filters.KeyEntries(keys)
 		name := contentName(entries)
 		r.config.Contents[ir.KeysFile+" "+name] = ir.Content{File: ir.KeysFile, Entries: named(name, entries)}
-		r.config.Maps[ir.KeySetsFile][feature.KeySource(source)] = name
+		r.config.Maps[ir.KeySetsFile][filters.KeySource(source)] = name
 	}
-	files := feature.KeyFiles(r.in.Table, r.keySets())
+	files := filters.KeyFiles(r.in.Table, r.keySets())
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		r.config.Files[name] = files[name]
 		lines = append(lines, "http-request set-var(txn.jwt_verified) str(),jwt_verify(RS256,"+r.in.Paths.Map(name)+")")
@@ -85,13 +85,13 @@ func (r *renderer) keySets() map[routing.KeySource][]routing.JWTKey {
 // cut off. The program gets an empty one in its place.
 func (r *renderer) addMirrors() {
 	paths := r.in.Paths
-	r.config.Files[ir.MirrorFile] = feature.MirrorProgram
+	r.config.Files[ir.MirrorFile] = filters.MirrorProgram
 	r.program("global # copies of requests", "lua-load-per-thread "+paths.Map(ir.MirrorFile)+" "+paths.MirrorSocket())
 	r.program("listen mirrors from common",
 		"bind "+paths.MirrorSocket()+" mode 600",
 		"option httpclose",
-		"http-request set-var(txn.backend) req.fhdr("+feature.MirrorHeader+",1)",
-		"http-request del-header "+feature.MirrorHeader,
+		"http-request set-var(txn.backend) req.fhdr("+filters.MirrorHeader+",1)",
+		"http-request del-header "+filters.MirrorHeader,
 		"http-request del-header expect",
 		"http-request set-var(txn.filters) str(timeout=10000&once=1)",
 		"http-response wait-for-body time 10s",
@@ -113,17 +113,17 @@ func (r *renderer) addUsers() {
 // client has left. An answer that is too long to be passed on is none.
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
-	r.config.Files[ir.AuthFile] = feature.AuthProgram
+	r.config.Files[ir.AuthFile] = filters.AuthProgram
 	r.program("global # questions about requests",
 		"lua-load-per-thread "+paths.Map(ir.AuthFile)+" "+paths.AuthSocket(),
 	)
 	r.program("listen auth from common",
 		"bind "+paths.AuthSocket()+" mode 600",
 		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
-		"http-request set-var(txn.backend) req.fhdr("+feature.AuthBackendHeader+",1)",
-		"http-request set-var(txn.filters) req.fhdr("+feature.AuthFiltersHeader+",1)",
-		"http-request set-header Host %[req.fhdr("+feature.AuthHostHeader+",1)]",
-		"http-request set-method %[req.fhdr("+feature.AuthMethodHeader+",1)] if { req.fhdr_cnt("+feature.AuthMethodHeader+") gt 0 }",
+		"http-request set-var(txn.backend) req.fhdr("+filters.AuthBackendHeader+",1)",
+		"http-request set-var(txn.filters) req.fhdr("+filters.AuthFiltersHeader+",1)",
+		"http-request set-header Host %[req.fhdr("+filters.AuthHostHeader+",1)]",
+		"http-request set-method %[req.fhdr("+filters.AuthMethodHeader+",1)] if { req.fhdr_cnt("+filters.AuthMethodHeader+") gt 0 }",
 		"http-request del-header gateway-auth- -m beg",
 		"http-request del-header accept if { req.fhdr(accept) -m str none }",
 		"http-request del-header user-agent if { req.fhdr(user-agent) -m str none }",
@@ -141,23 +141,23 @@ func (r *renderer) addAuth() {
 func (r *renderer) addBodies() {
 	paths := r.in.Paths
 	const set = "http-request set-header "
-	r.config.Files[ir.BodyFile] = feature.BodyProgram
+	r.config.Files[ir.BodyFile] = filters.BodyProgram
 	r.program("global # bodies of requests", "lua-load-per-thread "+paths.Map(ir.BodyFile))
-	r.program("backend "+feature.BodyBackend+" from common", append([]string{
+	r.program("backend "+filters.BodyBackend+" from common", append([]string{
 		"timeout server 24d",
 		"filter lua.body",
 		"http-error status 400" + env(r.in).Content(413, "the body of the request is too long"),
 		"http-request unset-var(txn.counted) if { be_conn gt 1024 }",
 		"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
-		set + feature.BodyBackendHeader + " %[var(txn.hit),field(4,|)]",
-		set + feature.BodyFiltersHeader + " %[var(txn.left)]",
+		set + filters.BodyBackendHeader + " %[var(txn.hit),field(4,|)]",
+		set + filters.BodyFiltersHeader + " %[var(txn.left)]",
 		"server counted unix@" + paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
-	}, feature.CountedLines()...)...)
+	}, filters.CountedLines()...)...)
 	r.program("listen counted from common",
 		"bind "+paths.BodySocket()+" mode 600 accept-proxy",
 		"timeout client 24d",
-		"http-request set-var(txn.backend) req.fhdr("+feature.BodyBackendHeader+",1)",
-		"http-request set-var(txn.filters) req.fhdr("+feature.BodyFiltersHeader+",1)",
+		"http-request set-var(txn.backend) req.fhdr("+filters.BodyBackendHeader+",1)",
+		"http-request set-var(txn.filters) req.fhdr("+filters.BodyFiltersHeader+",1)",
 		"http-request set-var(txn.max) var(txn.filters),param(max),add(0)",
 		"http-request set-var(txn.stream) bool(true) if { var(txn.filters),param(stream) -m found }",
 		"http-request del-header gateway-body- -m beg",

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
@@ -46,10 +46,10 @@ func (r *renderer) addSections() {
 	}
 	r.section(ir.ReloadPorts, "frontend metrics from common", append(bindLines(in.Bind, metricsPort, ""), metricsLines...)...)
 	for _, name := range []string{"connections-of", "requests-of"} {
-		r.section(ir.ReloadSettings, "backend "+name+" from common", "stick-table type ipv6 "+feature.CurrentTable)
+		r.section(ir.ReloadSettings, "backend "+name+" from common", "stick-table type ipv6 "+filters.CurrentTable)
 	}
 	if isRouting {
-		r.section(ir.ReloadSettings, "backend "+feature.DecisionsTable+" from common", feature.DecisionsLines()...)
+		r.section(ir.ReloadSettings, "backend "+filters.DecisionsTable+" from common", filters.DecisionsLines()...)
 	}
 	r.addTables()
 	r.addKeys()
@@ -61,15 +61,15 @@ func (r *renderer) addSections() {
 // addTables adds what the response cache and limits need. Tables of limits stay, since no rule counts in them any more.
 func (r *renderer) addTables() {
 	table := r.in.Table
-	if feature.HasCache(table) {
-		r.section(ir.ReloadCache, "cache "+feature.CacheName, cacheLines(&table.Cache)...)
+	if filters.HasCache(table) {
+		r.section(ir.ReloadCache, "cache "+filters.CacheName, cacheLines(&table.Cache)...)
 	}
-	if feature.HasRates(table) {
-		pods, tables := feature.PeersLines(table, r.in.Paths)
+	if filters.HasRates(table) {
+		pods, tables := filters.PeersLines(table, r.in.Paths)
 		lines := slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...))
 		r.addSection(ir.Section{Header: "peers " + ir.PodsSection, Reason: ir.ReloadLimits, MayStay: true, Lines: lines})
 	}
-	if lines := feature.ConcurrentLines(table); lines != nil {
+	if lines := filters.ConcurrentLines(table); lines != nil {
 		r.addSection(ir.Section{Header: "backend " + ir.ConcurrentTable + " from common", Reason: ir.ReloadLimits, MayStay: true, Lines: ir.Lines("", lines...)})
 	}
 }
@@ -203,7 +203,7 @@ var errorTexts = map[int32]string{
 func (r *renderer) errorLines() []string {
 	pages := r.in.Table.ErrorPages
 	for _, page := range pages {
-		r.config.Files[feature.PageFile(page)] = []byte(page.Body)
+		r.config.Files[filters.PageFile(page)] = []byte(page.Body)
 	}
 	statuses := slices.AppendSeq(slices.Collect(maps.Keys(errorTexts)), maps.Keys(pages))
 	slices.Sort(statuses)
@@ -229,7 +229,7 @@ var tcpLines = slices.Concat([]string{
 	"option redispatch 1",
 }, keepaliveLines)
 
-func env(in Input) feature.Env { return feature.Env{Table: in.Table, Paths: in.Paths} }
+func env(in Input) filters.Env { return filters.Env{Table: in.Table, Paths: in.Paths} }
 
 func returnText(in Input, status int32, text string) string {
 	return "http-request return " + env(in).Answer(status, text)
@@ -398,7 +398,7 @@ func (r *renderer) chainLength() int { return max(4, r.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []ir.Line {
-	rules := feature.All(env(r.in))
+	rules := filters.All(env(r.in))
 	r.frontend = rules.Frontend
 	first := ir.Lines("",
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",

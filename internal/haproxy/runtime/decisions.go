@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 )
 
 // maxTable bounds what is read of a table: an entry has up to 600 bytes.
@@ -26,7 +26,7 @@ type Decisions struct {
 // Decisions returns what became of the requests of rules with guards, since the worker was started.
 func (w *Worker) Decisions(ctx context.Context) ([]Decisions, error) {
 	var all []Decisions
-	err := converse(ctx, w.socket, "show table "+feature.DecisionsTable+"\n", func(answer io.Reader) error {
+	err := converse(ctx, w.socket, "show table "+filters.DecisionsTable+"\n", func(answer io.Reader) error {
 		lines := bufio.NewScanner(io.LimitReader(answer, maxTable))
 		for lines.Scan() {
 			if decisions, ok := parseDecisions(lines.Text()); ok {
@@ -58,7 +58,7 @@ func parseDecisions(line string) (Decisions, bool) {
 			in[guard] = n
 		}
 	}
-	for i, guard := range feature.Guards() {
+	for i, guard := range filters.Guards() {
 		note(guard, 2*i+1, decisions.Denied)
 		note(guard, 2*i+2, decisions.Failed)
 	}

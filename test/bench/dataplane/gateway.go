@@ -11,7 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
@@ -156,7 +156,7 @@ func runGateway(site *site, dir string, in render.Input, edit string) (*process,
 		}
 	}
 	proxy, port := pinned("haproxy", "-db", "-f", file), int(in.Table.Listeners[0].Port)
-	if !feature.HasBasic(in.Table) {
+	if !filters.HasBasic(in.Table) {
 		return start(port, proxy)
 	}
 	keys, err := keysProgram(dir, in.Paths)

@@ -12,7 +12,7 @@ import (
 
 	"gateway/internal/agent"
 	"gateway/internal/endpoints"
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
@@ -59,7 +59,7 @@ func (s *Site) Input(table routing.Table) render.Input {
 	for _, backend := range table.Backends() {
 		input.Backends[backend] = s.Backend(backend)
 	}
-	if feature.HasBasic(table) {
+	if filters.HasBasic(table) {
 		input.Paths.KeysSocket, input.Paths.UsersSocket = proxypod.KeysSocket, proxypod.UsersSocket
 	}
 	for i := range table.Listeners {

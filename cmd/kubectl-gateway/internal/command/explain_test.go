@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 )
 
 const everything = `apiVersion: app.example.com/v1
@@ -189,7 +189,7 @@ func TestExplainClients(t *testing.T) {
 		order = append(order, strings.Trim(strings.Fields(line)[1], ":"))
 	}
 	// Those of BasicAuth and JWT are in no rule together.
-	if want := slices.DeleteFunc(feature.Guards(), func(guard string) bool { return guard == "BasicAuth" }); !slices.Equal(slices.Compact(order), want) {
+	if want := slices.DeleteFunc(filters.Guards(), func(guard string) bool { return guard == "BasicAuth" }); !slices.Equal(slices.Compact(order), want) {
 		t.Errorf("the order is %v, but HAProxy asks %v", order, want)
 	}
 	token, password := []string{"-H", "Authorization: bearer a.b.c"}, []string{"-H", "Authorization: Basic YTpi"}

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	_ "embed" // for MirrorProgram
@@ -29,7 +29,7 @@ const longestCopy = 15 << 10
 // The copy is made of the request with its body, so HAProxy has to wait for the body. It would refuse a request that
 // does not come in time, so it waits only for what is known to come: not for what a client streams. The program does
 // not copy what did not arrive as a whole. What asks for an upgrade is not copied.
-var mirror = feature{
+var mirror = filter{
 	mayStay: true,
 	encode: func(in Input, p *params) {
 		var mirrors []string

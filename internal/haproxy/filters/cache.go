@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import "gateway/internal/routing"
 
@@ -22,7 +22,7 @@ const CacheName = "responses"
 // From the answer of another cache, HAProxy 3.4.7 takes the Age away, and keeps the answer as long as a new one. So it
 // gets one without Age and with what is left of its lifetime, by a last s-maxage. The Age is beside that, and clients
 // get both headers as they were, with the time here added to the Age.
-var cache = feature{
+var cache = filter{
 	mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.Cache && !in.Rule.KnowsUsers() {

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // The ranges are prefixes of addresses in hexadecimal, so that the longest one decides in one lookup, however many there
 // are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6 is
 // written as IPv4.
-var clients = feature{
+var clients = filter{
 	guard: "ClientAddress", param: "clients",
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {

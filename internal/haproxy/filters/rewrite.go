@@ -1,7 +1,7 @@
-package feature
+package filters
 
-// rewrite gives the backend another host, by the parameter "host", or the path that the feature path has computed.
-var rewrite = feature{
+// rewrite gives the backend another host, by the parameter "host", or the path that the filter path has computed.
+var rewrite = filter{
 	encode: func(in Input, p *params) {
 		if rewrite := in.Rule.Rewrite; rewrite != nil && rewrite.Hostname != "" {
 			p.set("host", rewrite.Hostname)

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ import (
 // What counts by a claim comes after the token is verified, and the rest before, so that a flood of tokens is stopped
 // without looking at them. A rule has one limit for each unit, so both use the same tables and counters. In the names of
 // parameters and variables, units of the former end with byClaim.
-var limit, claimLimit = feature{
+var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
@@ -48,7 +48,7 @@ var limit, claimLimit = feature{
 		}
 	},
 	rules: func(env Env) Rules { return limitRules(env, "") },
-}, feature{
+}, filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	rules: func(env Env) Rules { return limitRules(env, byClaim) },
 }

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// A guard is a feature that may refuse a request. The parameter "guard" is the first one of a rule. While a guard decides,
+// A guard is a filter that may refuse a request. The parameter "guard" is the first one of a rule. While a guard decides,
 // txn.guard is how users call it: the type of a filter, or a field of a rule. So the access log names it, however the
 // request ends there.
 //
@@ -27,7 +27,7 @@ var allowed = fmt.Sprintf("sc-inc-gpc(0,%d)", decisionsCounter)
 // Guards returns all guards, in the order in which they first decide.
 func Guards() []string {
 	var all []string
-	for _, f := range features {
+	for _, f := range order {
 		if f.guard != "" && !slices.Contains(all, f.guard) {
 			all = append(all, f.guard)
 		}
@@ -42,7 +42,7 @@ func DecisionsLines() []string {
 }
 
 // arrive comes before all guards.
-var arrive = feature{rules: func(Env) Rules {
+var arrive = filter{rules: func(Env) Rules {
 	return Rules{Request: []string{
 		"http-request set-var(txn.guard) " + param("guard"),
 		"http-request track-sc" + strconv.Itoa(decisionsCounter) + " var(txn.hit),field(2,|,2) table " + DecisionsTable + " if { var(txn.guard) -m found }",
@@ -50,7 +50,7 @@ var arrive = feature{rules: func(Env) Rules {
 }}
 
 // pass comes after all guards. A body that is counted on its way may still be too long.
-var pass = feature{rules: func(Env) Rules {
+var pass = filter{rules: func(Env) Rules {
 	return Rules{Request: []string{
 		"http-request set-var(txn.guard) str(" + body.guard + ") if " + isCounted,
 		"http-request " + allowed + " unless " + isCounted,

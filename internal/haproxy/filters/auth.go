@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"cmp"
@@ -69,7 +69,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 //
 // A body whose length is not known is waited for until it is longer than any may be. HAProxy's buffer always holds that
 // beside the headers, so what was waited for is the whole body, or too long.
-var auth = feature{
+var auth = filter{
 	guard: "ExternalAuth", param: "auth", mayStay: true,
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth

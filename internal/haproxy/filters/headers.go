@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"encoding/base64"
@@ -17,7 +17,7 @@ import (
 // for a header, or the list is broken, it answers 500.
 //
 // The cookie of a session is put back: HAProxy looks for it when all rules are done, and takes it away itself.
-var headers = feature{
+var headers = filter{
 	encode: func(in Input, p *params) {
 		changes := changesFor(in.Rule, in.Target)
 		encodeHeaders(p, "", changes.Request)

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 //
 // Each answer is a rule, so a new one takes a reload: HAProxy takes no status from data, and encodes line breaks and
 // what is not ASCII in texts that come from data.
-var response = feature{
+var response = filter{
 	mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.Response != nil {

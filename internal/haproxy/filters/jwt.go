@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"crypto/sha256"
@@ -25,7 +25,7 @@ import (
 // HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
 // does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
 // has rules of its own, as those of other filters have.
-var jwt = feature{
+var jwt = filter{
 	guard: "JWT", param: "jwt", mayStay: true,
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT

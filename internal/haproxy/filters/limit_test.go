@@ -1,10 +1,10 @@
-package feature_test
+package filters_test
 
 import (
 	"testing"
 	"time"
 
-	"gateway/internal/haproxy/feature"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/routing"
 )
 
@@ -14,7 +14,7 @@ func TestLimitsOfKinds(t *testing.T) {
 	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
 		rule := &routing.Rule{Kind: kind, Route: "team/web"}
 		rule.RateLimits = []routing.RateLimit{{Requests: 1, Period: time.Second}}
-		encoded[feature.Encode(feature.Input{Rule: rule})] = true
+		encoded[filters.Encode(filters.Input{Rule: rule})] = true
 	}
 	if len(encoded) != 2 {
 		t.Errorf("both have the filters %v", encoded)

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"net/url"
@@ -13,7 +13,7 @@ const passwordTime = 10 * time.Second
 
 // basic asks for a user and a password. gateway-keys checks them: it is asked as a Service that decides about requests
 // is. The backend does not get the password.
-var basic = feature{
+var basic = filter{
 	guard: "BasicAuth", param: "basic", mayStay: true,
 	encode: func(in Input, p *params) {
 		basic := in.Rule.BasicAuth

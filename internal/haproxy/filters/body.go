@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	_ "embed" // for BodyProgram
@@ -35,7 +35,7 @@ const BodyBackend = "bodies"
 //
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
-var body = feature{
+var body = filter{
 	guard: "maxRequestBytes", param: "max-body", mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.MaxBody != nil {

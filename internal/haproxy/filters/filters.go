@@ -1,13 +1,13 @@
-// Package feature holds what a rule can do with its requests beside the choice of a backend, a file for each feature.
+// Package filters holds what a rule can do with its requests beside the choice of a backend, a file for each filter.
 //
-// A feature encodes its settings as parameters. All parameters of a rule are one value of filters.map, in the form of a
+// A filter encodes its settings as parameters. All parameters of a rule are one value of filters.map, in the form of a
 // query string:
 //
 //	timeout=5000&once=1&add.x-tenant.0=one
 //
-// And a feature has the rules of haproxy.cfg that carry them out. They find the value in the variable txn.filters, and
+// And a filter has the rules of haproxy.cfg that carry them out. They find the value in the variable txn.filters, and
 // take a parameter out of it by HAProxy's converter "param".
-package feature
+package filters
 
 import (
 	"cmp"
@@ -43,9 +43,9 @@ type Input struct {
 	BackendFor func(routing.Backend) string
 }
 
-// feature is one of the features.
-type feature struct {
-	// guard is how users call what may refuse requests; "": the feature does not. param is a parameter of all rules with
+// filter is one of the filters.
+type filter struct {
+	// guard is how users call what may refuse requests; "": the filter does not. param is a parameter of all rules with
 	// it. See guard.go.
 	guard, param string
 	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
@@ -54,7 +54,7 @@ type feature struct {
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
 	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
-	// rule that uses the feature takes no reload.
+	// rule that uses the filter takes no reload.
 	rules func(env Env) Rules
 }
 
@@ -65,10 +65,10 @@ type Env struct {
 	Paths ir.Paths
 }
 
-// features are in the order in which HAProxy carries them out: CORS first, so that a browser may read every other
-// answer, and before the wait for a body. What is copied is the request that the backend gets. What is stored needs no
+// order is that in which HAProxy carries the filters out: CORS first, so that a browser may read every other answer,
+// and before the wait for a body. What is copied is the request that the backend gets. What is stored needs no
 // rule for answers any more.
-var features = []feature{
+var order = []filter{
 	cache, cors, arrive, client, clients, limit, basic, jwt, claimLimit, body, path, auth, pass,
 	redirect, response, timeout, rewrite, headers, mirror,
 }
@@ -77,7 +77,7 @@ var features = []feature{
 func Encode(in Input) string {
 	var p params
 	first := ""
-	for _, f := range features {
+	for _, f := range order {
 		before := len(p)
 		if f.encode != nil {
 			f.encode(in, &p)
@@ -92,16 +92,16 @@ func Encode(in Input) string {
 	return strings.Join(p, "&")
 }
 
-// AllRules are the rules of all features.
+// AllRules are the rules of all filters.
 type AllRules struct {
 	Request, Response, AfterResponse []ir.Line
 	Frontend, Backend                []string
 }
 
-// All returns the rules of all features.
+// All returns the rules of all filters.
 func All(env Env) AllRules {
 	var all AllRules
-	for _, f := range features {
+	for _, f := range order {
 		if f.rules == nil {
 			continue
 		}

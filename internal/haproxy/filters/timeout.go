@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"strconv"
@@ -15,7 +15,7 @@ const longest = 24 * 24 * time.Hour
 // While a client has not ended its request, as in gRPC both ways, HAProxy waits for it as long as for any client, and
 // not as long as for the backend. That is only right after the answer has begun: before, nothing else bounds how long a
 // client may take to send a request.
-var timeout = feature{
+var timeout = filter{
 	encode: func(in Input, p *params) {
 		if limit := in.Rule.Timeout; limit != 0 {
 			if limit < 0 || limit > longest {

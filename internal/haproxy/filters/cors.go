@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ import (
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
 // credentials, so those get what they asked for: "any" is every origin where there may be credentials, and "?" stands
 // for all methods or headers then. There is no such word for the headers of an answer that are exposed.
-var cors = feature{
+var cors = filter{
 	encode: func(in Input, p *params) {
 		cors := in.Rule.CORS
 		if cors == nil {

@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"strconv"
@@ -11,7 +11,7 @@ import (
 //
 // What follows the prefix stays as the client sent it. But where the client encoded the prefix, or wrote slashes in a
 // row there, the rest is taken from the path that requests are compared by.
-var path = feature{
+var path = filter{
 	encode: func(in Input, p *params) {
 		change := pathChange(in.Rule)
 		switch {

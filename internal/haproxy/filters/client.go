@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 //
 // Trusted proxies say it, by X-Forwarded-For. The last address there is that of the connection. As long as one is that
 // of a trusted proxy, the one before it counts. What is not an address has no access.
-var client = feature{
+var client = filter{
 	encode: func(in Input, p *params) {
 		byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
 		if in.Rule.Clients != nil || slices.ContainsFunc(in.Rule.RateLimits, byAddress) {

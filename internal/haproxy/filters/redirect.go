@@ -1,4 +1,4 @@
-package feature
+package filters
 
 import "strconv"
 
@@ -7,7 +7,7 @@ import "strconv"
 //
 // The port that is the scheme's own is not named. Scheme and port are those of the connection, unless a trusted proxy
 // says by X-Forwarded-Proto and -Port that the client used others.
-var redirect = feature{
+var redirect = filter{
 	encode: func(in Input, p *params) {
 		redirect := in.Rule.Redirect
 		if redirect == nil {
