@@ -22,6 +22,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/cmd/kubectl-gateway/internal/command"
 	"gateway/internal/certtest"
+	"gateway/internal/haproxy/haproxytest"
 )
 
 // within bounds what is waited for, on a machine that is busy.
@@ -48,35 +49,40 @@ spec:
 // are the expected ones. Each try has ports of its own, so that several can run at once.
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "16480", "16443"))
+	plain, secure := freePort(t), freePort(t)
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, plain, secure))
 	once := func(more ...string) clitest.Result {
 		return clitest.Run(t, "", append([]string{"try", "-f", file, "--once"}, more...)...)
 	}
 	once(
-		"--request", "http://shop.example.com:16480/cart/1", "--expect", "200:cart",
-		"--request", "POST https://shop.example.com:16443/", "--expect", "200:web",
-		"--request", "http://other.example.com:16480/", "--expect", "404",
-	).Want(t, 0, "GET http://shop.example.com:16480/cart/1: 200:cart", "is live; answers as expected: 3 of 3")
-	content := ports(shop, "16480", "16443")
-	clitest.Run(t, content, "try", "-f", "-", "--once", "--request", "http://shop.example.com:16480/cart", "--expect", "200:cart").Want(t, 0)
+		"--request", "http://shop.example.com:"+plain+"/cart/1", "--expect", "200:cart",
+		"--request", "POST https://shop.example.com:"+secure+"/", "--expect", "200:web",
+		"--request", "http://other.example.com:"+plain+"/", "--expect", "404",
+	).Want(t, 0, "GET http://shop.example.com:"+plain+"/cart/1: 200:cart", "is live; answers as expected: 3 of 3")
+	content := ports(shop, plain, secure)
+	clitest.Run(t, content, "try", "-f", "-", "--once", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "200:cart").Want(t, 0)
 	secret := "---\napiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData: {tls.crt: none}\n"
-	clitest.Run(t, content+fmt.Sprintf(secret, "shop"), "try", "-f", "-", "--once", "--request", "https://shop.example.com:16443/").
+	clitest.Run(t, content+fmt.Sprintf(secret, "shop"), "try", "-f", "-", "--once", "--request", "https://shop.example.com:"+secure+"/").
 		Want(t, cli.ExitFailed, "no answer") // no other certificate is in its place
 	clitest.Run(t, content+fmt.Sprintf(secret, "../shop"), "try", "-f", "-", "--once").Want(t, cli.ExitFailed, "may not contain '/'")
-	once("--request", "http://shop.example.com:16480/cart", "--expect", "200:web").Want(t, cli.ExitNo, "200:cart, but expected 200:web")
+	once("--request", "http://shop.example.com:"+plain+"/cart", "--expect", "200:web").Want(t, cli.ExitNo, "200:cart, but expected 200:web")
 	once("--request", "ftp://shop.example.com", "--expect", "200").Want(t, cli.ExitUsage, "GET http://shop.example.com/cart")
 	once("--expect", "200").Want(t, cli.ExitUsage)
 	once("--endpoint", "cart=127.0.0.1:1").Want(t, cli.ExitUsage, "cart:80")
-	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:16480/cart", "--expect", "503").Want(t, 0)
+	once("--endpoint", "cart:80=127.0.0.1:1", "--request", "http://shop.example.com:"+plain+"/cart", "--expect", "503").Want(t, 0)
 }
 
 // TestPrivilegedPorts: they are moved, and requests for them go where they are now.
 func TestPrivilegedPorts(t *testing.T) {
 	t.Parallel()
-	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "80", "443"))
-	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "16700",
+	plain, next := haproxytest.FreePort(t), haproxytest.FreePort(t)
+	for next != plain+1 {
+		plain, next = next, haproxytest.FreePort(t)
+	}
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "80", "81"))
+	clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", fmt.Sprint(plain-80),
 		"--request", "http://shop.example.com/cart", "--expect", "200:cart",
-		"--request", "https://shop.example.com/", "--expect", "200:web").Want(t, 0)
+		"--request", "https://shop.example.com:81/", "--expect", "200:web").Want(t, 0)
 	if clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", "0").Code == cli.ExitUsage {
 		t.Error("ports cannot stay as they are")
 	}
@@ -87,14 +93,15 @@ func TestPrivilegedPorts(t *testing.T) {
 // TestGatewayAPI: a Gateway of the Gateway API runs with its HTTPRoutes, and with what it has in other namespaces.
 func TestGatewayAPI(t *testing.T) {
 	t.Parallel()
-	file := clitest.WriteFile(t, "routes.yaml", `apiVersion: gateway.networking.k8s.io/v1
+	plain, secure := freePort(t), freePort(t)
+	file := clitest.WriteFile(t, "routes.yaml", ports(`apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
 metadata: {name: shop}
 spec:
   gatewayClassName: gateway
   listeners:
-    - {name: http, port: 16680, protocol: HTTP}
-    - {name: https, port: 16643, protocol: HTTPS, hostname: shop.example.com, tls: {certificateRefs: [{name: shop, namespace: certificates}]}}
+    - {name: http, port: PORT, protocol: HTTP}
+    - {name: https, port: TLSPORT, protocol: HTTPS, hostname: shop.example.com, tls: {certificateRefs: [{name: shop, namespace: certificates}]}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: ReferenceGrant
@@ -115,76 +122,79 @@ spec:
   parentRefs: [{name: shop}]
   hostnames: [shop.example.com]
   rules: [{matches: [{path: {type: PathPrefix, value: /cart}}], backendRefs: [{name: cart, port: 80}]}]
-`)
+`, plain, secure))
 	clitest.Run(t, "", "try", "-f", file, "--once",
-		"--request", "http://shop.example.com:16680/cart", "--expect", "200:cart",
-		"--request", "https://shop.example.com:16643/cart", "--expect", "200:cart",
-		"--request", "http://shop.example.com:16680/", "--expect", "404").Want(t, 0)
+		"--request", "http://shop.example.com:"+plain+"/cart", "--expect", "200:cart",
+		"--request", "https://shop.example.com:"+secure+"/cart", "--expect", "200:cart",
+		"--request", "http://shop.example.com:"+plain+"/", "--expect", "404").Want(t, 0)
 }
 
 // TestFollow: what is saved is live, without a reload where it takes none, and a mistake is refused while the last good
 // state goes on.
 func TestFollow(t *testing.T) {
 	t.Parallel()
+	plain, secure := freePort(t), freePort(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "shop.yaml")
 	save := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(ports(content, "16580", "16543")), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(ports(content, plain, secure)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	save(shop)
 	out := start(t, "try", "-f", dir)
-	out.expect(t, "curl --resolve shop.example.com:16580:127.0.0.1 http://shop.example.com:16580/")
+	out.expect(t, "curl --resolve shop.example.com:"+plain+":127.0.0.1 http://shop.example.com:"+plain+"/")
 	out.expect(t, "Service default/cart:80 has no endpoints here")
-	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
-	out.expect(t, "200  GET shop.example.com:16580/basket")
-	clitest.Run(t, "", "try", "-f", dir, "--once").Want(t, cli.ExitFailed, "listener http cannot have port 16580")
+	get(t, "http://127.0.0.1:"+plain+"/basket", "shop.example.com", "Service default/web:80 answers")
+	out.expect(t, "200  GET shop.example.com:"+plain+"/basket")
+	clitest.Run(t, "", "try", "-f", dir, "--once").Want(t, cli.ExitFailed, "listener http cannot have port "+plain)
 
-	certificate := serial(t, "127.0.0.1:16543")
+	certificate := serial(t, "127.0.0.1:"+secure)
 	save(strings.Replace(shop, "/cart", "/basket", 1))
 	out.expect(t, `live after \S+, without a reload`)
-	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/cart:80 answers")
-	if now := serial(t, "127.0.0.1:16543"); now != certificate {
+	get(t, "http://127.0.0.1:"+plain+"/basket", "shop.example.com", "Service default/cart:80 answers")
+	if now := serial(t, "127.0.0.1:"+secure); now != certificate {
 		t.Errorf("the certificate that was made is another one: %s, was %s", now, certificate)
 	}
 
 	save(strings.Replace(shop, "PathPrefix", "PathPrefiks", 1))
 	out.expect(t, "refused, the last good state goes on: .*PathPrefiks")
-	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/cart:80 answers")
+	get(t, "http://127.0.0.1:"+plain+"/basket", "shop.example.com", "Service default/cart:80 answers")
 
 	// Another Secret takes new mounts, which a pod would be replaced for.
 	save(strings.Replace(shop, "{name: shop}]", "{name: other}]", 1) + "  clientLimits: {maxConnections: 500}\n")
 	out.expect(t, `live after \S+, by a reload`)
-	get(t, "http://127.0.0.1:16580/basket", "shop.example.com", "Service default/web:80 answers")
+	get(t, "http://127.0.0.1:"+plain+"/basket", "shop.example.com", "Service default/web:80 answers")
 }
 
 // TestUsers: gateway-keys checks passwords as long as try runs.
 func TestUsers(t *testing.T) {
 	t.Parallel()
-	file := clitest.WriteFile(t, "users.yaml", `apiVersion: app.example.com/v1
+	plain := freePort(t)
+	file := clitest.WriteFile(t, "users.yaml", ports(`apiVersion: app.example.com/v1
 kind: Gateway
 metadata: {name: shop}
 spec:
-  listeners: [{name: http, port: 16880, protocol: HTTP}]
+  listeners: [{name: http, port: PORT, protocol: HTTP}]
   routes: [{name: r, rules: [{filters: [{type: BasicAuth, basicAuth: {secretRef: {name: users}}}], backendRefs: [{name: web, port: 80}]}]}]
 ---
 apiVersion: v1
 kind: Secret
 metadata: {name: users}
 stringData: {auth: "alice:$6$gateway$h6LI3xBIl2uJZe0zsgVPD6p6TXul7ZKo/oJX6uqnFZApvLjLQ6lOMIyXU7hski7l.d6x56kd4iDgi05zSIi491"}
-`)
+`, plain, ""))
 	clitest.Run(t, "", "try", "-f", file, "--once",
-		"--request", "http://alice:secret@shop.example.com:16880/", "--expect", "200:web",
-		"--request", "http://alice:guess@shop.example.com:16880/", "--expect", "401",
-		"--request", "http://shop.example.com:16880/", "--expect", "401").Want(t, 0)
+		"--request", "http://alice:secret@shop.example.com:"+plain+"/", "--expect", "200:web",
+		"--request", "http://alice:guess@shop.example.com:"+plain+"/", "--expect", "401",
+		"--request", "http://shop.example.com:"+plain+"/", "--expect", "401").Want(t, 0)
 }
 
 // TestRenewal: a certificate that is renewed in a file is served. One that cannot be used is named, and the one before
 // goes on.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
+	plain, secure := freePort(t), freePort(t)
 	dir := t.TempDir()
 	authority := certtest.NewAuthority(t)
 	save := func(pair certtest.Pair) {
@@ -200,18 +210,18 @@ func TestRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(ports(shop, "16980", "16943")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(ports(shop, plain, secure)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	first, second := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, []string{"shop.example.com"})
 	save(first)
 	out := start(t, "try", "-f", dir)
 	out.expect(t, "Ctrl-C ends it")
-	before := serial(t, "127.0.0.1:16943")
+	before := serial(t, "127.0.0.1:"+secure)
 	save(certtest.Pair{Certificate: second.Certificate, Key: first.Key})
 	out.expect(t, "not served: tls.key of Secret default/shop is not the key of its certificate")
 	save(second)
-	for deadline := time.Now().Add(within); serial(t, "127.0.0.1:16943") == before; <-time.After(10 * time.Millisecond) {
+	for deadline := time.Now().Add(within); serial(t, "127.0.0.1:"+secure) == before; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the renewed certificate is not served")
 		}
@@ -221,6 +231,7 @@ func TestRenewal(t *testing.T) {
 // TestWrongKey: a Secret of a file whose key does not fit is named by all commands, and its listener is not served.
 func TestWrongKey(t *testing.T) {
 	t.Parallel()
+	plain, secure := freePort(t), freePort(t)
 	authority := certtest.NewAuthority(t)
 	one, other := authority.Issue(t, []string{"shop.example.com"}), authority.Issue(t, nil)
 	content, err := json.Marshal(map[string]any{
@@ -230,11 +241,11 @@ func TestWrongKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := clitest.WriteFile(t, "shop.yaml", ports(shop, "17080", "17043")+"---\n"+string(content))
+	file := clitest.WriteFile(t, "shop.yaml", ports(shop, plain, secure)+"---\n"+string(content))
 	const wrong = "tls.key of Secret default/shop is not the key of its certificate"
 	clitest.Run(t, "", "render", "-f", file, "--check").Want(t, cli.ExitNo, wrong)
-	clitest.Run(t, "", "explain", "-f", file, "https://shop.example.com:17043/").Want(t, cli.ExitNo, wrong, "no connection: listener https is not served")
-	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:17080/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
+	clitest.Run(t, "", "explain", "-f", file, "https://shop.example.com:"+secure+"/").Want(t, cli.ExitNo, wrong, "no connection: listener https is not served")
+	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
 }
 
 // serial returns the serial number of the certificate that a listener shows.
@@ -250,6 +261,11 @@ func serial(t *testing.T, address string) string {
 
 func ports(content, http, https string) string {
 	return strings.NewReplacer("TLSPORT", https, "PORT", http).Replace(content)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprint(haproxytest.FreePort(t))
 }
 
 func get(t *testing.T, url, host, want string) {
