@@ -26,6 +26,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"gateway/internal/proxyprotocol"
 )
 
 // options are what the command line says.
@@ -69,7 +71,7 @@ func (o options) listeners() ([]net.Listener, error) {
 	}{
 		{o.listen, func(l net.Listener) net.Listener { return l }},
 		{o.tlsListen, func(l net.Listener) net.Listener { return tls.NewListener(l, tlsConfig(o.certificates)) }},
-		{o.proxyListen, func(l net.Listener) net.Listener { return proxyListener{l} }},
+		{o.proxyListen, func(l net.Listener) net.Listener { return proxyprotocol.Listener{Listener: l} }},
 	} {
 		if port.address == "" {
 			continue

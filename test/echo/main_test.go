@@ -365,7 +365,7 @@ func writeCertificate(t *testing.T, dir string, serial int64, roots *x509.CertPo
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	addresses, _ := start(t, "")
-	v2 := signatureV2
+	v2 := "\r\n\r\n\x00\r\nQUIT\n"
 	for _, test := range []struct {
 		name, header, client string
 	}{

@@ -202,12 +202,11 @@ func compare(t *testing.T, file string, site *cli.Site) {
 }
 
 // foretold returns the answers that explain says there may be, as Send has them. The backends here speak no TLS, and
-// nobody has keys at URLs: both are answered with 503. They take a PROXY header for a bad request.
+// nobody has keys at URLs: both are answered with 503.
 func foretold(e *explain.Explanation, table routing.Table) map[string]bool {
 	want := map[string]bool{}
 	for _, policy := range table.Policies {
 		want["503"] = want["503"] || policy.TLS != nil
-		want["400"] = want["400"] || policy.ProxyProtocol != ""
 	}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
 		want["503"] = want["503"] || rule.JWT != nil && rule.JWT.KeysFrom.URL != ""

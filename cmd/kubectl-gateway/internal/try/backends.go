@@ -10,12 +10,20 @@ import (
 	"time"
 
 	"gateway/internal/model"
+	"gateway/internal/proxyprotocol"
 )
+
+// builtIn is a Service port that a built-in backend stands for. proxied reports whether connections to it begin with a
+// PROXY header.
+type builtIn struct {
+	model.Backend
+	proxied bool
+}
 
 // backends are the built-in ones: a server on 127.0.0.1 for each Service port without endpoints.
 type backends struct {
 	ctx       context.Context
-	addresses map[model.Backend]netip.AddrPort
+	addresses map[builtIn]netip.AddrPort
 }
 
 // complete gives each Service port without endpoints the address of a built-in backend, which runs until the context of
@@ -30,12 +38,12 @@ func (b *backends) complete(o *objects) error {
 			}
 			b.addresses[backend] = address
 		}
-		o.setEndpoints(backend, address)
+		o.setEndpoints(backend.Backend, address)
 	}
 	return nil
 }
 
-func (b *backends) serve(backend model.Backend) (netip.AddrPort, error) {
+func (b *backends) serve(backend builtIn) (netip.AddrPort, error) {
 	listener, err := (&net.ListenConfig{}).Listen(b.ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("failed to start a backend: %w", err)
@@ -47,15 +55,22 @@ func (b *backends) serve(backend model.Backend) (netip.AddrPort, error) {
 		<-b.ctx.Done()
 		_ = server.Close() // the process ends
 	}()
+	address := listener.Addr().(*net.TCPAddr).AddrPort()
+	if backend.proxied {
+		listener = proxyprotocol.Listener{Listener: listener}
+	}
 	go func() { _ = server.Serve(listener) }() // it ends when it is closed
-	return listener.Addr().(*net.TCPAddr).AddrPort(), nil
+	return address, nil
 }
 
 // answer says which Service this is, and what it got.
-func answer(backend model.Backend) http.Handler {
+func answer(backend builtIn) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var text strings.Builder
-		fmt.Fprintf(&text, "Service %s answers. It got:\n\n%s %s %s\nHost: %s\n", backend, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
+		fmt.Fprintf(&text, "Service %s answers. It got:\n\n%s %s %s\nHost: %s\n", backend.Backend, r.Method, r.URL.RequestURI(), r.Proto, r.Host)
+		if backend.proxied {
+			fmt.Fprintf(&text, "PROXY header: from %s\n", r.RemoteAddr)
+		}
 		_ = r.Header.Write(&text) // a Builder never fails
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte(text.String())) // who went away needs no answer

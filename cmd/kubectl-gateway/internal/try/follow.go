@@ -31,7 +31,7 @@ func (s *session) welcome() {
 		s.log.say("  %-12s %s", listener.Name, s.objects.url(listener))
 	}
 	for _, backend := range s.objects.builtIn {
-		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend)
+		s.log.say("Service %s has no endpoints here: the built-in backend answers", backend.Backend)
 	}
 	for _, problem := range s.objects.problems {
 		s.log.say("not served: %s", problem)

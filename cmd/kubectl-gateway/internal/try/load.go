@@ -50,7 +50,7 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 			o.slices[name] = nil
 			o.setEndpoints(backend, address)
 		case len(o.slices[name]) == 0:
-			o.builtIn = append(o.builtIn, backend)
+			o.builtIn = append(o.builtIn, builtIn{backend, table.Policies[backend].ProxyProtocol != ""})
 		}
 	}
 	return o, nil

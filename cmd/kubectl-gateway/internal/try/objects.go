@@ -35,7 +35,7 @@ type objects struct {
 	services map[types.NamespacedName]*corev1.Service
 	slices   map[types.NamespacedName][]*discoveryv1.EndpointSlice
 	// builtIn are the Service ports that the built-in backend stands for.
-	builtIn []model.Backend
+	builtIn []builtIn
 	// secrets are the certificates and keys, and configMaps those of CAs, by name and file.
 	secrets, configMaps map[string]map[string][]byte
 }

@@ -83,7 +83,7 @@ func newSession(ctx context.Context, options *cli.Options, dir string, o *object
 		bind:       render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: metrics},
 		health:     fmt.Sprintf("127.0.0.1:%d", health),
 		source:     &fileSource{uid: types.UID(dir)},
-		backends:   &backends{ctx: ctx, addresses: map[model.Backend]netip.AddrPort{}},
+		backends:   &backends{ctx: ctx, addresses: map[builtIn]netip.AddrPort{}},
 		secrets:    filepath.Join(dir, "secrets"),
 		configMaps: filepath.Join(dir, "configmaps"),
 		log:        newAccessLog(options.Out),

@@ -190,6 +190,35 @@ stringData: {auth: "alice:$6$gateway$h6LI3xBIl2uJZe0zsgVPD6p6TXul7ZKo/oJX6uqnFZA
 		"--request", "http://shop.example.com:"+plain+"/", "--expect", "401").Want(t, 0)
 }
 
+// TestProxyHeaders: the built-in backend reads the PROXY header of connections to a Service that wants one, and only
+// there, also after an edit.
+func TestProxyHeaders(t *testing.T) {
+	t.Parallel()
+	plain, dir := freePort(t), t.TempDir()
+	save := func(settings string) {
+		t.Helper()
+		content := strings.ReplaceAll(ports(shop, plain, "0"), "    - {name: https", "#") + "  backends: [{name: cart, port: 80, " + settings + "}]\n"
+		if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("proxyProtocol: V1")
+	out := start(t, "try", "-f", dir)
+	out.expect(t, "Ctrl-C ends it")
+	cart, web := "http://127.0.0.1:"+plain+"/cart", "http://127.0.0.1:"+plain+"/"
+	get(t, cart, "shop.example.com", "PROXY header: from 127.0.0.1:")
+	get(t, web, "shop.example.com", "Service default/web:80 answers")
+	for _, settings := range []string{"proxyProtocol: V2", "loadBalancing: {algorithm: RoundRobin}", "proxyProtocol: V2, loadBalancing: {algorithm: RoundRobin}"} {
+		save(settings)
+		out.expect(t, `live after \S+`)
+		want := "Service default/cart:80 answers"
+		if strings.HasPrefix(settings, "proxy") {
+			want = "PROXY header: from 127.0.0.1:"
+		}
+		get(t, cart, "shop.example.com", want)
+	}
+}
+
 // TestRenewal: a certificate that is renewed in a file is served. One that cannot be used is named, and the one before
 // goes on.
 func TestRenewal(t *testing.T) {

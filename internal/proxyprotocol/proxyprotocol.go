@@ -1,4 +1,5 @@
-package main
+// Package proxyprotocol reads the PROXY headers that connections of HAProxy begin with.
+package proxyprotocol
 
 import (
 	"bufio"
@@ -14,28 +15,28 @@ import (
 	"time"
 )
 
-// proxyListener accepts connections that begin with a PROXY protocol header, version 1 or 2, and are from whom it says.
-type proxyListener struct{ net.Listener }
+// Listener accepts connections that begin with a PROXY protocol header, version 1 or 2, and are from whom it says.
+type Listener struct{ net.Listener }
 
 // Accept leaves the header to the first who wants to know something of the connection, so that a client that sends none
 // keeps nobody else waiting.
-func (l proxyListener) Accept() (net.Conn, error) {
-	connection, err := l.Listener.Accept()
+func (l Listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &proxyConnection{Conn: connection, reader: bufio.NewReader(connection)}
+	c := &connection{Conn: accepted, reader: bufio.NewReader(accepted)}
 	c.header = sync.OnceValues(c.readHeader)
 	return c, nil
 }
 
-type proxyConnection struct {
+type connection struct {
 	net.Conn
 	reader *bufio.Reader
 	header func() (net.Addr, error)
 }
 
-func (c *proxyConnection) Read(p []byte) (int, error) {
+func (c *connection) Read(p []byte) (int, error) {
 	if _, err := c.header(); err != nil {
 		return 0, err
 	}
@@ -43,7 +44,7 @@ func (c *proxyConnection) Read(p []byte) (int, error) {
 }
 
 // RemoteAddr is who the header says the connection is from.
-func (c *proxyConnection) RemoteAddr() net.Addr {
+func (c *connection) RemoteAddr() net.Addr {
 	address, err := c.header()
 	if err != nil || address == nil {
 		return c.Conn.RemoteAddr()
@@ -52,23 +53,23 @@ func (c *proxyConnection) RemoteAddr() net.Addr {
 }
 
 // readHeader returns nil if the proxy speaks for itself.
-func (c *proxyConnection) readHeader() (net.Addr, error) {
+func (c *connection) readHeader() (net.Addr, error) {
 	if err := c.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return nil, err
 	}
-	address, err := readProxyHeader(c.reader)
+	address, err := readAny(c.reader)
 	return address, errors.Join(err, c.SetReadDeadline(time.Time{}))
 }
 
 const signatureV2 = "\r\n\r\n\x00\r\nQUIT\n"
 
-func readProxyHeader(r *bufio.Reader) (net.Addr, error) {
+func readAny(r *bufio.Reader) (net.Addr, error) {
 	begin, err := r.Peek(len(signatureV2))
 	if err != nil {
 		return nil, err
 	}
 	if string(begin) == signatureV2 {
-		return readProxyV2(r)
+		return readV2(r)
 	}
 	// The line has at most 107 bytes, so it is in the reader's buffer or is none.
 	line, err := r.ReadSlice('\n')
@@ -90,7 +91,7 @@ func readProxyHeader(r *bufio.Reader) (net.Addr, error) {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(port))), err
 }
 
-func readProxyV2(r *bufio.Reader) (net.Addr, error) {
+func readV2(r *bufio.Reader) (net.Addr, error) {
 	head := make([]byte, len(signatureV2)+4)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, err
