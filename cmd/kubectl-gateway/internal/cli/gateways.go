@@ -114,17 +114,40 @@ func tellApart(sites []*Site) (names, how string) {
 	return strings.Join(short, ", "), how
 }
 
+// Objects returns the objects of files, as kubectl apply would leave them, and the namespace of those that name none. Of an
+// object that is there several times the last counts, which is said. The error names all that has an unknown kind.
+func (o *Options) Objects(files Files) (documents []Document, namespace string, err error) {
+	if documents, err = files.Read(o.In); err != nil {
+		return nil, "", err
+	}
+	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
+	if namespace, err = o.Namespace(); err != nil {
+		namespace = cmp.Or(*o.Flags.Namespace, metav1.NamespaceDefault)
+	}
+	var errs []error
+	last := map[string]int{}
+	for i, document := range documents {
+		kind := document.Object.GroupVersionKind()
+		if why := unknownKind(kind); why != "" {
+			errs = append(errs, fmt.Errorf("%s: %s: %s", document.Source, document, why))
+		}
+		name := fmt.Sprint(kind.GroupKind(), cmp.Or(document.Object.GetNamespace(), namespace), "/", document.Object.GetName())
+		if earlier, ok := last[name]; ok {
+			o.Warn("%s: %s is also in %s: the last one counts, as with kubectl apply", documents[earlier].Source, document, document.Source)
+			documents[earlier].Object = nil
+		}
+		last[name] = i
+	}
+	documents = slices.DeleteFunc(documents, func(d Document) bool { return d.Object == nil })
+	return documents, namespace, errors.Join(errs...)
+}
+
 // FromFiles returns all Gateways of the files as the API server would store them, or, with -n, those of that namespace.
 // It asks no cluster. The error names all that the API server would refuse.
 func (o *Options) FromFiles(files Files) ([]*Site, error) {
-	documents, err := files.Read(o.In)
+	documents, namespace, err := o.Objects(files)
 	if err != nil {
 		return nil, err
-	}
-	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
-	namespace, err := o.Namespace()
-	if err != nil {
-		namespace = cmp.Or(*o.Flags.Namespace, metav1.NamespaceDefault)
 	}
 	var sites []*Site
 	var elsewhere []string

@@ -133,6 +133,55 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
+// TestUnknownKinds: kinds and versions that nobody knows are named in all commands, with what was meant.
+func TestUnknownKinds(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	for _, test := range []struct{ version, kind, want string }{
+		{"app.example.com/v1", "BackendPolicies", "there is no kind BackendPolicies of app.example.com/v1: use BackendPolicy"},
+		{"app.example.com/v1", "Policy", "there is no kind Policy of app.example.com: there are BackendPolicy, Gateway, GatewayConfig, GatewayProxy, RouteFilter"},
+		{"app.example.com/v1alpha1", "RouteFilter", "there is no version v1alpha1 of the kind: use apiVersion app.example.com/v1"},
+		{"gateway.networking.k8s.io/v1", "HttpRoute", "there is no kind HttpRoute of gateway.networking.k8s.io/v1: use HTTPRoute"},
+		{"gateway.networking.k8s.io/v9", "HTTPRoute", "there is no version v9 of the kind: use apiVersion gateway.networking.k8s.io/v1"},
+		{"v2", "Service", "there is no version v2 of the kind: use apiVersion v1"},
+		{"v1", "Secrets", "there is no kind Secrets of v1: use Secret"},
+		{"discovery.k8s.io/v1beta1", "EndpointSlice", "there is no version v1beta1 of the kind: use apiVersion discovery.k8s.io/v1"},
+	} {
+		input := fmt.Sprintf(minimal, "a") + fmt.Sprintf("---\n{apiVersion: %s, kind: %s, metadata: {name: x}}\n", test.version, test.kind)
+		want := fmt.Sprintf("standard input:8: %s x: %s\n", test.kind, test.want)
+		for _, args := range fileCommands {
+			clitest.Run(t, input, args...).Want(t, 1, want)
+		}
+	}
+	for _, kind := range []string{"{apiVersion: v1, kind: Pod", "{apiVersion: gateway.networking.k8s.io/v1beta1, kind: ReferenceGrant", "{apiVersion: example.net/v1, kind: HttpRoute"} {
+		input := fmt.Sprintf(minimal, "a") + "---\n" + kind + ", metadata: {name: x}, spec: {from: [{group: '', kind: a, namespace: a}], to: [{group: '', kind: a}]}}\n"
+		clitest.Run(t, input, "render", "-f", "-", "--only", "hosts.map").Want(t, 0)
+	}
+}
+
+// fileCommands are those that read files and need no cluster.
+var fileCommands = [][]string{
+	{"render", "-f", "-", "--check"}, {"explain", "-f", "-", "http://a.test/"}, {"try", "-f", "-", "--once"}, {"convert", "-f", "-"},
+}
+
+// TestLastCounts: of an object that files have twice, the last one counts, as with kubectl apply. That is said.
+func TestLastCounts(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nonexistent")
+	route := "  routes: [{name: r, rules: [{backendRefs: [{name: %s, port: 80}]}]}]\n"
+	input := fmt.Sprintf(minimal, "a") + fmt.Sprintf(route, "first") + "---" + fmt.Sprintf(minimal, "a, namespace: default") + fmt.Sprintf(route, "last")
+	const warning = "standard input:1: Gateway default/a is also in standard input:9: the last one counts, as with kubectl apply\n"
+	clitest.Run(t, input, "explain", "-f", "-", "http://a.test/").Want(t, 0, "100% to Service last port 80", warning)
+	ingress := `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: a}
+spec: {defaultBackend: {service: {name: %s, port: {number: 80}}}}
+`
+	result := clitest.Run(t, fmt.Sprintf(ingress, "first")+"---"+fmt.Sprintf(ingress, "last"), "convert", "-f", "-")
+	if !strings.Contains(result.Out, "name: last") || strings.Contains(result.Out, "first") {
+		t.Errorf("the first one counts:\n%s", result.Out)
+	}
+}
+
 // TestNamespaceChooses has two Gateways of one name, of which one is in whatever namespace is given.
 func TestNamespaceChooses(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nonexistent")

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
@@ -61,14 +60,9 @@ func (c *command) run() error {
 	case !isGatewayName(c.name):
 		return cli.Usagef("%q is no name for a Gateway: use up to 55 lower-case letters, digits and '-', a letter first", c.name)
 	}
-	documents, err := c.files.Read(c.In)
+	documents, namespace, err := c.Objects(c.files)
 	if err != nil {
 		return err
-	}
-	// This reads the kubeconfig alone. Without a good one, no cluster is meant.
-	namespace, err := c.Namespace()
-	if err != nil {
-		namespace = metav1.NamespaceDefault
 	}
 	result, err := Convert(Input{Documents: documents, Namespace: namespace, Name: c.name, Class: c.class, Open: c.open})
 	if err != nil {
