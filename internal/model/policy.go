@@ -4,6 +4,8 @@ import "time"
 
 // BackendPolicy says how to talk to a backend.
 type BackendPolicy struct {
+	// From names the objects that say so, beside the Gateway of our own.
+	From []string
 	// Refused is why nothing may be sent there: it is not sure that TLS is not meant to be spoken. "": all is well.
 	Refused string
 	// TLS says to speak TLS; nil: no.

@@ -197,6 +197,9 @@ func describePlanes(b *strings.Builder, result *gatewayapi.Result) []model.Probl
 	}
 	b.WriteString("\n")
 	describeDataPlanes(b, result)
+	for _, target := range result.IdleTargets() {
+		fmt.Fprintf(b, "idle, missing %t: %s\n", target.Missing, target.Message)
+	}
 	return problems
 }
 

@@ -139,6 +139,7 @@ func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough 
 	settings, ok := t.settings.choose(t, plane, backend, own(isOwn))
 	if ok {
 		policy = source.BackendSettings(&settings.Spec.BackendSettings, backend.Service)
+		policy.From = named(policy.From, kindBackendPolicy, settings)
 	}
 	var secured bool
 	if !passthrough {
@@ -146,11 +147,17 @@ func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough 
 		if tls, secured = t.tlsPolicies.choose(t, plane, backend, own(policy.TLS != nil || policy.Refused != "")); secured {
 			plane.mountAuthorities(tls)
 			policy.TLS, policy.Refused = t.backendTLS(tls, plane)
+			policy.From = named(policy.From, kindTLSPolicy, tls)
 		}
 	}
 	if ok || secured {
 		plane.to.Policies[backend] = policy
 	}
+}
+
+// named returns names of policies with one more.
+func named(all []string, kind string, policy metav1.Object) []string {
+	return append(slices.Clip(all), kind+" "+policy.GetNamespace()+"/"+policy.GetName())
 }
 
 func isService(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
@@ -172,7 +179,7 @@ func (t *translator) hasPort(backend model.Backend, name string) bool {
 // backendTLS returns the TLS that a policy asks for, or why nothing may be sent to its Service ports.
 func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane) (tls *model.BackendTLS, refused string) {
 	if accepted, _ := policyProblems(policy, func(string) verdict { return verdict{} }); accepted.reason != "" {
-		return nil, "BackendTLSPolicy " + policy.Namespace + "/" + policy.Name + ": " + accepted.message
+		return nil, kindTLSPolicy + " " + policy.Namespace + "/" + policy.Name + ": " + accepted.message
 	}
 	if plane.noCertificate != "" {
 		return nil, "the Gateway's " + plane.noCertificate

@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,7 +64,13 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 		if err != nil {
 			return nil, err
 		}
-		findings = append(append(findings, Examine(&list.Items[i])...), attached...)
+		findings = append(findings, Examine(&list.Items[i])...)
+		for _, finding := range attached {
+			// A policy that has no effect is seen from all Gateways.
+			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Says == finding.Says && f.About == finding.About }) {
+				findings = append(findings, finding)
+			}
+		}
 	}
 	return findings, nil
 }
@@ -81,6 +88,10 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	var findings []Finding
 	for _, unread := range site.Unread {
 		findings = append(findings, Finding{Level: Warning, About: about, Says: "not all is known of it: " + unread, Do: "Ask for a Role that allows it."})
+	}
+	for _, ignored := range site.Ignored {
+		policy, says, _ := strings.Cut(ignored, ": ")
+		findings = append(findings, Finding{Level: Wrong, About: policy, Says: says, Do: "Correct spec.targetRefs."})
 	}
 	_, problems := site.Compile()
 	for _, problem := range problems {

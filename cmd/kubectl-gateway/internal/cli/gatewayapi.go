@@ -103,11 +103,11 @@ func appendTo[T any](all *[]*T, document Document, namespace string) error {
 }
 
 // gatewayAPISites returns a site for each Gateway of the Gateway API whose class is ours, and gives the others the
-// routes that belong to them.
-func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Document, namespace string) ([]*Site, error) {
+// routes that belong to them. idle names targets of policies that these have no effect on.
+func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Document, namespace string) (others []*Site, idle []string, err error) {
 	services := newSite(&appv1.Gateway{})
 	if err := services.readFiles(documents, namespace); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	objects.Service = services.service
 	for _, site := range own {
@@ -115,10 +115,12 @@ func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Docume
 	}
 	result := gatewayapi.Translate(objects)
 	closeRefused(result)
+	for _, target := range result.IdleTargets() {
+		idle = append(idle, target.Message)
+	}
 	for _, site := range own {
 		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], objects
 	}
-	var sites []*Site
 	for _, gateway := range objects.Gateways {
 		plane := result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)]
 		if plane == nil {
@@ -126,9 +128,9 @@ func gatewayAPISites(objects gatewayapi.Objects, own []*Site, documents []Docume
 		}
 		site := newSite(&appv1.Gateway{ObjectMeta: gateway.ObjectMeta})
 		site.model, site.IsGatewayAPI = plane, true
-		sites = append(sites, site)
+		others = append(others, site)
 	}
-	return sites, nil
+	return others, idle, nil
 }
 
 // closeRefused closes the Gateways that the operator makes no proxies for, such as one whose GatewayConfig is missing:

@@ -33,7 +33,7 @@ type Site struct {
 	// IsGatewayAPI says that the Gateway is one of the Gateway API. Then only the metadata of Gateway are set.
 	IsGatewayAPI bool
 
-	// Ignored names policies and annotations in the files that have no effect.
+	// Ignored names policies and annotations that have no effect.
 	Ignored []string
 	// Unread is why not all is known that the Gateway has in the cluster.
 	Unread []string
@@ -175,7 +175,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	others, err := gatewayAPISites(objects, sites, documents, namespace)
+	others, idle, err := gatewayAPISites(objects, sites, documents, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		}
 		sites = append(sites, site)
 	}
-	if err := o.readAround(sites, documents, namespace); err != nil {
+	if err := o.readAround(sites, documents, namespace, idle); err != nil {
 		return nil, err
 	}
 	switch {
@@ -200,11 +200,9 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 }
 
 // readAround takes from the files what there is around Gateways, and warns of policies that have no effect.
-func (o *Options) readAround(sites []*Site, documents []Document, namespace string) error {
-	ignored := ignored(documents)
-	for _, message := range ignored {
-		o.Warn("%s", message)
-	}
+func (o *Options) readAround(sites []*Site, documents []Document, namespace string, idle []string) error {
+	ignored := append(ignored(documents), idle...)
+	o.warnOf(ignored)
 	for _, site := range sites {
 		site.Ignored = ignored
 		if err := site.readFiles(documents, namespace); err != nil {
@@ -212,6 +210,13 @@ func (o *Options) readAround(sites []*Site, documents []Document, namespace stri
 		}
 	}
 	return nil
+}
+
+// warnOf warns of what has no effect.
+func (o *Options) warnOf(ignored []string) {
+	for _, message := range ignored {
+		o.Warn("%s", message)
+	}
 }
 
 // noGateway says that files have no Gateway that proxies can be for, and what can be done with what they have.
@@ -329,7 +334,11 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clients.Live(ctx, namespace, name)
+	site, err := clients.Live(ctx, namespace, name)
+	if err == nil {
+		o.warnOf(site.Ignored)
+	}
+	return site, err
 }
 
 // readConfigMaps takes the ConfigMaps that a Gateway needs from the cluster, but for those that are known.

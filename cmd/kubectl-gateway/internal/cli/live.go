@@ -136,7 +136,14 @@ func (s *Site) Complete() error {
 // translate makes the model of what is known.
 func (s *Site) translate() {
 	s.attached.Service = s.service
-	s.model = gatewayapi.Translate(s.attached).For(s.Gateway)
+	result := gatewayapi.Translate(s.attached)
+	s.model, s.Ignored = result.For(s.Gateway), nil
+	// Others may send traffic to a Service that is there.
+	for _, target := range result.IdleTargets() {
+		if target.Missing {
+			s.Ignored = append(s.Ignored, target.Message)
+		}
+	}
 }
 
 // Edited returns a Gateway of the cluster with what a file has of it: the Gateway, ConfigMaps, and objects of the Gateway

@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/haproxy/haproxytest"
 )
 
 const apiObjects = `apiVersion: gateway.networking.k8s.io/v1
@@ -189,6 +191,45 @@ func TestBackendPolicyExample(t *testing.T) {
 	second := clitest.WriteFile(t, "second.yaml", strings.Replace(strings.Split(string(content), "---")[0], "name: echo-v1\nspec", "name: second\nspec", 1))
 	clitest.Run(t, "", append([]string{"render", "-n", "shop", "checked", "--check", "-f", second}, files...)...).Want(t, 3,
 		"BackendPolicy shop/second: another policy for the same Service port comes first")
+}
+
+// TestPoliciesWithoutEffect: policies for Services and ports that are not there are named, and explain names those that
+// have an effect.
+func TestPoliciesWithoutEffect(t *testing.T) {
+	const policies = `---
+apiVersion: v1
+kind: Service
+metadata: {name: api, namespace: team}
+spec: {ports: [{name: http, port: 8080}]}
+---
+apiVersion: app.example.com/v1
+kind: BackendPolicy
+metadata: {name: api, namespace: team}
+spec: {targetRefs: [{name: TARGET}], loadBalancing: {algorithm: RoundRobin}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: BackendTLSPolicy
+metadata: {name: api, namespace: team}
+spec: {targetRefs: [{group: "", kind: Service, name: api, sectionName: PORT}], validation: {hostname: api.test, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}
+`
+	gateway, _, _ := strings.Cut(apiObjects, "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: refused")
+	gateway = strings.Replace(gateway, "namespace: other, ", "", 1)
+	write := func(target, port string) string {
+		return clitest.WriteFile(t, "objects.yaml", gateway+strings.NewReplacer("TARGET", target, "PORT", port).Replace(policies))
+	}
+	const url = "http://shop.example.com/api"
+	good := write("api", "http")
+	clitest.Run(t, "", "render", "-f", good, "--check").Want(t, 0)
+	clitest.Run(t, "", "explain", "-f", good, url).Want(t, 0, "            settings of BackendPolicy team/api\n            settings of BackendTLSPolicy team/api\n")
+	for _, args := range [][]string{{"render", "--check"}, {"explain", url}, {"try", "--once", "--port-offset", fmt.Sprint(haproxytest.FreePort(t) - 80)}} {
+		code := 3
+		if args[0] == "explain" {
+			code = 0
+		}
+		clitest.Run(t, "", append(args, "-f", write("apj", "https"))...).Want(t, code,
+			"BackendPolicy team/api: spec.targetRefs[0] has no effect: no route of the Gateway API that a Gateway has sends anything to Service team/apj\n",
+			"BackendTLSPolicy team/api: spec.targetRefs[0] has no effect: Service team/api has no port with the name https, but http\n")
+	}
 }
 
 // challengeRoute is what cert-manager makes for a challenge of HTTP-01: it copies the issuer's parentRefs.

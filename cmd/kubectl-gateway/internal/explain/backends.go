@@ -20,6 +20,8 @@ type Backend struct {
 	Percent float64 `json:"percent"`
 	// Ready are the endpoints that take requests now; nil if that is not known.
 	Ready []string `json:"ready,omitempty"`
+	// Settings are from these objects: BackendPolicies and BackendTLSPolicies.
+	Settings []string `json:"settings,omitempty"`
 	// Filters are what happens to requests for this backend only.
 	Filters []string `json:"filters,omitempty"`
 	// Answer is what the proxy answers in place of the backend; "" if that can be asked.
@@ -66,7 +68,8 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 		state := input.Backends[target.Backend]
 		backend := Backend{
 			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
-			Filters: headerChanges(target.Headers), Answer: cannot(site, input, listener, target.Backend),
+			Filters: headerChanges(target.Headers), Settings: input.Table.Policies[target.Backend].From,
+			Answer: cannot(site, input, listener, target.Backend),
 		}
 		for _, server := range state.Servers {
 			backend.Ready = append(backend.Ready, ir.ServerAddress(server))

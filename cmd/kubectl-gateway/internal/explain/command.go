@@ -156,6 +156,9 @@ func (e *Explanation) text() []byte {
 	}
 	for _, backend := range e.Backends {
 		line("backend", "%s", backend.text())
+		for _, object := range backend.Settings {
+			line("", "  settings of %s", object)
+		}
 		for _, filter := range backend.Filters {
 			line("", "  %s", filter)
 		}

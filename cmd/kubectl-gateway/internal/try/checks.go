@@ -89,6 +89,9 @@ func (s *session) check(ctx context.Context, checks []check) error {
 	if len(s.objects.problems) > 0 {
 		return cli.Nof("a part of the Gateway is not served")
 	}
+	if s.objects.ignored {
+		return cli.Nof("a part has no effect: see the warnings")
+	}
 	s.log.say("Gateway %s/%s is live; answers as expected: %d of %d", s.objects.namespace, s.objects.name, len(checks), len(checks))
 	return nil
 }

@@ -1,0 +1,102 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gateway/internal/model"
+)
+
+const kindTLSPolicy = "BackendTLSPolicy"
+
+// IdleTarget is a target of a policy that the policy has no effect on at any data plane.
+type IdleTarget struct {
+	// Message names the policy and the target, and why.
+	Message string
+	// Missing reports whether there is no such target. Otherwise, nothing that is known sends traffic there.
+	Missing bool
+}
+
+// IdleTargets returns those of all policies. They are in no status: that of a policy has Gateways that it is in effect
+// at.
+func (r *Result) IdleTargets() []IdleTarget {
+	var all []IdleTarget
+	t := r.t
+	for _, policy := range t.Policies {
+		for i := range policy.Spec.TargetRefs {
+			ref := &policy.Spec.TargetRefs[i]
+			target := model.Backend{Namespace: policy.Namespace, Service: string(ref.Name)}
+			idle, why := true, IdleTarget{"only Services are backends, and not objects of kind " + string(ref.Kind), true}
+			if isService(ref) {
+				idle, why = t.isIdle(target, string(or(ref.SectionName, "")), true)
+			}
+			if idle {
+				all = append(all, why.of(kindTLSPolicy, policy, i))
+			}
+		}
+	}
+	for _, policy := range t.BackendPolicies {
+		for i, ref := range policy.Spec.TargetRefs {
+			target := model.Backend{Namespace: policy.Namespace, Service: ref.Name}
+			if idle, why := t.isIdle(target, ref.SectionName, false); idle {
+				all = append(all, why.of(kindBackendPolicy, policy, i))
+			}
+		}
+	}
+	return all
+}
+
+func (i IdleTarget) of(kind string, policy metav1.Object, index int) IdleTarget {
+	i.Message = fmt.Sprintf("%s %s/%s: spec.targetRefs[%d] has no effect: %s", kind, policy.GetNamespace(), policy.GetName(), index, i.Message)
+	return i
+}
+
+// isIdle reports whether a policy for a port of a Service, "" for all of its ports, has no effect, and why. Traffic that
+// has TLS already gets that of no policy.
+func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, IdleTarget) {
+	is := func(backend model.Backend) bool {
+		return backend.Namespace == target.Namespace && backend.Service == target.Service && (port == "" || t.hasPort(backend, port))
+	}
+	for _, plane := range t.planes {
+		if slices.ContainsFunc(plane.used, is) || !tls && slices.ContainsFunc(plane.passed, is) {
+			return false, IdleTarget{}
+		}
+	}
+	name := target.Namespace + "/" + target.Service
+	service, known := t.service(target)
+	switch {
+	case known && service == nil:
+		const message = "there is no Service %s: correct the name, or put the policy into the namespace of the Service"
+		return true, IdleTarget{fmt.Sprintf(message, name), true}
+	case known && port != "" && !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == port }):
+		return true, IdleTarget{fmt.Sprintf("Service %s has no port with the name %s, but %s", name, port, portNames(service)), true}
+	case port != "":
+		name = fmt.Sprintf("port %s of Service %s", port, name)
+	default:
+		name = "Service " + name
+	}
+	for _, plane := range t.planes {
+		if slices.ContainsFunc(plane.passed, is) {
+			return true, IdleTarget{Message: "what goes to " + name + " is TLS that is passed through"}
+		}
+	}
+	return true, IdleTarget{Message: "no route of the Gateway API that a Gateway has sends anything to " + name}
+}
+
+// portNames lists the names of the ports of a Service.
+func portNames(service *corev1.Service) string {
+	var names []string
+	for _, port := range service.Spec.Ports {
+		if port.Name != "" {
+			names = append(names, port.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "ports without names"
+	}
+	return strings.Join(names, ", ")
+}
