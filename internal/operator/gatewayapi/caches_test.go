@@ -94,7 +94,7 @@ func TestAKindThatIsNotListedStallsNoOther(t *testing.T) {
 					defer close(stopped)
 					f.controller.Run(ctx)
 				}()
-				time.Sleep(listTimeout + 2*time.Second)
+				time.Sleep(listTimeout + pendingDelay + 2*time.Second)
 				if own := f.ownGateway("web", "shop"); own == nil {
 					t.Error("there is no data plane")
 				}

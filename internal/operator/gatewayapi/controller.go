@@ -38,6 +38,9 @@ const (
 	syncTimeout = 30 * time.Second
 	// writers is how many statuses are written at a time.
 	writers = 8
+	// pendingDelay is how long the status of a route waits that says that not all proxies run the route yet. Mostly they
+	// do by then, and one write tells both. It is longer than the time between two reports of a pod.
+	pendingDelay = 2 * time.Second
 )
 
 // Inputs is what a Controller reads from.

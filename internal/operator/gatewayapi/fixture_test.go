@@ -150,11 +150,15 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 	}
 }
 
-// sync calls the Controller once, with the caches as they are, and returns what it wrote.
+// sync calls the Controller once, with the caches as they are, and returns what it wrote. What it writes with a delay is
+// written, too.
 func (f *fixture) sync() ([]string, error) {
 	f.t.Helper()
 	f.clearActions()
 	err := f.controller.syncSafely(context.Background())
+	for key := range f.controller.pending {
+		f.controller.writes.Add(key)
+	}
 	for f.controller.writes.Len() > 0 {
 		f.controller.processNextWrite(context.Background())
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,38 +74,59 @@ func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
 
 func (c *Controller) writeRoutes(seen *observed, wanted source.Status, now metav1.Time) {
 	api := c.Routes.GatewayV1()
-	set := func(kind string, route metav1.Object, status *gatewayv1.RouteStatus) bool {
-		return parents.set(&status.Parents, wanted.Routes[source.Object{Kind: kind, Namespace: route.GetNamespace(), Name: route.GetName()}], now)
-	}
 	for _, route := range seen.HTTPRoutes {
 		copied := *route
-		update(c, "httproutes", &copied, set("HTTPRoute", route, &copied.Status.RouteStatus), api.HTTPRoutes(route.Namespace))
+		updateRoute(c, "HTTPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.HTTPRoutes(route.Namespace))
 	}
 	for _, route := range seen.GRPCRoutes {
 		copied := *route
-		update(c, "grpcroutes", &copied, set("GRPCRoute", route, &copied.Status.RouteStatus), api.GRPCRoutes(route.Namespace))
+		updateRoute(c, "GRPCRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.GRPCRoutes(route.Namespace))
 	}
 	for _, route := range seen.TLSRoutes {
 		copied := *route
-		update(c, "tlsroutes", &copied, set("TLSRoute", route, &copied.Status.RouteStatus), api.TLSRoutes(route.Namespace))
+		updateRoute(c, "TLSRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.TLSRoutes(route.Namespace))
 	}
 	for _, route := range seen.TCPRoutes {
 		copied := *route
-		update(c, "tcproutes", &copied, set("TCPRoute", route, &copied.Status.RouteStatus), api.TCPRoutes(route.Namespace))
+		updateRoute(c, "TCPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.TCPRoutes(route.Namespace))
 	}
 	for _, route := range seen.UDPRoutes {
 		copied := *route
-		update(c, "udproutes", &copied, set("UDPRoute", route, &copied.Status.RouteStatus), api.UDPRoutes(route.Namespace))
+		updateRoute(c, "UDPRoute", &copied, &copied.Status.RouteStatus, wanted, now, api.UDPRoutes(route.Namespace))
 	}
+}
+
+// updateRoute has the status of a route written if it changes. copied is the route, and status that of copied.
+func updateRoute[T metav1.Object](
+	c *Controller, kind string, copied T, status *gatewayv1.RouteStatus, wanted source.Status, now metav1.Time, client updater[T],
+) {
+	of := wanted.Routes[source.Object{Kind: kind, Namespace: copied.GetNamespace(), Name: copied.GetName()}]
+	changed := parents.set(&status.Parents, of, now)
+	delay := time.Duration(0)
+	if slices.ContainsFunc(of, isPending) {
+		delay = pendingDelay
+	}
+	updateAfter(c, strings.ToLower(kind)+"s", copied, changed, delay, client)
+}
+
+// isPending reports whether the proxies do not run a route yet, and nothing else is wrong.
+func isPending(parent gatewayv1.RouteParentStatus) bool {
+	programmed := meta.FindStatusCondition(parent.Conditions, "Programmed")
+	return programmed != nil && programmed.Reason == string(gatewayv1.GatewayReasonPending)
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// update has the status of an object written if it changed. An object that the cache has older than it was written is
-// looked at later.
+// update has the status of an object written if it changed.
 func update[T metav1.Object](c *Controller, resource string, updated T, changed bool, client updater[T]) {
+	updateAfter(c, resource, updated, changed, 0, client)
+}
+
+// updateAfter is update with a delay. What is to be written by then counts, and without a delay it is written at once. An object
+// that the cache has older than it was written is looked at later.
+func updateAfter[T metav1.Object](c *Controller, resource string, updated T, changed bool, delay time.Duration, client updater[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := object{resource, updated.GetNamespace(), updated.GetName()}
@@ -125,7 +148,7 @@ func update[T metav1.Object](c *Controller, resource string, updated T, changed 
 		}
 		return made.GetUID(), made.GetResourceVersion(), nil
 	}
-	c.writes.Add(key)
+	c.writes.AddAfter(key, delay)
 }
 
 // processNextWrite waits for a status to write, and writes it. It returns false once the queue is shut down.

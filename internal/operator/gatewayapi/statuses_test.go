@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -82,6 +83,55 @@ func TestAStatusIsWrittenOnce(t *testing.T) {
 		}
 	}
 	f.settle()
+}
+
+// TestAPendingStatusWaits for the proxies to run the route, so that one write tells both. What is wrong is told at once.
+func TestAPendingStatusWaits(t *testing.T) {
+	for _, test := range []struct {
+		name, documents string
+		meanwhile       func(f *fixture)
+		now, later      int
+		condition       string
+	}{
+		{"the proxies do not run it", shop, func(*fixture) {}, 0, 1, "parents[0] Programmed=False Pending: its proxies do not run yet"},
+		{"the proxies run it meanwhile", shop, func(f *fixture) {
+			f.program("web", "shop")
+			f.catchUp()
+			must(f.t, f.controller.syncSafely(context.Background()))
+		}, 0, 1, "parents[0] Programmed=True Programmed"},
+		{"it is not accepted", strings.Replace(shop, "{name: shop}]", "{name: shop, sectionName: none}]", 1), func(*fixture) {}, 1, 1, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, test.documents)
+				f.clearActions()
+				must(t, f.controller.syncSafely(t.Context()))
+				count := func() (n int) {
+					for f.controller.writes.Len() > 0 {
+						f.controller.processNextWrite(t.Context())
+					}
+					for _, write := range f.writes() {
+						if write == "update httproutes/status web/api" {
+							n++
+						}
+					}
+					return n
+				}
+				if got := count(); got != test.now {
+					t.Errorf("there are %d writes at once, want %d", got, test.now)
+				}
+				test.meanwhile(f)
+				time.Sleep(pendingDelay)
+				synctest.Wait()
+				if got := count(); got != test.later {
+					t.Errorf("there are %d writes later, want %d", got, test.later)
+				}
+				if test.condition != "" {
+					f.expectConditions(routeKind("HTTPRoute"), "web", "api", test.condition)
+				}
+			})
+		})
+	}
 }
 
 // TestAFailedStatusIsLookedAtAgain: nothing that is watched may change before.

@@ -60,10 +60,10 @@ type world struct {
 	turn, churned int
 	newServices   []string
 
-	// api reaches the Gateway API, nil if the Gateway is one of our own. programmed is how long the first routes took.
-	api        routesclient.Interface
-	operator   *testenv.Program
-	programmed time.Duration
+	// api reaches the Gateway API, nil if the Gateway is one of our own. created and programmed are how long the first routes took.
+	api                 routesclient.Interface
+	operator            *testenv.Program
+	created, programmed time.Duration
 }
 
 // newWorld returns one with backends, but without a Gateway.
