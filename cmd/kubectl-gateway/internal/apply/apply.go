@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
@@ -23,42 +24,99 @@ import (
 const (
 	// requestTimeout bounds a request that an interrupt does not end, so that it is known what it did.
 	requestTimeout = 30 * time.Second
-	// establishTimeout is how long the API server may take to serve a new kind.
-	establishTimeout = 30 * time.Second
-	pollInterval     = 250 * time.Millisecond
 
-	created, configured, unchanged = "created", "configured", "unchanged"
+	unchanged = "unchanged"
 )
 
-// check lets the API server check every object, by a dry run: those that can be checked at once, or the others.
-func (c *command) check(ctx context.Context, items []*item, later bool) error {
+// item is an object to apply.
+type item struct {
+	cli.Document
+	client dynamic.ResourceInterface
+	// result is what is or would be done: created, configured or unchanged.
+	result string
+}
+
+// name is the object in the words of kubectl.
+func (i *item) name() string {
+	return strings.ToLower(i.Object.GroupVersionKind().GroupKind().String()) + "/" + i.Object.GetName()
+}
+
+// resolve finds the kinds of all documents. Namespaces come first: others may need them.
+func (c *command) resolve(documents []cli.Document) (namespaces, others []*item, err error) {
+	c.all = len(documents)
 	var problems []string
-	for _, i := range items {
-		if i.later != later {
-			continue
+	seen := map[string]string{}
+	for _, document := range documents {
+		i := &item{Document: document}
+		problem, err := c.place(i)
+		if err != nil {
+			return nil, nil, err
 		}
-		live, err := c.resource(i.mapping, i.Object.GetNamespace()).Get(ctx, i.Object.GetName(), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			live, err = nil, nil
+		key := i.Object.GroupVersionKind().Group + " " + i.String()
+		if problem == "" && seen[key] != "" {
+			problem = "it is also in " + seen[key]
 		}
+		seen[key] = i.Source
+		if problem != "" {
+			problems = append(problems, fmt.Sprintf("%s: %s: %s", i.Source, document, problem))
+		}
+		if i.name() == "namespace/"+i.Object.GetName() {
+			namespaces = append(namespaces, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return namespaces, others, c.refused(problems)
+}
+
+// place finds the kind of an object and its namespace.
+func (c *command) place(i *item) (problem string, err error) {
+	kind, namespace := i.Object.GroupVersionKind(), i.Object.GetNamespace()
+	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return fmt.Sprintf("the API server knows no kind %s of %s", kind.Kind, kind.GroupVersion()), nil
+	case err != nil:
+		return "", fmt.Errorf("failed to ask which kinds there are: %w", err)
+	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+		i.client = c.client.Resource(mapping.Resource)
+		return "", nil
+	case namespace != "" && *c.Flags.Namespace != "" && namespace != *c.Flags.Namespace:
+		return fmt.Sprintf("it is in another namespace than --namespace=%s", *c.Flags.Namespace), nil
+	case namespace == "":
+		i.Object.SetNamespace(c.namespace)
+	}
+	i.client = c.client.Resource(mapping.Resource).Namespace(i.Object.GetNamespace())
+	return "", nil
+}
+
+// check lets the API server check every object, by a dry run. It returns those that can be checked only once the
+// namespaces are there.
+func (c *command) check(ctx context.Context, namespaces, others []*item) (later []*item, err error) {
+	var problems []string
+	for _, i := range slices.Concat(namespaces, others) {
+		live, err := i.client.Get(ctx, i.Object.GetName(), metav1.GetOptions{})
 		var planned *unstructured.Unstructured
-		if err == nil {
+		if err == nil || apierrors.IsNotFound(err) {
 			planned, err = c.patch(ctx, i, true)
 		}
 		switch {
+		case apierrors.IsNotFound(err) && slices.ContainsFunc(namespaces, func(n *item) bool { return n.Object.GetName() == i.Object.GetNamespace() }):
+			later = append(later, i)
+			i.result = "created, not checked: what it needs is not there yet"
 		case isRefusal(err):
 			problems = append(problems, fmt.Sprintf("%s: %s: %s", i.Source, i, reason(err)))
 		case err != nil:
-			return c.interrupted(fmt.Errorf("failed to check %s: %w", i, err))
+			return nil, c.interrupted(fmt.Errorf("failed to check %s: %w", i, err))
 		default:
 			i.result = compare(live, planned)
 		}
 	}
-	return c.refused(problems, len(items))
+	return later, c.refused(problems)
 }
 
-// isRefusal says whether an error is the API server's word about an object, for an unknown field with code 500, rather than about
-// how the server is or who asks.
+// isRefusal says whether an error is the API server's word about an object, for an unknown field with code 500, rather
+// than about how the server is or who asks.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -71,32 +129,27 @@ func isRefusal(err error) bool {
 	return true
 }
 
-// reason says why the API server refuses an object. Conflicts are listed by field and manager.
+// reason says why the API server refuses an object.
 func reason(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return cli.PlainPatch(err.Error())
+	if apierrors.IsConflict(err) {
+		return err.Error() + ": leave these fields out, or use --force-conflicts"
 	}
-	if details := status.Status().Details; apierrors.IsInvalid(err) && len(details.Causes) > 0 {
-		var problems []string
-		for _, cause := range details.Causes {
-			problems = append(problems, cause.Field+": "+cause.Message)
-		}
-		return "the API server refuses it: " + strings.Join(cli.Plain(problems), "; ")
+	return cli.Plain(err.Error())
+}
+
+// refused says what is wrong with objects, a line each, and returns the error for all.
+func (c *command) refused(problems []string) error {
+	if len(problems) == 0 {
+		return nil
 	}
-	if !apierrors.IsConflict(err) {
-		return cli.PlainPatch(err.Error())
+	for _, problem := range problems {
+		_, _ = fmt.Fprintln(c.ErrOut, strings.ReplaceAll(problem, "\n", " "))
 	}
-	var conflicts []string
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Type == metav1.CauseTypeFieldManagerConflict {
-			conflicts = append(conflicts, cause.Field+" ("+cause.Message+")")
-		}
+	err := fmt.Errorf("%d of %d objects are not right", len(problems), c.all)
+	if c.applied > 0 {
+		return cli.Partialf("%w: only the Namespaces were applied", err)
 	}
-	if len(conflicts) == 0 {
-		return err.Error()
-	}
-	return "others own the fields " + strings.Join(conflicts, ", ") + ": leave them out, or use --force-conflicts"
+	return fmt.Errorf("nothing was applied: %w", err)
 }
 
 // patch applies an object, or tries to.
@@ -109,15 +162,14 @@ func (c *command) patch(ctx context.Context, i *item, dryRun bool) (*unstructure
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return c.resource(i.mapping, i.Object.GetNamespace()).Patch(ctx, i.Object.GetName(), types.ApplyPatchType, content, options)
+	return i.client.Patch(ctx, i.Object.GetName(), types.ApplyPatchType, content, options)
 }
 
 // compare says what makes one object of another.
 func compare(before, after *unstructured.Unstructured) string {
 	if before == nil {
-		return created
+		return "created"
 	}
-	before, after = before.DeepCopy(), after.DeepCopy()
 	for _, object := range []*unstructured.Unstructured{before, after} {
 		object.SetManagedFields(nil)
 		object.SetResourceVersion("")
@@ -126,69 +178,25 @@ func compare(before, after *unstructured.Unstructured) string {
 	if reflect.DeepEqual(before.Object, after.Object) {
 		return unchanged
 	}
-	return configured
+	return "configured"
 }
 
-// sayPlan says what would be done.
-func (c *command) sayPlan(items []*item, old []superfluous) error {
+// apply applies what was checked, or says what it would do.
+func (c *command) apply(ctx context.Context, items []*item) error {
 	for _, i := range items {
-		if i.later {
-			i.result = created + ", not checked: what it needs is not there yet"
-		}
-		c.Say("%s %s (dry run)", i.name(), i.result)
-	}
-	for _, o := range old {
-		c.Say("%s pruned (dry run)", resourceName(o.mapping.GroupVersionKind.GroupKind(), o.name))
-	}
-	return nil
-}
-
-// applyAll applies what was checked. Those that others need come first in items.
-func (c *command) applyAll(ctx context.Context, items []*item) error {
-	first := 0
-	for first < len(items) && items[first].isFirst() {
-		first++
-	}
-	if err := c.applySome(ctx, items[:first], len(items)); err != nil {
-		return err
-	}
-	if err := c.prepareLater(ctx, items); err != nil {
-		return err
-	}
-	return c.applySome(ctx, items[first:], len(items))
-}
-
-// prepareLater checks what could not be checked before.
-func (c *command) prepareLater(ctx context.Context, items []*item) error {
-	for _, i := range items {
-		if !i.later || i.mapping != nil {
+		if c.dryRun {
+			c.Say("%s %s (dry run)", i.name(), i.result)
 			continue
 		}
-		kind := i.Object.GroupVersionKind()
-		err := wait.PollUntilContextTimeout(ctx, pollInterval, establishTimeout, true, func(context.Context) (bool, error) {
-			meta.MaybeResetRESTMapper(c.mapper)
-			var err error
-			i.mapping, err = c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-			return err == nil, nil
-		})
-		if err != nil {
-			return c.interrupted(fmt.Errorf("the API server does not serve kind %s: %w", kind.Kind, err))
-		}
-	}
-	return c.check(ctx, items, true)
-}
-
-func (c *command) applySome(ctx context.Context, items []*item, of int) error {
-	for _, i := range items {
 		if ctx.Err() != nil {
-			return c.interrupted(fmt.Errorf("interrupted before %s: %d of %d objects are applied", i, c.applied, of))
+			return c.interrupted(fmt.Errorf("interrupted before %s: %d of %d objects are applied", i, c.applied, c.all))
 		}
 		// An interrupt lets the request end: else nobody would know what it did.
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 		_, err := c.patch(bounded, i, false)
 		cancel()
 		if err != nil {
-			return c.interrupted(fmt.Errorf("failed to apply %s (%d of %d objects are applied): %s", i, c.applied, of, reason(err)))
+			return c.interrupted(fmt.Errorf("failed to apply %s (%d of %d objects are applied): %s", i, c.applied, c.all, reason(err)))
 		}
 		c.applied++
 		if i.result != unchanged {

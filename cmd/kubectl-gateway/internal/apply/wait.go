@@ -13,6 +13,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/list"
 )
 
+const pollInterval = 250 * time.Millisecond
+
 // waitFor waits until every proxy of the Gateways runs what was applied, and says what it waits for.
 func (c *command) waitFor(ctx context.Context, items []*item) error {
 	clients, _, err := c.Connect()
@@ -22,7 +24,7 @@ func (c *command) waitFor(ctx context.Context, items []*item) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	for _, i := range items {
-		if i.kind() != appv1.SchemeGroupVersion.WithKind("Gateway").GroupKind() {
+		if i.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
 			continue
 		}
 		if err := c.waitForOne(ctx, clients, i); err != nil {
@@ -33,8 +35,6 @@ func (c *command) waitFor(ctx context.Context, items []*item) error {
 }
 
 func (c *command) waitForOne(ctx context.Context, clients cli.Clients, i *item) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
 	why, said := "", ""
 	for {
 		gateway, err := clients.Gateways.AppV1().Gateways(i.Object.GetNamespace()).Get(ctx, i.Object.GetName(), metav1.GetOptions{})
@@ -57,7 +57,7 @@ func (c *command) waitForOne(ctx context.Context, clients cli.Clients, i *item) 
 		}
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -46,29 +46,6 @@ func (o *Options) CompletePods(command *cobra.Command, args []string, prefix str
 	})
 }
 
-// CompleteRoutes proposes the names of the routes of the Gateway that the command line names.
-func (o *Options) CompleteRoutes(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.complete(prefix, func(clients Clients, namespace string) (names []string, err error) {
-		gateway, err := clients.Gateways.AppV1().Gateways(namespace).Get(command.Context(), args[0], metav1.GetOptions{})
-		if err != nil {
-			return nil, err
-		}
-		for _, route := range gateway.Spec.Routes {
-			names = append(names, string(route.Name))
-		}
-		for _, route := range gateway.Spec.TCPRoutes {
-			names = append(names, string(route.Name))
-		}
-		for _, route := range gateway.Spec.TLSRoutes {
-			names = append(names, string(route.Name))
-		}
-		return names, nil
-	})
-}
-
 func (o *Options) completeNamespaces(command *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return o.complete(prefix, func(clients Clients, _ string) (names []string, err error) {
 		list, err := clients.Core.Namespaces().List(command.Context(), completionOptions())

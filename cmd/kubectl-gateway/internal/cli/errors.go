@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,6 +89,20 @@ func IsUnknownKind(err error) bool {
 	}
 	// The server's own answer for a Gateway that does not exist is a Status; for a path it does not have, it is not.
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+var (
+	// inBody is where the API server names a field again, and anyOf where it announces another problem.
+	inBody = regexp.MustCompile(`: \S+ in body `)
+	anyOf  = regexp.MustCompile(`<nil>: Invalid value: "": "\S+" must validate [a-z ]+ \(\w+\)[;,] `)
+	// longPattern is an expression that helps nobody.
+	longPattern = regexp.MustCompile(`should match '\S{60,}'`)
+)
+
+// Plain returns what the API server has against an object, without what helps nobody.
+func Plain(problem string) string {
+	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
+	return longPattern.ReplaceAllString(problem, "has not the form that it must have: see kubectl explain")
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

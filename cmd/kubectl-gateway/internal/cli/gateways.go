@@ -248,7 +248,7 @@ func admit(document Document, namespace string, into any) error {
 	var refusal *admission.Refusal
 	switch err := admission.Admit(document.Object); {
 	case errors.As(err, &refusal):
-		return fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, strings.Join(Plain(refusal.Problems), "; "))
+		return fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, Plain(strings.Join(refusal.Problems, "; ")))
 	case err != nil:
 		return err
 	}
@@ -263,7 +263,7 @@ func convert(document Document, into any) error {
 	}
 	unknown, err := json.UnmarshalStrict(content, into)
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		return fmt.Errorf("%s: %s: %s", document.Source, document, plainDecoding(strings.ReplaceAll(err.Error(), "\n", ", ")))
+		return fmt.Errorf("%s: %s: %s", document.Source, document, oneLine(err.Error()))
 	}
 	return nil
 }

@@ -22,7 +22,6 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	clientset "gateway/generated/app/clientset/versioned"
-	"gateway/internal/proxypod"
 )
 
 var (
@@ -123,22 +122,6 @@ func programmed(gateway *appv1.Gateway, problem string) appv1.GatewayStatus {
 	return appv1.GatewayStatus{
 		ObservedGeneration: gateway.Generation, Conditions: []metav1.Condition{condition}, Replicas: 2, ReadyReplicas: 2,
 		Addresses: []appv1.GatewayAddress{{Type: appv1.AddressTypeIPAddress, Value: "10.0.0.80"}},
-	}
-}
-
-// report writes what two proxies of a Gateway would report that run its generation.
-func report(t *testing.T, gateway *appv1.Gateway) {
-	t.Helper()
-	for i := range 2 {
-		proxy := &appv1.GatewayProxy{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-gateway-%d", gateway.Name, i+1), Labels: proxypod.SelectorLabels(gateway.Name)},
-			Status: appv1.GatewayProxyStatus{
-				Gateway: appv1.ProxiedGateway{Name: gateway.Name, UID: gateway.UID}, ObservedGeneration: gateway.Generation,
-			},
-		}
-		if _, err := clients.Gateways.AppV1().GatewayProxies(gateway.Namespace).Create(t.Context(), proxy, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

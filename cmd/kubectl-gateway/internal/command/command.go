@@ -21,7 +21,7 @@ import (
 // New returns the plugin.
 func New(options *cli.Options) *cobra.Command {
 	return cli.NewRoot(options,
-		apply.NewCommand(options), explain.NewCommand(options), list.NewGetCommand(options), list.NewListCommand(options), render.NewCommand(options),
+		apply.NewCommand(options), explain.NewCommand(options), list.NewCommand(options), render.NewCommand(options),
 		proxyconfig.NewCommand(options), logs.NewCommand(options), convert.NewCommand(options), try.NewCommand(options),
 		check.NewCommand(options), dashboard.NewCommand(options), version.NewCommand(options))
 }

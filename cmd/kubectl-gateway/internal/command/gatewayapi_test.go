@@ -162,7 +162,7 @@ func TestGatewayConfigs(t *testing.T) {
 	}
 	wrong := clitest.WriteFile(t, "wrong.yaml", strings.Replace(configObjects, "10.0.0.0/8", "10.0.0.0", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "closed", "http://a/").Want(t, 1,
-		"GatewayConfig infra/closed: the API server refuses it: ", "must be a range of addresses")
+		"GatewayConfig infra/closed: the API server refuses it: ", ": Invalid value: ")
 }
 
 // TestRouteFilterExample: the example does what it says.

@@ -103,18 +103,18 @@ func TestWrongFiles(t *testing.T) {
 			"an unknown field", fmt.Sprintf(minimal, "a") + "  routs: []\n  replica: 2\n", []string{"render", "-f", "-"}, 1,
 			`standard input:1: Gateway default/a: the API server refuses it: unknown field "spec.replica"; unknown field "spec.routs"`,
 		},
-		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, "the API server refuses it: spec.replicas: must be an integer, not a string\n"},
+		{"a wrong type", fmt.Sprintf(minimal, "a") + "  replicas: two\n", []string{"render", "-f", "-"}, 1, `the API server refuses it: spec.replicas: Invalid value: "string": must be of type integer: "string"`},
 		{
 			"a protocol in lower case", strings.ReplaceAll(fmt.Sprintf(minimal, "a"), "HTTP}", "http}"), []string{"render", "-f", "-"}, 1,
 			`spec.listeners[0].protocol: Unsupported value: "http": supported values: "HTTP", "HTTPS", "TCP", "TLS"`,
 		},
 		{
 			"a long expression", fmt.Sprintf(minimal, "a") + "  routes: [{name: a, rules: [{matches: [{path: {value: a b}}]}]}]\n", []string{"render", "-f", "-"}, 1,
-			`refuses it: spec.routes[0].rules[0].matches[0].path.value: "a b" must begin with / and have only characters of paths in URLs, others percent-encoded, and no empty, . or .. segments` + "\n",
+			`spec.routes[0].rules[0].matches[0].path.value: Invalid value: "a b": has not the form that it must have: see kubectl explain` + "\n",
 		},
 		{
 			"a wrong type elsewhere", fmt.Sprintf(minimal, "a") + "---\n{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: 80}}\n", []string{"render", "-f", "-"}, 1,
-			"standard input:8: Service default/s: spec.ports: must be a list, not a number\n",
+			"standard input:8: Service default/s: json: cannot unmarshal number into Go struct field ServiceSpec.spec.ports of type",
 		},
 		{
 			"a route of the Gateway API alone", "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r}, spec: {}}", []string{"render", "-f", "-"}, 1,

@@ -23,59 +23,43 @@ import (
 const long = `Show Gateways: their listeners, number of routes with those of the Gateway API, address, proxies that are
 ready of those wanted, whether every proxy runs the latest generation, and what is wrong.
 
-With -o wide also the generation, the one that each proxy runs, and the images.`
-
-const columnsPrefix = "custom-columns="
+With -o wide also the generation, and problems in full. For other forms, such as custom-columns, use
+"kubectl get gateways.app.example.com".`
 
 type command struct {
 	*cli.Options
-	printing        *genericclioptions.PrintFlags
-	all, watch      bool
-	labels, fields  string
-	noHeaders, wide bool
+	printing              *genericclioptions.PrintFlags
+	all, watch, noHeaders bool
+	labels                string
 
 	clients   cli.Clients
 	namespace string
 	printer   printers.ResourcePrinter
-	columns   []column
 }
 
-// NewListCommand returns the command that shows all Gateways of a namespace.
-func NewListCommand(options *cli.Options) *cobra.Command {
-	cmd := newCommand(options)
-	cmd.Use, cmd.Short, cmd.Args = "list", "Show the Gateways of a namespace, and what is wrong with them", cli.MaxArgs(0)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	cmd.Example = `  kubectl gateway list -A
-  kubectl gateway list -w -o wide
-  kubectl gateway list -o custom-columns=NAME:.metadata.name,REPLICAS:.spec.replicas`
-	return cmd
-}
-
-// NewGetCommand returns the command that shows some Gateways.
-func NewGetCommand(options *cli.Options) *cobra.Command {
-	cmd := newCommand(options)
-	cmd.Use, cmd.Short, cmd.ValidArgsFunction = "get [NAME...]", "Show Gateways by name, and what is wrong with them", options.CompleteGateways
-	cmd.Example = `  kubectl gateway get shop -o wide
-  kubectl gateway get shop -o jsonpath='{.status.addresses[0].value}'`
-	return cmd
-}
-
-func newCommand(options *cli.Options) *cobra.Command {
+// NewCommand returns the command.
+func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options, printing: genericclioptions.NewPrintFlags("")}
-	cmd := &cobra.Command{Long: long, RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) }}
+	cmd := &cobra.Command{
+		Use: "list [NAME...]", Aliases: []string{"get"}, Short: "Show Gateways, and what is wrong with them", Long: long,
+		Example: `  kubectl gateway list -A
+  kubectl gateway list -w -o wide
+  kubectl gateway get shop -o jsonpath='{.status.addresses[0].value}'`,
+		ValidArgsFunction: options.CompleteGateways,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args) },
+	}
 	c.printing.AddFlags(cmd)
-	cmd.Flags().Lookup("output").Usage = "wide, custom-columns=NAME:.path,..., or one of: (json, yaml, name, jsonpath, go-template, and these -file or -as-json)"
+	cmd.Flags().Lookup("output").Usage = "wide, or one of: (json, yaml, name, jsonpath, go-template, and these -file or -as-json)"
 	cmd.Flags().BoolVarP(&c.all, "all-namespaces", "A", false, "those of all namespaces")
 	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "go on with those that change")
 	cmd.Flags().StringVarP(&c.labels, "selector", "l", "", "only those with these labels, like app=shop,tier!=test")
-	cmd.Flags().StringVar(&c.fields, "field-selector", "", "only those with these fields, like metadata.name=shop")
 	cmd.Flags().BoolVar(&c.noHeaders, "no-headers", false, "print no headers")
 	return cmd
 }
 
 func (c *command) run(ctx context.Context, names []string) error {
-	if len(names) > 0 && (c.all || c.labels != "" || c.fields != "") {
-		return cli.Usagef("names do not go together with -A, -l and --field-selector")
+	if len(names) > 0 && (c.all || c.labels != "") {
+		return cli.Usagef("names do not go together with -A and -l")
 	}
 	if len(names) > 1 && c.watch {
 		return cli.Usagef("--watch is for one name or none")
@@ -84,17 +68,16 @@ func (c *command) run(ctx context.Context, names []string) error {
 	if _, err = labels.Parse(c.labels); err != nil {
 		return cli.Usagef("-l %s: %w", c.labels, err)
 	}
-	if c.printer, err = c.newPrinter(); err != nil {
-		return err
+	if c.isTable() {
+		c.printer = printers.NewTablePrinter(printers.PrintOptions{NoHeaders: c.noHeaders, Wide: c.isWide()})
+	} else if c.printer, err = c.printing.ToPrinter(); err != nil {
+		return cli.Usagef("%w", err)
 	}
 	if c.clients, c.namespace, err = c.Connect(); err != nil {
 		return err
 	}
 	if c.all {
 		c.namespace = metav1.NamespaceAll
-	}
-	if len(names) == 1 {
-		c.fields = "metadata.name=" + names[0]
 	}
 	gateways, err := c.list(ctx, names)
 	if err != nil {
@@ -112,10 +95,16 @@ func (c *command) run(ctx context.Context, names []string) error {
 	default:
 		err = c.print(ctx, gateways, gateways.Items, out)
 	}
-	if err != nil || !c.watch {
-		return errors.Join(err, out.Flush())
+	if err = errors.Join(err, out.Flush()); err != nil || !c.watch {
+		return err
 	}
-	return c.follow(ctx, gateways.ResourceVersion, out)
+	return c.follow(ctx, gateways.ResourceVersion, names, out)
+}
+
+func (c *command) isWide() bool { return *c.printing.OutputFormat == "wide" }
+
+func (c *command) isTable() bool {
+	return c.isWide() || *c.printing.OutputFormat == "" && *c.printing.TemplatePrinterFlags.TemplateArgument == ""
 }
 
 // list returns the Gateways, with their kinds, which the typed clients leave out.
@@ -123,7 +112,7 @@ func (c *command) list(ctx context.Context, names []string) (*appv1.GatewayList,
 	list := &appv1.GatewayList{}
 	var err error
 	if len(names) == 0 {
-		list, err = c.clients.Gateways.AppV1().Gateways(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.labels, FieldSelector: c.fields})
+		list, err = c.clients.Gateways.AppV1().Gateways(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.labels})
 		if err != nil {
 			return nil, fmt.Errorf("failed to list Gateways: %w", err)
 		}
@@ -150,13 +139,13 @@ type flusher interface {
 }
 
 // follow prints what changes, until the user has seen enough.
-func (c *command) follow(ctx context.Context, version string, out flusher) error {
-	if err := out.Flush(); err != nil {
-		return err
-	}
+func (c *command) follow(ctx context.Context, version string, names []string, out flusher) error {
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.LabelSelector, options.FieldSelector = c.labels, c.fields
+			options.LabelSelector = c.labels
+			for _, name := range names {
+				options.FieldSelector = "metadata.name=" + name
+			}
 			return c.clients.Gateways.AppV1().Gateways(c.namespace).Watch(ctx, options)
 		},
 	})
@@ -171,7 +160,9 @@ func (c *command) follow(ctx context.Context, version string, out flusher) error
 		}
 		gateway.SetGroupVersionKind(appv1.SchemeGroupVersion.WithKind("Gateway"))
 		if event.Type == watch.Deleted {
-			gateway.Status = appv1.GatewayStatus{Conditions: []metav1.Condition{deleted(gateway.Generation)}}
+			gateway.Status = appv1.GatewayStatus{Conditions: []metav1.Condition{{
+				Type: appv1.ConditionProgrammed, Status: metav1.ConditionFalse, ObservedGeneration: gateway.Generation, Message: "it was deleted",
+			}}}
 		}
 		if err := errors.Join(c.print(ctx, gateway, []appv1.Gateway{*gateway}, out), out.Flush()); err != nil {
 			return err
@@ -180,15 +171,10 @@ func (c *command) follow(ctx context.Context, version string, out flusher) error
 	return nil
 }
 
-// deleted is in place of what was observed of a Gateway that is gone.
-func deleted(generation int64) metav1.Condition {
-	return metav1.Condition{Type: appv1.ConditionProgrammed, Status: metav1.ConditionFalse, ObservedGeneration: generation, Message: "it was deleted"}
-}
-
 // print prints an object, or a table of the Gateways in it.
 func (c *command) print(ctx context.Context, object runtime.Object, gateways []appv1.Gateway, out io.Writer) error {
 	switch {
-	case c.format() == "name":
+	case *c.printing.OutputFormat == "name": // which takes no list
 		var errs []error
 		for i := range gateways {
 			errs = append(errs, c.printer.PrintObj(&gateways[i], out))

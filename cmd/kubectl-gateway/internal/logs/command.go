@@ -3,20 +3,18 @@ package logs
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/proxypod"
 )
 
 const long = `Show the access logs of all proxy pods of a Gateway as one, in the order of time, and what HAProxy says of itself; with --follow
-also those of pods that come later.
+also those of pods that come later. For the log of one pod, use "kubectl logs".
 
 Exit codes: 3 if a part of the logs could not be read, 1 if none could.`
 
@@ -24,7 +22,7 @@ type command struct {
 	*cli.Options
 	filter
 	statusSpecs       []string
-	pod, output       string
+	output            string
 	follow, noHeaders bool
 	since             time.Duration
 	tail              int64
@@ -51,11 +49,8 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	flags.StringSliceVar(&c.statusSpecs, "status", nil, "only requests with this status, like 404, 4xx or 500-599")
 	flags.DurationVar(&c.since, "since", 0, "only what was logged in this time, like 10m")
 	flags.Int64Var(&c.tail, "tail", -1, "of what was logged up to now, only this many lines, of all pods together; -1: all")
-	flags.StringVar(&c.pod, "pod", "", "only this pod")
 	flags.StringVarP(&c.output, "output", "o", "", "json: a line of JSON for each, with all there is")
 	flags.BoolVar(&c.noHeaders, "no-headers", false, "print no headers")
-	_ = cmd.RegisterFlagCompletionFunc("pod", options.CompletePods) // which fails for unknown flags only
-	_ = cmd.RegisterFlagCompletionFunc("route", options.CompleteRoutes)
 	return cmd
 }
 
@@ -74,19 +69,18 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	pods, err := clients.ProxyPods(ctx, namespace, name, c.pod)
+	pods, err := clients.ProxyPods(ctx, namespace, name, "")
 	if err != nil {
 		return err
 	}
-	out := newPrinter(c.Out, proxypod.ChildName(name)+"-")
-	out.json, out.colour = c.output == "json", printers.AllowsColorOutput(c.Out)
+	out := &printer{out: c.Out, prefix: proxypod.ChildName(name) + "-", json: c.output == "json"}
 	if !out.json && !c.noHeaders {
-		if err := out.header(); err != nil {
+		if err := out.row("TIME", "POD", "STATUS", "TOOK", "BYTES", "CLIENT", "ROUTE", "BACKEND", "REQUEST"); err != nil {
 			return err
 		}
 	}
-	read := reader{core: clients.Core, namespace: namespace, since: c.since}
-	seen, failures, err := c.history(ctx, &read, pods, out)
+	r := &reader{core: clients.Core, namespace: namespace, since: c.since, seen: map[string]time.Time{}, lookAgain: time.Second}
+	failures, err := c.history(ctx, r, pods, out)
 	switch {
 	case err != nil:
 		return err
@@ -94,8 +88,12 @@ func (c *command) run(ctx context.Context, name string) error {
 		for _, failure := range failures {
 			c.Warn("%v: it is tried again", failure)
 		}
-		f := &follower{reader: read, gateway: name, only: c.pod, seen: seen}
-		return f.run(ctx, func(l line) error { return c.show(l, out) })
+		return r.follow(ctx, name, func(l line) error {
+			if !c.shows(l) {
+				return nil
+			}
+			return out.print(l)
+		})
 	case len(failures) == len(pods):
 		return errors.Join(failures...)
 	case len(failures) > 0:
@@ -104,51 +102,33 @@ func (c *command) run(ctx context.Context, name string) error {
 	return nil
 }
 
-func (c *command) show(l line, out *printer) error {
-	if !c.shows(l) {
-		return nil
-	}
-	return out.print(l)
-}
-
-// history prints what was logged up to now. It returns up to when the log of each pod was read, and which could not be
-// read.
-func (c *command) history(ctx context.Context, read *reader, pods []corev1.Pod, out *printer) (map[string]time.Time, []error, error) {
+// history prints what was logged up to now. It returns what could not be read.
+func (c *command) history(ctx context.Context, r *reader, pods []corev1.Pod, out *printer) (failures []error, err error) {
 	options := corev1.PodLogOptions{}
 	if c.tail >= 0 && c.isEmpty() {
 		// Each may have all of them; and one line says up to when the log is known.
-		lines := max(c.tail, 1)
-		options.TailLines = &lines
+		options.TailLines = new(max(c.tail, 1))
 	}
-	var logs []iter.Seq2[line, error]
+	var all []line
 	for _, pod := range pods {
-		logs = append(logs, read.read(ctx, pod.Name, time.Time{}, options))
-	}
-	seen := map[string]time.Time{}
-	var failures []error
-	var last []line
-	for l, err := range merge(logs) {
+		err := r.read(ctx, pod.Name, time.Time{}, options, func(l line) {
+			r.seen[l.pod] = l.time
+			if c.shows(l) {
+				all = append(all, l)
+			}
+		})
 		if err != nil {
 			failures = append(failures, err)
-			continue
-		}
-		seen[l.pod] = l.time
-		switch {
-		case c.tail < 0:
-			if err := c.show(l, out); err != nil {
-				return nil, nil, err
-			}
-		case c.tail > 0 && c.shows(l):
-			if int64(len(last)) == c.tail {
-				last = slices.Delete(last, 0, 1)
-			}
-			last = append(last, l)
 		}
 	}
-	for _, l := range last {
+	slices.SortStableFunc(all, func(a, b line) int { return a.time.Compare(b.time) })
+	if c.tail >= 0 {
+		all = all[max(0, len(all)-int(c.tail)):]
+	}
+	for _, l := range all {
 		if err := out.print(l); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return seen, failures, nil
+	return failures, nil
 }

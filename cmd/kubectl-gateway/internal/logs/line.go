@@ -10,7 +10,7 @@ import (
 // line is what a proxy pod logged.
 type line struct {
 	pod string
-	// time is when it was logged, as kubelet has it.
+	// time is when it was logged, as kubelet has it; of a line without, when the one before was.
 	time time.Time
 	text string
 	// access is what the text says if it is of the access log, or nil: HAProxy also tells what happens to itself.
@@ -42,14 +42,13 @@ type Access struct {
 }
 
 // parse reads a line with a time before it, as kubelet adds it.
-func parse(pod, stamped string) line {
+func parse(pod, stamped string, before time.Time) line {
 	stamp, text, _ := strings.Cut(stamped, " ")
-	l := line{pod: pod, text: text}
-	var err error
-	if l.time, err = time.Parse(time.RFC3339Nano, stamp); err != nil {
-		l.text = stamped // an error of kubelet's
-		return l
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil {
+		return line{pod: pod, time: before, text: stamped} // an error of kubelet's
 	}
+	l := line{pod: pod, time: at, text: text}
 	if found, ok := ParseAccess(text); ok {
 		l.access = &found
 	}

@@ -1,11 +1,20 @@
 package logs
 
 import (
+	"context"
 	"encoding/json"
-	"iter"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -18,10 +27,9 @@ const (
 func printed(t *testing.T, asJSON bool, lines ...string) string {
 	t.Helper()
 	var b strings.Builder
-	p := newPrinter(&b, prefix)
-	p.json = asJSON
+	p := &printer{out: &b, prefix: prefix, json: asJSON}
 	for _, text := range lines {
-		if err := p.print(parse(prefix+"x-1", text)); err != nil {
+		if err := p.print(parse(prefix+"x-1", text, time.Time{})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +74,7 @@ func TestFilter(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := filter{routes: test.routes, hosts: test.hosts, filters: test.filters, statuses: statuses}
-		if r, a := f.shows(parse("p", accessLine)), f.shows(parse("p", alert)); r != test.request || a != test.alert {
+		if r, a := f.shows(parse("p", accessLine, time.Time{})), f.shows(parse("p", alert, time.Time{})); r != test.request || a != test.alert {
 			t.Errorf("%+v shows the request: %v, the alert: %v", test, r, a)
 		}
 	}
@@ -77,27 +85,45 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
-	log := func(seconds ...int64) iter.Seq2[line, error] {
-		return func(yield func(line, error) bool) {
-			for _, s := range seconds {
-				if !yield(line{time: time.Unix(s, 0)}, nil) {
-					return
-				}
-			}
+// TestFollow has a pod whose log ends, and goes on later, and one that comes.
+func TestFollow(t *testing.T) {
+	listed, read := 0, 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/v1/namespaces/shop/pods", func(w http.ResponseWriter, _ *http.Request) {
+		list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}
+		if listed++; listed > 1 {
+			list.Items = append(list.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list)
+	})
+	mux.HandleFunc("/api/v1/namespaces/shop/pods/a/log", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, "2026-11-21T12:00:00Z old")
+		if read++; read > 1 {
+			_, _ = fmt.Fprintln(w, "2026-11-21T12:00:01Z new")
+		}
+	})
+	mux.HandleFunc("/api/v1/namespaces/shop/pods/b/log", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, "2026-11-21T12:00:02Z first")
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	core, err := corev1client.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var got []int64
-	for l, err := range merge([]iter.Seq2[line, error]{log(1, 4, 9), log(), log(2, 3, 10, 11)}) {
-		if err != nil {
-			t.Fatal(err)
+	r := &reader{core: core, namespace: "shop", seen: map[string]time.Time{}, lookAgain: time.Millisecond}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got := map[string][]string{}
+	err = r.follow(ctx, "shop", func(l line) error {
+		if got[l.pod] = append(got[l.pod], l.text); len(got["a"]) == 2 && len(got["b"]) == 1 {
+			cancel()
 		}
-		got = append(got, l.time.Unix())
-	}
-	want := []int64{1, 2, 3, 4, 9, 10, 11}
-	for i := range want {
-		if len(got) != len(want) || got[i] != want[i] {
-			t.Fatalf("merged %v, want %v", got, want)
-		}
+		return nil
+	})
+	want := map[string][]string{"a": {"old", "new"}, "b": {"first"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v (%v), want %v", got, err, want)
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -23,75 +23,90 @@ type reader struct {
 	namespace string
 	// since is how far back it reads; 0: to the beginning.
 	since time.Duration
+	// seen is up to when the log of a pod was read.
+	seen map[string]time.Time
+	// lookAgain is how often it looks for pods whose logs nobody reads: new ones, and those whose container starts again.
+	lookAgain time.Duration
 }
 
-// read returns the lines that a pod logged after a time, if that is not zero, and goes on with those to come. An error
-// is the last element.
-func (r *reader) read(ctx context.Context, pod string, after time.Time, options corev1.PodLogOptions) iter.Seq2[line, error] {
+// read hands over the lines that a pod logged after a time, if that is not zero, and goes on with those to come.
+func (r *reader) read(ctx context.Context, pod string, after time.Time, options corev1.PodLogOptions, take func(line)) error {
 	options.Container, options.Timestamps = proxypod.HAProxyContainer, true
 	if !after.IsZero() {
 		options.SinceTime = &metav1.Time{Time: after} // which counts whole seconds
 	} else if r.since > 0 {
-		seconds := max(int64(r.since.Seconds()), 1)
-		options.SinceSeconds = &seconds
+		options.SinceSeconds = new(max(int64(r.since.Seconds()), 1))
 	}
-	return func(yield func(line, error) bool) {
-		stream, err := r.core.Pods(r.namespace).GetLogs(pod, &options).Stream(ctx)
-		if err != nil {
-			yield(line{}, fmt.Errorf("failed to read the log of Pod %s/%s: %w", r.namespace, pod, err))
-			return
-		}
-		defer stream.Close() //nolint:errcheck // all was read, or nobody wants the rest
-		lines := bufio.NewScanner(stream)
-		lines.Buffer(nil, maxLine)
-		for lines.Scan() {
-			l := parse(pod, lines.Text())
-			if !after.IsZero() && !l.time.After(after) {
-				continue
-			}
-			if !yield(l, nil) {
-				return
-			}
-		}
-		if err := lines.Err(); err != nil && ctx.Err() == nil {
-			yield(line{}, fmt.Errorf("failed to read the log of Pod %s/%s: %w", r.namespace, pod, err))
+	stream, err := r.core.Pods(r.namespace).GetLogs(pod, &options).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to read the log of Pod %s/%s: %w", r.namespace, pod, err)
+	}
+	defer stream.Close() //nolint:errcheck // all was read
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(nil, maxLine)
+	before := after
+	for lines.Scan() {
+		l := parse(pod, lines.Text(), before)
+		if before = l.time; after.IsZero() || l.time.After(after) {
+			take(l)
 		}
 	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("failed to read the log of Pod %s/%s: %w", r.namespace, pod, err)
+	}
+	return nil
 }
 
-// merge returns the lines of all logs in the order of their times, each log being in order, and the errors in between.
-func merge(logs []iter.Seq2[line, error]) iter.Seq2[line, error] {
-	return func(yield func(line, error) bool) {
-		type head struct {
-			line line
-			err  error
-			next func() (line, error, bool)
-		}
-		var heads []*head
-		for _, log := range logs {
-			next, stop := iter.Pull2(log)
-			defer stop()
-			h := &head{next: next}
-			if l, err, ok := next(); ok {
-				h.line, h.err = l, err
-				heads = append(heads, h)
+// follow hands over the lines of the pods that there are, and of those that come, until ctx ends or something may not
+// be read. What a pod has logged is read to the end.
+func (r *reader) follow(ctx context.Context, gateway string, show func(line) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type end struct {
+		pod string
+		err error
+	}
+	lines, ended := make(chan line), make(chan end)
+	reading := map[string]bool{}
+	start := func(pod string, after time.Time) {
+		reading[pod] = true
+		go func() {
+			err := r.read(ctx, pod, after, corev1.PodLogOptions{Follow: true}, func(l line) {
+				select {
+				case lines <- l:
+				case <-ctx.Done():
+				}
+			})
+			select {
+			case ended <- end{pod, err}:
+			case <-ctx.Done():
 			}
-		}
-		for len(heads) > 0 {
-			first := 0
-			for i, h := range heads {
-				if h.line.time.Before(heads[first].line.time) {
-					first = i
+		}()
+	}
+	for look := time.After(0); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-lines:
+			r.seen[l.pod] = l.time
+			if err := show(l); err != nil {
+				return err
+			}
+		case end := <-ended:
+			if delete(reading, end.pod); apierrors.IsForbidden(end.err) {
+				return end.err
+			}
+		case <-look:
+			pods, err := r.core.Pods(r.namespace).List(ctx, metav1.ListOptions{LabelSelector: proxypod.PodSelector(gateway).String()})
+			if apierrors.IsForbidden(err) {
+				return fmt.Errorf("failed to list Pods in %s: %w", r.namespace, err)
+			} // what else goes wrong is tried again
+			for i := 0; err == nil && i < len(pods.Items); i++ {
+				if name := pods.Items[i].Name; !reading[name] {
+					start(name, r.seen[name])
 				}
 			}
-			h := heads[first]
-			if !yield(h.line, h.err) {
-				return
-			}
-			var ok bool
-			if h.line, h.err, ok = h.next(); !ok {
-				heads = append(heads[:first], heads[first+1:]...)
-			}
+			look = time.After(r.lookAgain)
 		}
 	}
 }
