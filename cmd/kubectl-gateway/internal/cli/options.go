@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
+	"sigs.k8s.io/yaml"
 
 	clientset "gateway/generated/app/clientset/versioned"
 )
@@ -126,6 +128,41 @@ func (o *Options) Warn(format string, args ...any) {
 // Say writes a line of the output. A reader that went away, as head does, is no failure.
 func (o *Options) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.Out, format+"\n", args...)
+}
+
+// Format is the value of a flag for JSON or YAML; "" is for people.
+type Format string
+
+// AddFormatFlag adds -o to a command.
+func AddFormatFlag(command *cobra.Command, format *Format, usage string) {
+	command.Flags().VarP(format, "output", "o", usage)
+}
+
+// Type names the type of the flag.
+func (f *Format) Type() string { return "string" }
+
+func (f *Format) String() string { return string(*f) }
+
+// Set takes the flag's value.
+func (f *Format) Set(value string) error {
+	if value != "json" && value != "yaml" {
+		return fmt.Errorf("unknown output %q: use json or yaml", value)
+	}
+	*f = Format(value)
+	return nil
+}
+
+// Print writes a value in a format.
+func (o *Options) Print(format Format, value any) error {
+	content, err := json.MarshalIndent(value, "", "    ")
+	if content = append(content, '\n'); format == "yaml" && err == nil {
+		content, err = yaml.JSONToYAML(content)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = o.Out.Write(content)
+	return err
 }
 
 // AddFileFlags adds -f and -R to a command.

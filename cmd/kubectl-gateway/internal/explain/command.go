@@ -3,12 +3,10 @@ package explain
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
@@ -34,7 +32,7 @@ type command struct {
 	headers []string
 	client  string
 	limit   int
-	output  string
+	output  cli.Format
 }
 
 // NewCommand returns the command.
@@ -56,7 +54,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	cmd.Flags().StringArrayVarP(&c.headers, "header", "H", nil, "header of the request, as NAME:VALUE; one for each")
 	cmd.Flags().StringVar(&c.client, "client-address", "", "address of the client, as the filter ClientAddress finds it")
 	cmd.Flags().IntVar(&c.limit, "limit", 10, "how many of those that the request does not meet to name")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml; else text")
+	cli.AddFormatFlag(cmd, &c.output, "json or yaml; else text")
 	return cmd
 }
 
@@ -66,8 +64,6 @@ func (c *command) run(ctx context.Context, args []string) error {
 		return cli.Usagef("the URL is missing")
 	case len(args) == 1 && len(c.files.Paths) == 0:
 		return cli.Usagef("name a Gateway of the cluster before the URL, or a file with -f")
-	case c.output != "" && c.output != "json" && c.output != "yaml":
-		return cli.Usagef("unknown output %q: use json or yaml", c.output)
 	}
 	r, err := parseRequest(args[len(args)-1], c.method, c.headers)
 	if err != nil {
@@ -109,21 +105,10 @@ func (c *command) run(ctx context.Context, args []string) error {
 }
 
 func (c *command) print(e *Explanation) error {
-	var content []byte
-	var err error
-	switch c.output {
-	case "json":
-		content, err = json.MarshalIndent(e, "", "    ")
-		content = append(content, '\n')
-	case "yaml":
-		content, err = yaml.Marshal(e)
-	default:
-		content = e.text()
+	if c.output != "" {
+		return c.Print(c.output, e)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = c.Out.Write(content)
+	_, err := c.Out.Write(e.text())
 	return err
 }
 

@@ -2,7 +2,6 @@ package proxyconfig
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/proxyconfig"
@@ -30,7 +28,8 @@ const askedAtOnce = 16
 
 type command struct {
 	*cli.Options
-	pod, output      string
+	pod              string
+	output           cli.Format
 	servers, reloads bool
 }
 
@@ -53,7 +52,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 		Args: cli.ExactlyOneGateway, ValidArgsFunction: options.CompleteGateway,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json or yaml, which have all there is")
+	cli.AddFormatFlag(cmd, &c.output, "json or yaml, which have all there is")
 	cmd.Flags().StringVar(&c.pod, "pod", "", "only this pod")
 	cmd.Flags().BoolVar(&c.servers, "servers", false, "show the servers of each pod, with what HAProxy says of their state")
 	cmd.Flags().BoolVar(&c.reloads, "reloads", false, "show the last reloads of each pod, with their reasons")
@@ -62,10 +61,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 }
 
 func (c *command) run(ctx context.Context, name string) error {
-	switch {
-	case c.output != "" && c.output != "json" && c.output != "yaml":
-		return cli.Usagef("unknown output %q: use json or yaml", c.output)
-	case c.servers && c.reloads || c.output != "" && (c.servers || c.reloads):
+	if c.servers && c.reloads || c.output != "" && (c.servers || c.reloads) {
 		return cli.Usagef("--servers, --reloads and -o do not go together")
 	}
 	clients, namespace, err := c.Connect()
@@ -116,26 +112,14 @@ func askAll(ctx context.Context, clients cli.Clients, pods []corev1.Pod) (answer
 }
 
 func (c *command) print(answers []answer) error {
-	var content []byte
-	var err error
-	switch c.output {
-	case "json":
-		content, err = json.MarshalIndent(answers, "", "    ")
-		content = append(content, '\n')
-	case "yaml":
-		content, err = yaml.Marshal(answers)
-	default:
-		table := podTable
-		if c.servers {
-			table = serverTable
-		} else if c.reloads {
-			table = reloadTable
-		}
-		return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table(answers, time.Now()), c.Out)
+	table := podTable
+	switch {
+	case c.output != "":
+		return c.Print(c.output, answers)
+	case c.servers:
+		table = serverTable
+	case c.reloads:
+		table = reloadTable
 	}
-	if err != nil {
-		return err
-	}
-	_, err = c.Out.Write(content)
-	return err
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table(answers, time.Now()), c.Out)
 }
