@@ -12,6 +12,8 @@ export GOWORK := off
 
 # The tools have modules of their own, so that users of the generated clients do not inherit them.
 TOOL = go tool -modfile=hack/tools/go.mod
+SHFMT = $(TOOL) shfmt -i 4
+SCRIPTS = '*.sh' .ci/run
 LINT = go tool -modfile=hack/lint/go.mod golangci-lint
 # With no KUBECONFIG, kubectl and the programs use the one-node cluster of hack/cluster.
 KUBECTL ?= hack/kubectl.sh
@@ -94,8 +96,9 @@ test-all: ## Run everything: also all faults, what asserts times, fuzzing, soak 
 	hack/test.sh all
 
 .PHONY: fmt
-fmt: ## Format the Go code
+fmt: ## Format the Go code and the shell scripts
 	gofmt -w $$(git ls-files '*.go' | grep -vE '^generated/|zz_generated')
+	$(SHFMT) -w $$(git ls-files $(SCRIPTS))
 
 .PHONY: vet
 vet: ## Run go vet
@@ -105,7 +108,10 @@ vet: ## Run go vet
 	cd examples/clients && go vet ./...
 
 .PHONY: lint
-lint: ## Run golangci-lint and check which packages are pure
+lint: ## Run golangci-lint and shellcheck, and check which packages are pure
+	source hack/lib.sh && need shellcheck shellcheck
+	git ls-files -s $(SCRIPTS) | awk '$$1 == 100755 {print $$4}' | xargs shellcheck -x -P SCRIPTDIR
+	$(SHFMT) -d $$(git ls-files $(SCRIPTS))
 	$(LINT) run ./...
 	cd test && go tool -modfile=../hack/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
 	cd cmd/kubectl-gateway && go tool -modfile=../../hack/lint/go.mod golangci-lint run --config ../../.golangci.yml ./...

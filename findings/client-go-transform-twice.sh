@@ -90,5 +90,8 @@ go mod init finding 2>/dev/null
 go get k8s.io/client-go@v0.37.2 k8s.io/api@v0.37.2 k8s.io/apimachinery@v0.37.2 2>/dev/null
 got=$(go run .)
 want="streamed: first 2, later 1; listed: first 1, later 1"
-[[ $got == "$want" ]] || { echo "changed: got $got, and it was $want" >&2; exit 1; }
+[[ $got == "$want" ]] || {
+    echo "changed: got $got, and it was $want" >&2
+    exit 1
+}
 echo "as seen: $got"

@@ -43,5 +43,8 @@ got=$(GOWORK=off GOFLAGS=-mod=mod go run .)
 want="1 false
 1 true
 0 true"
-[[ $got == "$want" ]] || { echo "changed: got $got" >&2; exit 1; }
+[[ $got == "$want" ]] || {
+    echo "changed: got $got" >&2
+    exit 1
+}
 echo "as seen: a set with an unknown type fails, and lacks the keys behind it"

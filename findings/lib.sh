@@ -11,7 +11,10 @@ clean() {
 }
 trap clean EXIT
 
-changed() { echo "changed: $*" >&2; exit 1; }
+changed() {
+    echo "changed: $*" >&2
+    exit 1
+}
 
 # expect WHAT GOT WANT: what was seen is still so.
 expect() {
@@ -58,7 +61,10 @@ END
     pids+=($!)
     for _ in {1..200}; do
         [[ -S $dir/cli ]] && cli "show info" >/dev/null 2>&1 && return
-        kill -0 "${pids[-1]}" 2>/dev/null || { cat "$dir/log" >&2; changed "HAProxy does not start"; }
+        kill -0 "${pids[-1]}" 2>/dev/null || {
+            cat "$dir/log" >&2
+            changed "HAProxy does not start"
+        }
         sleep 0.05
     done
     changed "HAProxy does not answer"

@@ -22,7 +22,8 @@ if [[ $cluster != given ]]; then
     say "The suite's echo program"
     CGO_ENABLED=0 go build -C test -trimpath -ldflags='-s -w' -o ../bin/echo-basic sigs.k8s.io/gateway-api/conformance/echo-basic
     # A server for UDP has to run, too; nothing is sent to it.
-    for image in $(grep -rhoE '[^ ]+/(echo-basic|coredns):[^ ]+' "$suite/base" "$suite/tests" | sort -u); do
+    mapfile -t images < <(grep -rhoE '[^ ]+/(echo-basic|coredns):[^ ]+' "$suite/base" "$suite/tests" | sort -u)
+    for image in "${images[@]}"; do
         bin/image -o bin/echo-basic.tar -t "$image" -user 65532 -entrypoint /echo-basic bin/echo-basic:/echo-basic
         hack/cluster/cluster.sh load bin/echo-basic.tar
     done

@@ -64,7 +64,7 @@ for arch in amd64 arm64; do
 done
 
 say "install.yaml, kustomize base, Helm chart, krew manifest"
-GOFLAGS= go run -trimpath -buildvcs=false ./hack/release -version "$version" -image "$image" -haproxy-image "${HAPROXY_IMG:-haproxy:3.4}" \
+GOFLAGS='' go run -trimpath -buildvcs=false ./hack/release -version "$version" -image "$image" -haproxy-image "${HAPROXY_IMG:-haproxy:3.4}" \
     -url "${RELEASE_URL:-https://gateway.example.com/releases}" -o "$dist"
 pack "$dist/gateway-${version#v}.tgz" "$dist/chart" gateway
 pack "$dist/gateway-$version-kustomize.tar.gz" "$dist/kustomize" .

@@ -50,7 +50,7 @@ source "$here/lib/node.sh"
 source "$here/lib/down.sh"
 
 usage() {
-	cat <<END
+    cat <<END
 A one-node Kubernetes $kube_version on this machine (Debian or Ubuntu, as root).
 
 usage: cluster.sh COMMAND
@@ -82,62 +82,62 @@ END
 }
 
 up() {
-	require_node
-	install_packages "${node_programs[@]}"
-	require_node
-	build_kube
-	build_pause
-	lock "$cache"
-	require_no_other_node
-	prepare_host
-	make_pki
-	write_configs
-	start_node
-	say "the cluster is up; use it with"
-	echo "    export KUBECONFIG=$kubeconfig PATH=$bin:\$PATH" >&2
+    require_node
+    install_packages "${node_programs[@]}"
+    require_node
+    build_kube
+    build_pause
+    lock "$cache"
+    require_no_other_node
+    prepare_host
+    make_pki
+    write_configs
+    start_node
+    say "the cluster is up; use it with"
+    echo "    export KUBECONFIG=$kubeconfig PATH=$bin:\$PATH" >&2
 }
 
 main() {
-	local command=${1:-}
-	case $command in
-	help | -h | --help)
-		usage
-		;;
-	up | down | kubeconfig | assets | check)
-		(($# == 1)) || fail_usage "$command takes no arguments"
-		"$command"
-		;;
-	kill | restart)
-		(($# == 2)) || fail_usage "$command needs the name of one component"
-		"${command}_component" "$2"
-		;;
-	load)
-		shift
-		(($# > 0)) || fail_usage "load needs the images to load"
-		load "$@"
-		;;
-	*)
-		fail_usage "unknown command: ${command:-none given}"
-		;;
-	esac
+    local command=${1:-}
+    case $command in
+    help | -h | --help)
+        usage
+        ;;
+    up | down | kubeconfig | assets | check)
+        (($# == 1)) || fail_usage "$command takes no arguments"
+        "$command"
+        ;;
+    kill | restart)
+        (($# == 2)) || fail_usage "$command needs the name of one component"
+        "${command}_component" "$2"
+        ;;
+    load)
+        shift
+        (($# > 0)) || fail_usage "load needs the images to load"
+        load "$@"
+        ;;
+    *)
+        fail_usage "unknown command: ${command:-none given}"
+        ;;
+    esac
 }
 
 kubeconfig() {
-	[[ -d $state ]] || fail "no cluster is up; start one with: $0 up"
-	echo "$kubeconfig"
+    [[ -d $state ]] || fail "no cluster is up; start one with: $0 up"
+    echo "$kubeconfig"
 }
 
 assets() {
-	build_kube
-	echo "$bin"
+    build_kube
+    echo "$bin"
 }
 
 check() {
-	require_node
-	say "a node can run on this machine"
+    require_node
+    say "a node can run on this machine"
 }
 
 # Sourced, it only defines its functions.
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
-	main "$@"
+    main "$@"
 fi

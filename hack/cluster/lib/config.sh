@@ -4,21 +4,21 @@
 config=$state/config
 
 write_configs() {
-	mkdir -p "$config"
-	write_kubeconfig "$kubeconfig" admin
-	local name
-	for name in kube-controller-manager kube-scheduler kube-proxy kubelet; do
-		write_kubeconfig "$config/$name.kubeconfig" "$name"
-	done
-	write_containerd_config
-	write_cni_config
-	write_kubelet_config
-	write_kube_proxy_config
+    mkdir -p "$config"
+    write_kubeconfig "$kubeconfig" admin
+    local name
+    for name in kube-controller-manager kube-scheduler kube-proxy kubelet; do
+        write_kubeconfig "$config/$name.kubeconfig" "$name"
+    done
+    write_containerd_config
+    write_cni_config
+    write_kubelet_config
+    write_kube_proxy_config
 }
 
 # restrict_oom_score_adj: where the machine lacks CAP_SYS_RESOURCE, containers could not start otherwise.
 write_containerd_config() {
-	put "$config/containerd.toml" <<-END
+    put "$config/containerd.toml" <<-END
 		version = 2
 		root = "$state/containerd"
 		state = "$run/containerd"
@@ -48,8 +48,8 @@ write_containerd_config() {
 # Every pod gets a link of its own to the node (ptp), no bridge: then all its traffic is routed, and answers
 # that bypass the translation of Service addresses cannot happen.
 write_cni_config() {
-	mkdir -p "$config/cni"
-	put "$config/cni/10-gateway.conflist" <<-END
+    mkdir -p "$config/cni"
+    put "$config/cni/10-gateway.conflist" <<-END
 		{
 		  "cniVersion": "0.4.0",
 		  "name": "gateway-cluster",
@@ -70,7 +70,7 @@ write_cni_config() {
 # refused at once; without one, kubelet would warn about every pod and hand out the machine's.
 # A nearly full disk must neither evict pods nor delete images that cannot be pulled again.
 write_kubelet_config() {
-	put "$config/kubelet.yaml" <<-END
+    put "$config/kubelet.yaml" <<-END
 		apiVersion: kubelet.config.k8s.io/v1beta1
 		kind: KubeletConfiguration
 		address: $node_ip
@@ -103,7 +103,7 @@ write_kubelet_config() {
 
 # Conntrack settings of the machine are not the cluster's to change: 0 leaves each as it is.
 write_kube_proxy_config() {
-	put "$config/kube-proxy.yaml" <<-END
+    put "$config/kube-proxy.yaml" <<-END
 		apiVersion: kubeproxy.config.k8s.io/v1alpha1
 		kind: KubeProxyConfiguration
 		mode: nftables
