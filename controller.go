@@ -77,7 +77,7 @@ const (
 	childrenTimeout = syncTimeout * 2 / 3
 )
 
-// Controller keeps the children and the status of every Gateway as they should be.
+// Controller creates and updates the children and the status of every Gateway.
 type Controller struct {
 	// kubeClient and gatewayClient read what a cache may not have yet. gatewayClient writes the status of Gateways.
 	kubeClient    kubernetes.Interface
@@ -157,7 +157,7 @@ func NewController(
 	return c, c.watch(inputs)
 }
 
-// watch makes every change that may matter to a Gateway put its name into the queue.
+// watch queues the name of a Gateway at every change that may matter to it.
 func (c *Controller) watch(inputs Inputs) error {
 	informers, err := c.children.Informers()
 	if err != nil {
@@ -196,9 +196,9 @@ func (c *Controller) handle(informer cache.SharedIndexInformer, handler cache.Re
 	return nil
 }
 
-// Fill starts the informers, each once the one before has its objects, and returns when all have, or ctx is cancelled,
-// which stops them. Where objects come in a list, all of a kind are in memory with everything in them before they are
-// stripped: that is a multiple of what is kept, and too much for all kinds at once.
+// Fill starts the informers, each once the previous one has its objects. It returns when all have them, or ctx is
+// cancelled, which stops them. A listed kind is in memory in full before its objects are stripped: that is a multiple
+// of what is kept, and too much for all kinds at once.
 func (c *Controller) Fill(ctx context.Context) {
 	for _, informer := range c.informers {
 		go informer.RunWithContext(ctx)
@@ -280,8 +280,8 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
-// syncSafely is syncHandler with a panic as an error, and with an end: one Gateway must neither end the operator, and
-// then every other one, nor keep a worker for ever.
+// syncSafely is syncHandler with a time limit, and with a panic as an error. One Gateway must neither end the operator
+// nor block a worker for ever.
 func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -293,8 +293,8 @@ func (c *Controller) syncSafely(ctx context.Context, name cache.ObjectName) (err
 	return c.syncHandler(ctx, name)
 }
 
-// syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly when it
-// has to be called again for that, though nothing that is watched may change.
+// syncHandler makes the children and the status of one Gateway as they should be. It returns an error exactly if it
+// must be called again although no watched object may change.
 func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) error {
 	gateway, err := c.get(name)
 	if err != nil {
@@ -340,7 +340,7 @@ func (c *Controller) get(name cache.ObjectName) (*appv1.Gateway, error) {
 	return obj.(*appv1.Gateway), nil
 }
 
-// observe collects what the status of a Gateway depends on.
+// observe collects everything that the status of a Gateway depends on.
 func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (status.Observed, error) {
 	translated := source.Translate(gateway)
 	observed := status.Observed{
@@ -376,8 +376,8 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 	return observed, nil
 }
 
-// updateStatus writes the operator's part of the status if it is not what it should be. The API server refuses it if
-// the Gateway is not any more what the status was computed from.
+// updateStatus writes the operator's part of the status if it has changed. The API server refuses it if the Gateway was
+// changed after the status was computed.
 func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, computed appv1.GatewayStatus) error {
 	if !status.Changed(gateway, computed) {
 		return nil
@@ -397,8 +397,8 @@ func (c *Controller) updateStatus(ctx context.Context, gateway *appv1.Gateway, c
 	return nil
 }
 
-// recordEvents records what a sync did, and what is wrong and was not in the status before. A sync that found nothing
-// to do records nothing.
+// recordEvents records what a sync did, and problems that were not in the status before. A sync without changes records
+// nothing.
 func (c *Controller) recordEvents(
 	gateway *appv1.Gateway, computed appv1.GatewayStatus, made children.Result, failure *status.ChildFailure, childErr, statusErr error,
 ) {
@@ -425,8 +425,9 @@ func (c *Controller) recordSynced(gateway *appv1.Gateway, what string) {
 	c.recorder.Eventf(gateway, corev1.EventTypeNormal, eventSynced, "generation %d: %s", gateway.Generation, what)
 }
 
-// updateGateway queues a Gateway at a resync or after a change by others. The operator's own writes to the conditions do
-// not count: a failure with a new text each time would be retried without a pause. It never removes a condition.
+// updateGateway queues a Gateway at a resync or after a change by others. The operator's own writes to the conditions
+// do not count: a failure with a new text each time would be retried without a pause. The operator never removes a
+// condition.
 func (c *Controller) updateGateway(old, updated any) {
 	before, after := old.(*appv1.Gateway), updated.(*appv1.Gateway)
 	switch {
@@ -451,7 +452,7 @@ func (c *Controller) enqueueGateway(obj any, priority queue.Priority) {
 	c.enqueue(cache.MetaObjectToName(obj.(metav1.Object)), priority)
 }
 
-// enqueueOwner puts the Gateway that an object belongs to into the queue, whether it is its child or labelled as such.
+// enqueueOwner queues the Gateway of an object: its controller, or the one in its label.
 func (c *Controller) enqueueOwner(obj any, priority queue.Priority) {
 	object := obj.(metav1.Object)
 	if owner, ok := children.Owner(object); ok {
@@ -462,8 +463,7 @@ func (c *Controller) enqueueOwner(obj any, priority queue.Priority) {
 	}
 }
 
-// enqueueUsers puts every Gateway with a route to the Service into the queue, with priority Low: there may be
-// thousands.
+// enqueueUsers queues every Gateway with a route to the Service, with priority Low: there may be thousands.
 func (c *Controller) enqueueUsers(obj any, _ queue.Priority) {
 	keys, err := c.gatewayIndexer.IndexKeys(children.IndexBackends, cache.MetaObjectToName(obj.(metav1.Object)).String())
 	if err != nil {

@@ -85,7 +85,7 @@ func newClients(objects ...runtime.Object) (*kubefake.Clientset, *gatewayfake.Cl
 	return kubefake.NewClientset(kubeObjects...), gatewayfake.NewClientset(gatewayObjects...)
 }
 
-// creates says whether a request is an apply of an object that must not exist.
+// creates reports whether a request is an apply of an object that must not exist.
 func creates(action clienttesting.Action) bool {
 	patch, ok := action.(clienttesting.PatchAction)
 	return ok && strings.Contains(string(patch.GetPatch()), `"resourceVersion":"1"`)

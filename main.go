@@ -1,4 +1,4 @@
-// Command gateway is the operator: for every Gateway object it keeps a data plane deployed and the status up to date.
+// Command gateway is the operator: for every Gateway object it runs a data plane and keeps the status up to date.
 package main
 
 import (
@@ -69,7 +69,7 @@ func mainCode() int {
 	return 0
 }
 
-// run works until ctx is cancelled. An error says why the operator cannot work, or not any more.
+// run works until ctx is cancelled. It returns an error if the operator cannot work, or not any more.
 func run(ctx context.Context, options options.Options) error {
 	config, err := kubeconfig.Load(options.Master, options.Kubeconfig)
 	if err != nil {
@@ -89,7 +89,7 @@ func run(ctx context.Context, options options.Options) error {
 	return errors.Join(operate(ctx, config, options, watchdog, &started), server.Stop())
 }
 
-// ready returns the check that the Controllers have been made and their caches are filled.
+// ready returns the check that the Controllers exist and their caches are filled.
 func ready(started *atomic.Pointer[health.Check]) health.Check {
 	return func(request *http.Request) error {
 		if filled := started.Load(); filled != nil {
@@ -99,8 +99,8 @@ func ready(started *atomic.Pointer[health.Check]) health.Check {
 	}
 }
 
-// operate makes Controllers, and lets them work while this process leads. It shows in started whether their caches are
-// filled.
+// operate creates Controllers, and lets them work while this process leads. It sets in started the check of their
+// caches.
 func operate(
 	ctx context.Context, config *rest.Config, options options.Options, watchdog *leaderelection.HealthzAdaptor,
 	started *atomic.Pointer[health.Check],
@@ -169,7 +169,7 @@ func filled(controller *Controller, routes *gatewayapi.Controller) health.Check 
 	}
 }
 
-// workOn lets the Controllers work until ctx ends; routes may be nil.
+// workOn runs the Controllers until ctx ends; routes may be nil.
 func workOn(ctx context.Context, controller *Controller, routes *gatewayapi.Controller, workers int) {
 	var working sync.WaitGroup
 	if routes != nil {
@@ -217,7 +217,8 @@ func caches(kubeClient kubernetes.Interface, gatewayClient clientset.Interface, 
 	}
 }
 
-// gatewayAPI returns what looks after the Gateway API; nil if the operator works in one namespace: classes are of all.
+// gatewayAPI returns the Controller for the Gateway API. It is nil if the operator works in one namespace: classes are
+// cluster-scoped.
 func gatewayAPI(
 	config *rest.Config, kubeClient kubernetes.Interface, gatewayClient clientset.Interface, inputs Inputs, options options.Options,
 ) (*gatewayapi.Controller, error) {
@@ -245,8 +246,7 @@ func gatewayAPI(
 	return controller, nil
 }
 
-// events returns what records events, and what to call when there are no more. Those that are not written by then may
-// be lost.
+// events returns a recorder of events, and a function that stops it. Events that are not written by then may be lost.
 func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), error) {
 	scheme := runtime.NewScheme()
 	if err := appv1.AddToScheme(scheme); err != nil {
@@ -258,8 +258,8 @@ func events(kubeClient kubernetes.Interface) (record.EventRecorder, func(), erro
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: proxypod.FieldManager}), broadcaster.Shutdown, nil
 }
 
-// spamKey is the same for events that count together when client-go drops some of too many. By default those are all of
-// a Gateway with the same type, so that a failure recorded at each try would drop warnings that are recorded once.
+// spamKey groups events for the limit of client-go, which drops some of too many. By default, all events of a Gateway
+// with the same type are one group, so a failure recorded at each retry would drop warnings that are recorded once.
 func spamKey(event *corev1.Event) string {
 	return strings.Join([]string{string(event.InvolvedObject.UID), event.Type, event.Reason}, " ")
 }

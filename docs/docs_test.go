@@ -107,7 +107,8 @@ func anchors(document string) []string {
 	return all
 }
 
-// TestDocumentsAreWrapped: lines of text have up to 120 characters. Tables, blocks and pictures have lines of their own.
+// TestDocumentsAreWrapped: lines of text have up to 120 characters. Tables, blocks and pictures have lines of their
+// own.
 func TestDocumentsAreWrapped(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```.*?^```$|^    [^\n]*$|^[|!][^\n]*$")
 	for _, document := range append(documents(t), atTheTop...) {
@@ -181,8 +182,8 @@ func TestAccessLogIsDocumented(t *testing.T) {
 	compare(t, "docs/reference/access-log.md", "key", known)
 }
 
-// TestMetricsAreDocumented: docs/reference/metrics.md has a row for each metric of the programs, those of HAProxy that it
-// picks aside, and one for each alert, and no other.
+// TestMetricsAreDocumented: docs/reference/metrics.md has a row for each metric of the programs, those of HAProxy that
+// it picks aside, and one for each alert, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	const document = "docs/reference/metrics.md"
 	known := regexp.MustCompile(`haproxy_\w+`).FindAllString(read(t, document), -1)

@@ -12,8 +12,9 @@ const exitCode = 1
 // onlyOnce is closed by the first call of SetupSignalHandler; closing it again panics.
 var onlyOnce = make(chan struct{})
 
-// SetupSignalHandler returns a context that is cancelled by the first SIGINT or SIGTERM. The second one exits the process
-// with code 1. It may be called once only; a second call panics, because two handlers would each count the signals.
+// SetupSignalHandler returns a context that is cancelled by the first SIGINT or SIGTERM. The second one exits the
+// process with code 1. It may be called once only; a second call panics, because two handlers would each count the
+// signals.
 func SetupSignalHandler() context.Context {
 	close(onlyOnce)
 

@@ -1,5 +1,5 @@
-// Command gateway-keys runs in a proxy pod that mounts Secrets. It passes certificates on, with their keys to HAProxy and
-// without to the agent, if the two fit. It tells HAProxy whether users may log in. It needs no API server.
+// Command gateway-keys runs in a proxy pod that mounts Secrets. It passes certificates on, with their keys to HAProxy
+// and without to the agent, if the two fit. It tells HAProxy whether users may log in. It needs no API server.
 package main
 
 import (

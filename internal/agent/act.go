@@ -37,7 +37,8 @@ func (a *Agent) chooseAction(ctx context.Context, now time.Time) action {
 	return next
 }
 
-// isCrowded says whether a reload has to wait because of old workers. It never has to when it is not known what runs.
+// isCrowded reports whether a reload must wait because of old workers. It never waits while it is not known what
+// HAProxy runs.
 func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	if !a.state.isKnown() {
 		return false
@@ -54,7 +55,7 @@ func (a *Agent) isCrowded(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// act does what was decided. It returns whether HAProxy runs something new.
+// act carries out an action. It returns whether HAProxy runs something new.
 func (a *Agent) act(ctx context.Context, next action) (changed bool, err error) {
 	switch next.kind {
 	case actionWait:
@@ -76,7 +77,7 @@ func (a *Agent) act(ctx context.Context, next action) (changed bool, err error) 
 	return false, nil
 }
 
-// replace makes HAProxy load the target, after it is on the disk.
+// replace makes HAProxy load the target, once it is on the disk.
 func (a *Agent) replace(ctx context.Context, next action) (changed bool, err error) {
 	if err := checkPorts(ctx, a.options.Bind, a.state.disk.table, next.target.table); err != nil {
 		a.refuse(&next.target, err, next.fallback)
@@ -94,7 +95,7 @@ func (a *Agent) replace(ctx context.Context, next action) (changed bool, err err
 	return a.reload(ctx, next, before)
 }
 
-// change tells HAProxy the difference to the target. If that fails, HAProxy loads it.
+// change sends HAProxy the difference to the target. If that fails, HAProxy loads the target.
 func (a *Agent) change(ctx context.Context, next action) (changed bool, err error) {
 	before := a.state.disk
 	if next.kind == actionTellFirst {
@@ -138,7 +139,7 @@ func (a *Agent) command(ctx context.Context, change plan.Plan) error {
 	return nil
 }
 
-// reload makes HAProxy load what is on the disk. If HAProxy does not take that, what was there before is there again.
+// reload makes HAProxy load what is on the disk. If HAProxy refuses it, the earlier files are restored.
 func (a *Agent) reload(ctx context.Context, next action, before disk) (changed bool, err error) {
 	disk := &a.state.disk
 	process, err := a.load(ctx, disk.id)
@@ -160,7 +161,7 @@ func (a *Agent) reload(ctx context.Context, next action, before disk) (changed b
 	return true, nil
 }
 
-// load makes HAProxy load what is on the disk and returns the worker that runs it, once the one before stops.
+// load makes HAProxy load what is on the disk and returns the worker that runs it, once the previous one stops.
 func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	if err := a.master.Reload(ctx); err != nil {
 		return runtime.Process{}, err
@@ -177,7 +178,8 @@ func (a *Agent) load(ctx context.Context, id string) (runtime.Process, error) {
 	return process, nil
 }
 
-// refuse notes that a configuration could not be loaded. What HAProxy did not reject itself may be possible any time.
+// refuse notes that a configuration could not be loaded. If HAProxy did not reject it itself, it may become possible at
+// any time.
 func (a *Agent) refuse(refused *configuration, err error, fallback bool) {
 	loadFailures.Inc()
 	longest := lastSoonRetry
@@ -220,7 +222,7 @@ func (a *Agent) writePostponed() error {
 	return a.write(action{target: d.configuration, proven: d.proven})
 }
 
-// rollBack makes what was on the disk before what HAProxy starts on.
+// rollBack restores the configuration that was on the disk before.
 func (a *Agent) rollBack(before disk) error {
 	if before.id == "" {
 		return nil

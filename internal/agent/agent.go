@@ -35,14 +35,14 @@ const (
 	// startInterval takes its place while HAProxy does not answer, as its container is about to start, and while
 	// certificates are awaited.
 	startInterval = 50 * time.Millisecond
-	// writeInterval is how long the disk may be behind HAProxy, and writeServersInterval how long with endpoints: a rollout
-	// would write all of them once for each pod.
+	// writeInterval is how long the disk may be behind HAProxy, and writeServersInterval how long with endpoints: a
+	// rollout would write all of them once for each pod.
 	writeInterval        = 100 * time.Millisecond
 	writeServersInterval = time.Second
 )
 
-// Core are the clients for Services and their EndpointSlices, as a clientset has them. The one of client-go has those of
-// all groups, which take long to compile.
+// Core are the clients for Services and EndpointSlices. client-go's clientset has all API groups, which take long to
+// compile.
 type Core interface {
 	CoreV1() corev1client.CoreV1Interface
 	DiscoveryV1() discoveryv1client.DiscoveryV1Interface
@@ -71,7 +71,7 @@ type Options struct {
 	HealthAddress string
 }
 
-// Agent keeps one HAProxy running by one Gateway.
+// Agent keeps one HAProxy up to date with one Gateway.
 type Agent struct {
 	options Options
 	watch   *watcher
@@ -131,7 +131,7 @@ func New(options Options) (*Agent, error) {
 	return a, nil
 }
 
-// useAPIServer takes the objects from the API server, and reports to it.
+// useAPIServer makes the agent read objects from the API server, and report to it.
 func (a *Agent) useAPIServer() (err error) {
 	a.report = newReporter(a.options, clock.RealClock{}, func(uid types.UID, generation int64) {
 		a.probes.confirm(uid, generation)
@@ -168,13 +168,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	return server.Stop()
 }
 
-// changed notes that the source has something new. It never blocks.
+// changed notes that the source has changes. It never blocks.
 func (a *Agent) changed() {
 	a.delay.start(time.Now())
 	a.wakeUp()
 }
 
-// wakeUp makes the loop come round at once.
+// wakeUp starts the next pass at once.
 func (a *Agent) wakeUp() {
 	select {
 	case a.wake <- struct{}{}:
@@ -206,7 +206,7 @@ func (a *Agent) loop(ctx context.Context) {
 	}
 }
 
-// pass brings HAProxy one step closer to what is wanted; when nothing fails, one is enough.
+// pass brings HAProxy one step closer to the wanted configuration. Without failures, one pass is enough.
 func (a *Agent) pass(ctx context.Context) {
 	waited := a.delay.observe(a.state.running.worker.PID != 0)
 	a.observeHAProxy(ctx, time.Now())
@@ -231,8 +231,8 @@ func (a *Agent) pass(ctx context.Context) {
 	a.deleteUnused(ctx, time.Now())
 }
 
-// updateDisk notes on the disk what HAProxy has run, and forgets older configurations there; all says that what was
-// postponed is due.
+// updateDisk marks on the disk what HAProxy has run, and removes older configurations. all means that postponed writes
+// are due.
 func (a *Agent) updateDisk(all bool) {
 	var errs []error
 	if all && !a.state.disk.due.IsZero() {
@@ -257,7 +257,7 @@ func (a *Agent) updateDisk(all bool) {
 	}
 }
 
-// reportState passes on what runs to whoever asks: the API server, kubelet, Prometheus.
+// reportState passes on what runs to the API server, kubelet and Prometheus.
 func (a *Agent) reportState() {
 	r, sure, problems := &a.state.running, a.state.sure(), a.problems()
 	a.probes.observe(r.up, sure.uid, sure.generation())
@@ -285,7 +285,7 @@ func (a *Agent) reportState() {
 	}, slices.ContainsFunc(a.pods, func(pod peers.Pod) bool { return pod.Name == a.options.Pod }))
 }
 
-// problems says what keeps what is wanted from being live.
+// problems returns what keeps the wanted configuration from being live.
 func (a *Agent) problems() []appv1.ProxyProblem {
 	reason, message := appv1.ProblemWriteFailed, cmp.Or(a.problem, a.state.disk.problem)
 	if refused, ok := a.state.refused.of(&a.wanted); ok {

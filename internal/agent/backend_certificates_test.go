@@ -135,8 +135,8 @@ func TestARenewalDuringRequestsToBackends(t *testing.T) {
 	}
 }
 
-// Without a certificate from the beginning, nothing is sent either; the pod is ready, and the certificate is used when it
-// comes.
+// Without a certificate from the beginning, nothing is sent either; the pod is ready, and the certificate is used when
+// it comes.
 func TestACertificateForBackendsThatComesLater(t *testing.T) {
 	t.Parallel()
 	r, spec := newBackendRig(t)

@@ -53,8 +53,8 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does. Each has a
-// hostname and a Service of its own, with five endpoints.
+// BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does. Each
+// has a hostname and a Service of its own, with five endpoints.
 func BenchmarkHTTPRoute(b *testing.B) {
 	const routes = 3000
 	r := newPassRig(b, routes)

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/certificates"
 )
 
-// Mounts say what of Secrets and ConfigMaps there is in the agent's container.
+// Mounts describes the Secrets and ConfigMaps in the agent's container.
 type Mounts struct {
 	// CertificatesDir holds SECRET/tls.crt and SECRET/problem, SECRET/auth and SECRET/auth-problem, AuthoritiesDir
 	// CONFIGMAP/ca.crt and CONFIGMAP/jwks.
@@ -21,13 +21,13 @@ type Mounts struct {
 	Secrets, ConfigMaps, Users []string
 }
 
-// hasKeys says whether gateway-keys runs in this pod.
+// hasKeys reports whether gateway-keys runs in this pod.
 func (m *Mounts) hasKeys() bool { return len(m.Secrets)+len(m.Users) > 0 }
 
 // maxReads bounds how often files are read while they are being changed.
 const maxReads = 3
 
-// mountReader keeps what is mounted.
+// mountReader caches the mounted files.
 type mountReader struct {
 	mounts Mounts
 	files  mounted
@@ -41,7 +41,7 @@ func newMountReader(mounts Mounts) *mountReader {
 	return r
 }
 
-// look reads the files if they may have changed, and says whether they have.
+// look reads the files if they may have changed, and reports whether they have.
 func (r *mountReader) look() bool {
 	version := r.links()
 	if version != "" && version == r.version {
@@ -60,7 +60,7 @@ func (r *mountReader) look() bool {
 	return !reflect.DeepEqual(before, r.files)
 }
 
-// links tells the state of the volumes that have something in them, "" if it cannot be told.
+// links returns the state of all non-empty volumes, "" if it cannot be read.
 func (r *mountReader) links() string {
 	var targets []string
 	for _, volume := range []struct {
@@ -79,7 +79,7 @@ func (r *mountReader) links() string {
 	return strings.Join(targets, " ")
 }
 
-// read reads the files, given the keys that there were before.
+// read reads the files. Key sets that cannot be read keep their earlier keys.
 func (r *mountReader) read(keySets map[string]keySetFile) {
 	r.files = mounted{certificates: map[string]certificateFile{}, users: map[string]string{}, authorities: map[string]authorityFile{}, keySets: map[string]keySetFile{}}
 	for _, name := range r.mounts.Secrets {
@@ -125,7 +125,7 @@ func (r *mountReader) users(secret string) string {
 	return missing
 }
 
-// isAwaited says whether it is not known yet which certificates there are.
+// isAwaited reports whether gateway-keys has not yet passed on its certificates.
 func (r *mountReader) isAwaited() bool {
 	if !r.mounts.hasKeys() || r.version != "" {
 		return false
@@ -134,7 +134,7 @@ func (r *mountReader) isAwaited() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readMounted returns the content of a file, or what is wrong, with a %s for the object that it is of.
+// readMounted returns the content of a file, or what is wrong, with a %s for its Secret or ConfigMap.
 func readMounted(dir, name, key string) (content []byte, problem string) {
 	content, err := os.ReadFile(filepath.Join(dir, name, key))
 	switch {

@@ -25,7 +25,7 @@ const (
 	maxNamesTold = 5
 )
 
-// certificateFile is what a Secret's tls.crt holds.
+// certificateFile is the content of a Secret's tls.crt.
 type certificateFile struct {
 	// problem says why it cannot be used for anything, with a %s for the Secret; "" if it can.
 	problem string
@@ -39,7 +39,7 @@ type certificateFile struct {
 	outdated string
 }
 
-// authorityFile is what a ConfigMap's ca.crt holds.
+// authorityFile is the content of a ConfigMap's ca.crt.
 type authorityFile struct {
 	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
 	problem string
@@ -66,7 +66,7 @@ func parseAuthority(content []byte) authorityFile {
 	return authorityFile{pem: certificates.Encode(chain)}
 }
 
-// namePattern is what is taken for a DNS name. Whoever makes a certificate may write anything into it.
+// namePattern matches DNS names. The author of a certificate may write anything into it.
 var namePattern = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?(\.[a-z0-9_]([-a-z0-9_]*[a-z0-9_])?)*$`)
 
 const maxNameLength = 253
@@ -83,7 +83,7 @@ func dnsNames(certificate *x509.Certificate) []string {
 	return slices.Compact(names)
 }
 
-// namesWithin returns the server names that a listener uses a certificate for, and whether it can use it.
+// namesWithin returns the server names for which a listener uses a certificate, and whether it can use it at all.
 func namesWithin(hostname string, names []string) ([]string, bool) {
 	if hostname == "" {
 		return names, true
@@ -104,7 +104,7 @@ func namesWithin(hostname string, names []string) ([]string, bool) {
 	return nil, false
 }
 
-// mounted is what is mounted in this pod, by the name of the Secret or ConfigMap.
+// mounted is the content of this pod's mounts, by the name of the Secret or ConfigMap.
 type mounted struct {
 	certificates map[string]certificateFile
 	authorities  map[string]authorityFile
@@ -115,14 +115,14 @@ type mounted struct {
 	users map[string]string
 }
 
-// material is what of a table's certificates can be used.
+// material are the certificates, CAs and key sets of a table that can be used, and what is wrong with the rest.
 type material struct {
 	// certificates are those of each HTTPS listener, authorities those of each ConfigMap.
 	certificates map[string][]render.Certificate
 	authorities  map[string][]byte
 	// keySets are the keys of tokens that rules name the source of.
 	keySets map[routing.KeySource][]routing.JWTKey
-	// backendCertificate says whether that for backends can be used.
+	// backendCertificate reports whether that for backends can be used.
 	backendCertificate bool
 	// problems are what cannot be used, and why, sorted.
 	problems []appv1.ProxyProblem
@@ -133,12 +133,12 @@ type material struct {
 	from, until time.Time
 }
 
-// isOutdated says whether time alone may have changed any of it.
+// isOutdated reports whether time alone may have changed any of it.
 func (m *material) isOutdated(now time.Time) bool {
 	return now.Before(m.from) || !m.until.IsZero() && !now.Before(m.until)
 }
 
-// collect says what of a table's certificates can be used at some time.
+// collect returns the material of a table at some time.
 func collect(table *routing.Table, files mounted, namespace string, now time.Time) material {
 	c := collector{
 		material:  material{certificates: map[string][]render.Certificate{}, authorities: map[string][]byte{}, keySets: map[routing.KeySource][]routing.JWTKey{}, from: now.Round(0)},
@@ -208,7 +208,8 @@ type takenName struct {
 	kind           x509.PublicKeyAlgorithm
 }
 
-// untaken returns the names that no certificate before has taken. Which of two is shown would change with each renewal.
+// untaken returns the names that no earlier certificate has taken. Otherwise, each renewal could change which of two
+// certificates clients get.
 func (c *collector) untaken(listener string, names []string, kind x509.PublicKeyAlgorithm) []string {
 	var own []string
 	for _, name := range names {
@@ -240,7 +241,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 	}
 }
 
-// certificateForBackends checks the certificate that backends are shown. It may be for any name.
+// certificateForBackends checks the client certificate for backends. It may be for any name.
 func (c *collector) certificateForBackends(secret string) {
 	file, ok := c.files.certificates[secret]
 	if !ok {
@@ -250,7 +251,7 @@ func (c *collector) certificateForBackends(secret string) {
 	c.backendCertificate = c.isUsable("", secret, &file, c.problemOf(&file))
 }
 
-// problemOf says why a certificate cannot be used now, "" if it can.
+// problemOf returns why a certificate cannot be used now, "" if it can.
 func (c *collector) problemOf(file *certificateFile) string {
 	if file.problem != "" {
 		return file.problem
@@ -260,7 +261,7 @@ func (c *collector) problemOf(file *certificateFile) string {
 	return problem
 }
 
-// isUsable says whether a certificate can be used, by what is wrong with it, and notes that.
+// isUsable reports whether a certificate can be used, given what is wrong with it, and notes the problem.
 func (c *collector) isUsable(listener, secret string, file *certificateFile, problem string) bool {
 	if problem != "" {
 		c.problem(listener, kindSecret, secret, cmp.Or(file.outdated, problem))
@@ -293,7 +294,7 @@ func (c *collector) authority(listener, configMap string) (ok bool) {
 	return true
 }
 
-// users says what is wrong with the users of a Secret. gateway-keys lets nobody in by them that they do not.
+// users notes what is wrong with the users of a Secret.
 func (c *collector) users(secret string) {
 	problem, ok := c.files.users[secret]
 	switch {

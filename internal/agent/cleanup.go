@@ -19,12 +19,12 @@ const (
 	unusedInterval = 5 * time.Second
 )
 
-// cleanup is when HAProxy was last rid of what it does not need any more.
+// cleanup is the time of the last cleanup of HAProxy.
 type cleanup struct {
 	drained, unused time.Time
 }
 
-// deleteDrained deletes the servers that were busy and are not any more, once in a while.
+// deleteDrained deletes servers that have become idle, once in a while.
 func (a *Agent) deleteDrained(ctx context.Context, now time.Time) {
 	r := &a.state.running
 	if !r.up || len(r.draining) == 0 || now.Sub(a.cleanup.drained) < drainInterval {
@@ -49,7 +49,7 @@ func (a *Agent) deleteDrained(ctx context.Context, now time.Time) {
 	}
 }
 
-// deleteUnused deletes from HAProxy what is not used any more, and was not used already when it was last looked for.
+// deleteUnused deletes from HAProxy what is unused now and was already unused at the last look.
 func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	if !a.state.isKnown() || now.Sub(a.cleanup.unused) < unusedInterval {
 		return
@@ -74,9 +74,9 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	r.unused, r.unusedSince = plan.FindUnused(*used, r.config), now
 }
 
-// isAwaited reports whether a request may still be led to what has not been used for a time. A request that waits for
-// its body, for ExternalAuth or for BasicAuth knows its backend already, and one in a queue needs the servers there.
-// After the drainTimeout, nothing waits for requests: a reload would end them, too.
+// isAwaited reports whether a request may still reach a backend or server that has become unused. A request that waits
+// for its body, for ExternalAuth or for BasicAuth knows its backend already, and one in a queue needs its servers.
+// After the drainTimeout, no request counts: a reload would end it, too.
 func (a *Agent) isAwaited(ctx context.Context, unused plan.Unused, since time.Duration) bool {
 	if unused.IsEmpty() || since >= a.state.disk.table.DrainTimeout {
 		return false

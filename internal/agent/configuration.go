@@ -14,7 +14,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// configuration is one that HAProxy is to run, and what it was made from. It is immutable.
+// configuration is a configuration for HAProxy with its inputs. It is immutable.
 type configuration struct {
 	version  version
 	table    routing.Table
@@ -24,7 +24,7 @@ type configuration struct {
 	config  ir.Config
 }
 
-// render makes a configuration of what was observed.
+// render compiles a configuration from what was observed.
 func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 	config := render.Render(render.Input{
 		Table:        in.table,
@@ -44,14 +44,14 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 	}
 }
 
-// withServers is the configuration with other endpoints of some Service ports.
+// withServers returns the configuration with other endpoints of some Service ports.
 func (c configuration) withServers(servers map[model.Backend][]ir.Server) configuration {
 	c.config = c.config.WithServers(servers)
 	return c
 }
 
-// inputs are what the configuration was made from, but with what the Service ports are today. With the certificates of
-// then, it takes no reload.
+// inputs are the inputs of the configuration, with today's states of the Service ports. The certificates are the
+// earlier ones, so this takes no reload.
 func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	return &inputs{
 		uid: c.version.uid, origins: c.version.origins, resources: c.version.resources, table: c.table, material: c.material, awaiting: c.partial,
@@ -59,7 +59,7 @@ func (c *configuration) inputs(cluster endpoints.Cluster) *inputs {
 	}
 }
 
-// version tells configurations apart, but for their endpoints.
+// version identifies a configuration, without its endpoints.
 type version struct {
 	// uid is that of the object of the kind Gateway. Another one of its name has generations of its own.
 	uid types.UID
@@ -71,7 +71,7 @@ type version struct {
 	resources []appv1.ProxiedResource
 }
 
-// generation is that of the object of the kind Gateway; 0 if the version is none.
+// generation is the generation of the Gateway object; 0 for the zero version.
 func (v version) generation() int64 {
 	if v.isNone() {
 		return 0
@@ -81,7 +81,7 @@ func (v version) generation() int64 {
 
 func (v version) isNone() bool { return len(v.origins) == 0 }
 
-// shown is what /proxy-config says of a version, nil of none.
+// shown is the form of a version in /proxy-config, nil for the zero version.
 func (v version) shown() *proxyconfig.Version {
 	if v.isNone() {
 		return nil

@@ -21,7 +21,7 @@ type action struct {
 	proven bool
 }
 
-// actionKind is what is to be done with the target of an action.
+// actionKind is what to do with the target of an action.
 type actionKind int
 
 const (
@@ -41,8 +41,8 @@ const (
 	actionReload
 )
 
-// decide says how to get to what is wanted or, while that is refused or has to wait, to the fallback, which is made
-// when it is needed.
+// decide returns the way to the wanted configuration. While that is refused or must wait, it returns the way to the
+// fallback, which is compiled only when needed.
 func (s *state) decide(wanted configuration, fallback func() configuration, crowded bool, now time.Time) action {
 	may := func(next *action) bool {
 		return next.kind != actionReload || !crowded && !s.refused.hold(&next.target, now)
@@ -61,12 +61,12 @@ func (s *state) decide(wanted configuration, fallback func() configuration, crow
 	return action{kind: actionWait}
 }
 
-// next says how to get from the present state to a configuration.
+// next returns the action that leads from the present state to a configuration.
 //
-// While HAProxy is down, what is on the disk decides whether it comes back. So only what it is sure to accept is
-// written then: changes that need no reload of what it has run before. Before it has run anything, the newest is the
-// best guess; but servers that come, as they do when everything starts at once, wait until it answers: if the disk
-// changed while it reads, what it runs would not be known.
+// While HAProxy is down, the files on the disk decide whether it comes back. So only files that it is sure to accept
+// are written then: those that differ from what it has run by changes without a reload. Before it has run anything, the
+// newest configuration is the best guess. But new servers, which come when everything starts at once, wait until it
+// answers: if the disk changed while it reads, nobody would know what it runs.
 func (s *state) next(target configuration, now time.Time) action {
 	if target.partial && s.lacksCertificates() {
 		return action{kind: actionWrite, target: target}
@@ -99,14 +99,15 @@ func (s *state) next(target configuration, now time.Time) action {
 	return next
 }
 
-// lacksCertificates says whether HAProxy cannot start on what is on the disk: gateway-keys has no certificates for it,
-// as when the node was restarted and what was in memory is gone. It is asked about them once HAProxy runs.
+// lacksCertificates reports whether HAProxy cannot start on the files on the disk because gateway-keys has no
+// certificates for them. That is so when the node was restarted and its memory is gone. HAProxy is asked about
+// certificates once it runs.
 func (s *state) lacksCertificates() bool {
 	return !s.running.up && s.disk.id != "" && !s.disk.partial
 }
 
-// wouldBeSeenToRestart says whether a worker that starts anew would be seen to be another. Within the second of its
-// start, only what it has loaded tells that.
+// wouldBeSeenToRestart reports whether a restarted worker could be told from the present one. Within the second of its
+// start, only the loaded configuration tells them apart.
 func (s *state) wouldBeSeenToRestart(now time.Time) bool {
 	return now.Unix()-s.running.worker.Started > 1
 }

@@ -10,7 +10,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// Files are what Secrets or ConfigMaps hold: their files, by the names of both.
+// Files are the files of Secrets or ConfigMaps, by the names of both.
 type Files = map[string]map[string][]byte
 
 // Usable has the certificates, CAs and key sets of a table that the proxies can use.
@@ -24,11 +24,11 @@ type Usable struct {
 	Problems []appv1.ProxyProblem
 }
 
-// AssumedAuthority is in place of certificates of authorities that are not known.
+// AssumedAuthority stands in for CA certificates that are not known.
 const AssumedAuthority = "# the content of the ConfigMap\n"
 
-// CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent find it. Nothing is
-// said of Secrets that are not among them; ConfigMaps that are not are for good.
+// CheckFiles returns what proxies can use of Secrets and ConfigMaps, as gateway-keys and an agent would. Secrets that
+// are not given are not reported. ConfigMaps that are not given count as usable.
 func CheckFiles(table *routing.Table, namespace string, secrets, configMaps Files, now time.Time) Usable {
 	files := mounted{certificates: map[string]certificateFile{}, authorities: map[string]authorityFile{}, users: map[string]string{}}
 	for name, content := range secrets {

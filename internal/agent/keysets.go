@@ -14,7 +14,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// keySetFile is what a ConfigMap's jwks holds.
+// keySetFile is the content of a ConfigMap's jwks.
 type keySetFile struct {
 	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
 	problem string
@@ -22,7 +22,7 @@ type keySetFile struct {
 	keys []routing.JWTKey
 }
 
-// readKeySet reads the keys of a ConfigMap, which had others before.
+// readKeySet reads the keys of a ConfigMap. It keeps the earlier ones if the new ones cannot be used.
 func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 	content, problem := readMounted(dir, configMap, proxypod.KeySetFile)
 	if problem != "" {
@@ -35,7 +35,7 @@ func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 	return keySetFile{keys: keys}
 }
 
-// wantKeys has the keys fetched that a table names the URL of.
+// wantKeys starts to fetch the keys whose URLs a table names.
 func (in *inputs) wantKeys(ctx context.Context, fetcher *jwks.Fetcher, files *mounted) {
 	wanted := map[model.KeySource]string{}
 	in.table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
@@ -46,8 +46,7 @@ func (in *inputs) wantKeys(ctx context.Context, fetcher *jwks.Fetcher, files *mo
 	fetcher.Want(ctx, wanted)
 }
 
-// authoritiesOf returns the certificates that the server of a source is verified by, or the name of a ConfigMap without
-// any.
+// authoritiesOf returns the CA certificates for the server of a source, or the name of a ConfigMap without any.
 func (m *mounted) authoritiesOf(from model.KeySource) (authorities, without string) {
 	for name := range strings.SplitSeq(from.Authorities, ",") {
 		file := m.authorities[name]
@@ -59,7 +58,7 @@ func (m *mounted) authoritiesOf(from model.KeySource) (authorities, without stri
 	return authorities, ""
 }
 
-// keySet looks for keys that tokens for rules are signed with.
+// keySet looks up the keys for the tokens of rules.
 func (c *collector) keySet(from model.KeySource, rules []*routing.Rule) {
 	keys, of, problem := c.keysOf(from)
 	consequence := "are answered with 503"

@@ -98,7 +98,8 @@ func (r *rig) withTokens(keys appv1.JWTKeys) appv1.GatewaySpec {
 }
 
 // TestKeysOfAConfigMap: an edit of a ConfigMap is live. A key that goes takes no reload. What cannot be used leaves the
-// keys that were there before; if there were none, or the ConfigMap is gone, requests get 503. The status names the rule.
+// keys that were there before; if there were none, or the ConfigMap is gone, requests get 503. The status names the
+// rule.
 func TestKeysOfAConfigMap(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t)
@@ -187,8 +188,8 @@ func (r *rig) keepsLettingIn(token string) (stop func()) {
 	}
 }
 
-// TestKeysAtAURL: keys are fetched, and change without a lost request. What a pod has it keeps while the issuer does not
-// answer, also if the agent starts anew.
+// TestKeysAtAURL: keys are fetched, and change without a lost request. What a pod has it keeps while the issuer does
+// not answer, also if the agent starts anew.
 func TestKeysAtAURL(t *testing.T) {
 	t.Parallel()
 	r := newTLSRig(t)

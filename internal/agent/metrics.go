@@ -50,7 +50,8 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.CustomMustRegister(&decisions)
 })
 
-// decisions are what filters decided about requests, which HAProxy is asked for whenever Prometheus asks the agent.
+// decisions are the decisions of filters about requests. The agent asks HAProxy for them whenever Prometheus asks the
+// agent.
 var decisions decisionsCollector
 
 type decisionsCollector struct {
@@ -64,7 +65,7 @@ var filterRequests = metrics.NewDesc(
 	[]string{"route", "rule", "filter", "result"}, nil, metrics.ALPHA, "",
 )
 
-// DescribeWithStability tells what CollectWithStability may send.
+// DescribeWithStability describes what CollectWithStability may send.
 func (c *decisionsCollector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- filterRequests }
 
 // CollectWithStability sends nothing while HAProxy does not answer.
@@ -97,7 +98,7 @@ func (c *decisionsCollector) CollectWithStability(ch chan<- metrics.Metric) {
 // decisionsTimeout is less than Prometheus waits.
 const decisionsTimeout = 2 * time.Second
 
-// delay measures how long changes take until HAProxy answers by them.
+// delay measures how long changes take until HAProxy serves them.
 type delay struct {
 	// seen is when the oldest change that no pass has looked at was seen, in Unix nanoseconds; 0 if there is none.
 	seen atomic.Int64
@@ -108,8 +109,8 @@ type delay struct {
 // start notes that a change was seen.
 func (d *delay) start(now time.Time) { d.seen.CompareAndSwap(0, now.UnixNano()) }
 
-// observe takes in what was seen, at the beginning of a pass. It returns whether some change was pending before. Until
-// HAProxy has answered for the first time, it is its start that takes time.
+// observe notes, at the beginning of a pass, whether something changed. It returns whether a change was pending before.
+// Until HAProxy has answered for the first time, its start takes the time.
 func (d *delay) observe(started bool) (waited bool) {
 	seen, waited := d.seen.Swap(0), !d.pending.IsZero()
 	if seen != 0 && !waited && started {
@@ -118,7 +119,7 @@ func (d *delay) observe(started bool) (waited bool) {
 	return waited
 }
 
-// end notes that HAProxy answers by all changes, and whether it was told any since they were seen.
+// end notes that HAProxy serves all changes, and whether it got any command since they were seen.
 func (d *delay) end(changed bool) {
 	if changed && !d.pending.IsZero() {
 		propagation.Observe(time.Since(d.pending).Seconds())

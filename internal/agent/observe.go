@@ -19,7 +19,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// downGrace is how long HAProxy may take to start, unless it drains, before the status says that it does not run.
+// downGrace is how long HAProxy may take to start before the status reports that it does not run, unless it drains.
 const downGrace = 10 * time.Second
 
 // observeHAProxy finds out which worker runs.
@@ -52,8 +52,8 @@ func (a *Agent) observeHAProxy(ctx context.Context, now time.Time) {
 	}
 }
 
-// observeInputs finds out what is wanted. It returns false if that is not known yet. Once it was, it stays, even if the
-// Gateway was deleted: the pod's end is not the agent's to bring.
+// observeInputs finds out what is wanted. It returns false if that is not known yet. Once known, it stays known, even
+// if the Gateway was deleted: the agent does not end the pod.
 func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	changes, ok := a.source.Changes()
 	if !ok {
@@ -79,10 +79,10 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 	return a.state.good != nil || !a.keys.IsAwaited()
 }
 
-// inputs are what was observed of everything but HAProxy.
+// inputs are the observed state of everything except HAProxy.
 type inputs struct {
-	// uid and origins are those of the objects; there are none before the first was seen. resources are up to which version
-	// objects of the Gateway API are among them.
+	// uid and origins are those of the objects; there are none before the first was seen. resources are up to which
+	// version objects of the Gateway API are among them.
 	uid       types.UID
 	origins   []model.Origin
 	resources []appv1.ProxiedResource
@@ -93,13 +93,13 @@ type inputs struct {
 	table routing.Table
 	// states are what the Service ports are that it refers to.
 	states map[model.Backend]render.BackendState
-	// material is what of the certificates can be used. awaiting says that they are not there yet: HAProxy has to run
-	// before it can be asked about them. A pod that became ready without them would take the place of one that has them.
+	// material are the certificates that can be used. awaiting means that they have not arrived: HAProxy must run before
+	// it can be asked about them. A pod that became ready without them would replace one that has them.
 	material material
 	awaiting bool
 }
 
-// observeObjects takes in what the objects ask for. It returns whether there is something new.
+// observeObjects takes in new objects. It returns whether there are any.
 func (in *inputs) observeObjects(changes *Changes) bool {
 	if in.resources = changes.Resources; changes.Gateway == nil {
 		return false
@@ -114,9 +114,8 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	return true
 }
 
-// observeServices takes in what the Service ports are. Only those are looked at that are new to the table, or of
-// Services that changed. It returns the servers of those of which nothing else changed, and whether there is more than
-// that.
+// observeServices takes in the states of the Service ports. It looks only at ports that are new to the table, or whose
+// Service changed. It returns the servers of ports that changed nothing else, and whether anything else changed.
 func (in *inputs) observeServices(
 	changed []types.NamespacedName, newTable bool, cluster endpoints.Cluster,
 ) (servers map[model.Backend][]ir.Server, more bool) {
@@ -153,7 +152,7 @@ func (in *inputs) observeServices(
 	return servers, more
 }
 
-// observeMounts takes in what is mounted. It returns whether there is something new, as there is with a new table.
+// observeMounts takes in the mounted files. It returns whether anything is new, as it is with a new table.
 func (in *inputs) observeMounts(
 	ctx context.Context, mounts *mountReader, keys *jwks.Fetcher, newTable bool, namespace string, now time.Time,
 ) bool {

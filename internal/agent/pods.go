@@ -12,7 +12,7 @@ import (
 	"gateway/internal/logging"
 )
 
-// serveRelay takes what HAProxy sends to those of other pods.
+// serveRelay accepts the connections of HAProxy to its peers.
 func (a *Agent) serveRelay(ctx context.Context) error {
 	path := a.options.Paths.PodsSocket()
 	if err := os.RemoveAll(path); err != nil { // that of an agent before
@@ -26,7 +26,7 @@ func (a *Agent) serveRelay(ctx context.Context) error {
 	return nil
 }
 
-// observePods finds out which other pods there are, and tells HAProxy if there are rate limits.
+// observePods finds the other pods, and tells HAProxy if there are rate limits.
 func (a *Agent) observePods(ctx context.Context) {
 	if a.source.Pods != nil {
 		a.pods = a.source.Pods()

@@ -12,8 +12,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// checkPorts returns an error if HAProxy could not bind a port that one table has and the other, which it runs, has
-// not. It is not left to HAProxy to find out, whose refused reload would cost more and say less.
+// checkPorts returns an error if HAProxy could not bind a port that is new in a table. HAProxy would find out by a
+// refused reload, which costs more and says less.
 func checkPorts(ctx context.Context, bind render.Bind, running, wanted routing.Table) error {
 	bound := map[int32]bool{}
 	for i := range running.Listeners {

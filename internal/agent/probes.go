@@ -13,8 +13,7 @@ import (
 	"gateway/internal/health"
 )
 
-// stuckAfter is how long a pass may take: every exchange with HAProxy has a deadline, and these are all of them
-// together.
+// stuckAfter is the longest time of a pass: the sum of the deadlines of all exchanges with HAProxy.
 const stuckAfter = 2 * time.Minute
 
 // probes answers kubelet's questions. Its methods may be called from several goroutines.
@@ -28,7 +27,7 @@ type probes struct {
 	// served says that this pod was up to date once: it counts as ready from then on, as the last good configuration is
 	// better than none.
 	served bool
-	// up says whether HAProxy answers.
+	// up reports whether HAProxy answers.
 	up bool
 	// live is what HAProxy runs, of generation 0 if that is not known. confirmed is what the Gateway was when the API
 	// server had taken in a report; its generation is 0 before that.
@@ -41,7 +40,7 @@ type gatewayVersion struct {
 	generation int64
 }
 
-// newProbes returns the probes of an agent that found a configuration that HAProxy had run, or not.
+// newProbes returns the probes of an agent. served reports whether it found a configuration that HAProxy had run.
 func newProbes(file string, served bool) *probes {
 	return &probes{file: file, served: served, beats: time.Now()}
 }
@@ -53,7 +52,7 @@ func (p *probes) beat(now time.Time) {
 	p.beats = now
 }
 
-// observe notes whether HAProxy answers, and of which generation it is known to run the configuration; 0: of none.
+// observe notes whether HAProxy answers, and which generation it is known to run; 0: none.
 func (p *probes) observe(up bool, uid types.UID, live int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +60,8 @@ func (p *probes) observe(up bool, uid types.UID, live int64) {
 	p.serve()
 }
 
-// confirm notes which generation the Gateway had after the API server had taken in a report of this pod. No newer one
-// is said to be live everywhere without asking this pod (see ListProxies in internal/operator/children), so that it
+// confirm notes the generation that the Gateway had after the API server had accepted a report of this pod. No newer
+// one is reported live everywhere without asking this pod (see ListProxies in internal/operator/children), so the pod
 // may become ready with this one.
 func (p *probes) confirm(uid types.UID, generation int64) {
 	p.mu.Lock()
@@ -76,7 +75,7 @@ func (p *probes) serve() {
 	p.served = p.served || p.up && isCurrent
 }
 
-// wasServed says whether the pod was up to date once.
+// wasServed reports whether the pod was once up to date.
 func (p *probes) wasServed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +90,7 @@ func (p *probes) started() error {
 	return nil
 }
 
-// alive is nil when the loop does not hang.
+// alive is nil unless the loop hangs.
 func (p *probes) alive(now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +100,7 @@ func (p *probes) alive(now time.Time) error {
 	return nil
 }
 
-// ready is nil when HAProxy answers by the Gateway.
+// ready is nil when HAProxy serves the Gateway.
 func (p *probes) ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

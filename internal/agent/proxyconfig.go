@@ -17,7 +17,8 @@ import (
 // shownReloads is how many reloads are remembered.
 const shownReloads = 10
 
-// configHandler tells who asks from within the pod what runs. Its methods may be called from several goroutines.
+// configHandler answers requests from within the pod with what HAProxy runs. Its methods may be called from several
+// goroutines.
 type configHandler struct {
 	worker *runtime.Worker
 	master *runtime.Master
@@ -29,7 +30,7 @@ type configHandler struct {
 	known proxyconfig.Config
 }
 
-// observe notes what the loop knows at the end of a pass.
+// observe notes the state of the loop at the end of a pass.
 func (h *configHandler) observe(s *state, wanted version, problems []appv1.ProxyProblem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,7 +44,7 @@ func (h *configHandler) observe(s *state, wanted version, problems []appv1.Proxy
 	}
 }
 
-// addReload notes that HAProxy was told to load what is on the disk, and what came of it.
+// addReload notes a reload, and its result.
 func (h *configHandler) addReload(now time.Time, loaded *disk, reason string, err error) {
 	reload := proxyconfig.Reload{
 		Time: now.UTC().Truncate(time.Millisecond), Version: loaded.version.shown(), Configuration: loaded.id, Reason: reason,
@@ -57,8 +58,8 @@ func (h *configHandler) addReload(now time.Time, loaded *disk, reason string, er
 	h.known.Reloads = append([]proxyconfig.Reload{reload}, h.known.Reloads[:min(len(h.known.Reloads), shownReloads-1)]...)
 }
 
-// ServeHTTP answers with a proxyconfig.Config. From outside of the pod nobody gets one: kubelet forwards ports from
-// within, to who has the permission for that.
+// ServeHTTP answers with a proxyconfig.Config. It refuses requests from outside of the pod. kubelet forwards ports from
+// within, for users who may do that.
 func (h *configHandler) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	if peer, err := netip.ParseAddrPort(request.RemoteAddr); err != nil || !peer.Addr().Unmap().IsLoopback() {
 		http.Error(writer, "only for requests from within the pod: see kubectl gateway proxy-config", http.StatusForbidden)

@@ -41,7 +41,7 @@ const (
 	maxProblems = 16
 )
 
-// report is what a pod runs, of which Gateway.
+// report is the state of a pod, with the Gateway that it is about.
 type report struct {
 	uid        types.UID
 	generation int64
@@ -63,7 +63,7 @@ func cut(message string, size int) string {
 	return strings.ToValidUTF8(message[:size], "")
 }
 
-// reporter keeps the GatewayProxy of the pod, in a goroutine of its own: an API server that does not answer must not
+// reporter writes the GatewayProxy of the pod, in a goroutine of its own: an API server that does not answer must not
 // keep HAProxy from being updated.
 type reporter struct {
 	gateways           versioned.Interface
@@ -80,7 +80,7 @@ type reporter struct {
 	interval time.Duration
 
 	mu sync.Mutex
-	// wanted is the newest report; its uid is "" before there is one. isEndpoint says whether the pod is an endpoint of
+	// wanted is the newest report; its uid is "" before there is one. isEndpoint reports whether the pod is an endpoint of
 	// the Gateway's Service.
 	wanted     report
 	isEndpoint bool
@@ -108,7 +108,7 @@ func newReporter(options Options, clock clock.WithTicker, confirm func(uid types
 	}
 }
 
-// set replaces the report, and says whether the pod is an endpoint of the Gateway's Service. It never blocks.
+// set replaces the report, and reports whether the pod is an endpoint of the Gateway's Service. It never blocks.
 func (r *reporter) set(wanted report, isEndpoint bool) {
 	all := len(wanted.problems)
 	wanted.problems = slices.Clone(wanted.problems[:min(all, maxProblems)])
@@ -143,7 +143,7 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// sync has the API server take in the newest report, and finds out whether the pod may become ready.
+// sync sends the newest report to the API server, and finds out whether the pod may become ready.
 func (r *reporter) sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -169,7 +169,7 @@ func (r *reporter) sync(ctx context.Context) error {
 	return r.readGateway(ctx, wanted.uid)
 }
 
-// apply makes the GatewayProxy what the report says.
+// apply writes the report to the GatewayProxy.
 func (r *reporter) apply(ctx context.Context, wanted report) error {
 	status := applyappv1.GatewayProxyStatus().
 		WithGateway(applyappv1.ProxiedGateway().WithName(r.gateway).WithUID(wanted.uid)).
@@ -203,8 +203,8 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 	return nil
 }
 
-// readGateway passes on which generation the Gateway has by now. A cache would not do: it may be behind. An agent may
-// list its Gateway, and no more. If there is another one of the name, or none, the watch will tell.
+// readGateway passes on the present generation of the Gateway. A cache may lag behind. An agent may list its Gateway,
+// and no more. If the Gateway is gone or another one has its name, the watch reports that.
 func (r *reporter) readGateway(ctx context.Context, uid types.UID) error {
 	list, err := r.gateways.AppV1().Gateways(r.namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, r.gateway).String(),

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/peers"
 )
 
-// Source is where the loop has its objects from: an API server (see watcher), or anything else that fills this in.
+// Source is the origin of the objects: an API server (see watcher), or anything else that fills this in.
 type Source struct {
 	// Run follows the objects until ctx ends. It calls changed, which does not block, when Changes has something new.
 	Run func(ctx context.Context, changed func())
@@ -23,7 +23,7 @@ type Source struct {
 	Pods func() []peers.Pod
 }
 
-// Changes are what is new about the objects.
+// Changes are the changes of the objects.
 type Changes struct {
 	// Gateway is what the objects ask for by now; nil if that is as it was.
 	Gateway *model.Gateway

@@ -32,7 +32,7 @@ type disk struct {
 	configuration
 	// id is the load id; "" if there is nothing on the disk.
 	id string
-	// proven says whether HAProxy has run the sections, and so is sure to start on them.
+	// proven reports whether HAProxy has run the sections, and so is sure to start on them.
 	proven bool
 	// written is what is on the disk: the configuration, or what it was a moment ago.
 	written configuration
@@ -41,8 +41,8 @@ type disk struct {
 	problem string
 }
 
-// postpone notes that HAProxy has been told something that is not on the disk yet. What comes after it does not wait for
-// the disk, and is written with it.
+// postpone notes that HAProxy has run a change that is not on the disk yet. Later changes do not wait for the disk, and
+// are written with it.
 func (d *disk) postpone(told plan.Plan, now time.Time) {
 	due := now.Add(writeInterval)
 	if told.OnlyServers() {
@@ -53,12 +53,12 @@ func (d *disk) postpone(told plan.Plan, now time.Time) {
 	}
 }
 
-// isWritten says whether everything but endpoints is on the disk.
+// isWritten reports whether everything but endpoints is on the disk.
 func (d *disk) isWritten() bool { return d.due.IsZero() || d.written.version.hash == d.version.hash }
 
 // running is what HAProxy is known to run.
 type running struct {
-	// up says whether the worker answered when last asked. downSince is when it stopped answering, or was last seen to
+	// up reports whether the worker answered when last asked. downSince is when it stopped answering, or was last seen to
 	// drain; zero while it answers. failing says that it has not answered for a while, and does not drain.
 	up, failing bool
 	downSince   time.Time
@@ -100,7 +100,7 @@ func (r *running) drain(busy []plan.Server) {
 	}
 }
 
-// observe takes in which worker answers. Nil means that none does.
+// observe notes which worker answers, nil if none does.
 func (s *state) observe(worker *runtime.Process) {
 	r := &s.running
 	r.up = worker != nil
@@ -123,13 +123,13 @@ func (s *state) observe(worker *runtime.Process) {
 	}
 }
 
-// started notes that the worker was started on what is on the disk.
+// started notes that the worker was started on the files on the disk.
 func (s *state) started(worker runtime.Process) {
 	s.running.config, s.running.unused, s.running.draining, s.running.pods = s.disk.config, plan.Unused{}, nil, ""
 	s.runs(worker)
 }
 
-// runs notes that the worker runs exactly what is on the disk.
+// runs notes that the worker runs exactly the files on the disk.
 func (s *state) runs(worker runtime.Process) {
 	r := &s.running
 	r.worker, r.up, r.unknown = worker, true, ""
@@ -145,7 +145,7 @@ func (s *state) runs(worker runtime.Process) {
 	s.refused.remove(&good)
 }
 
-// has notes that the worker runs a configuration already. What it was made from may be new all the same.
+// has notes that the worker runs a configuration already. Its inputs may be new.
 func (s *state) has(target configuration) {
 	if !s.isKnown() {
 		return
@@ -155,7 +155,7 @@ func (s *state) has(target configuration) {
 	s.runs(s.running.worker)
 }
 
-// isKnown says whether it is known what HAProxy runs.
+// isKnown reports whether it is known what HAProxy runs.
 func (s *state) isKnown() bool { return s.running.up && s.running.unknown == "" }
 
 // sure returns the version that the worker is known to run exactly, none if it is not known.
@@ -179,7 +179,7 @@ const (
 // refusals are configurations that could not be loaded, by their LoadHash.
 type refusals map[string]refusal
 
-// refusal is why a configuration could not be loaded, and until when it is not tried again.
+// refusal is why a configuration could not be loaded, and the time of the next try.
 type refusal struct {
 	message string
 	delay   time.Duration
@@ -195,14 +195,13 @@ func (r refusals) of(c *configuration) (refusal, bool) {
 	return refused, ok
 }
 
-// hold says whether a configuration is not to be tried again yet.
+// hold reports whether it is too early to retry a configuration.
 func (r refusals) hold(c *configuration, now time.Time) bool {
 	refused, ok := r.of(c)
 	return ok && now.Before(refused.until)
 }
 
-// add notes that a configuration was refused. It is tried again after a while that doubles each time, up to the
-// longest.
+// add notes that a configuration was refused. The time to the next try doubles, up to the longest.
 func (r *refusals) add(c *configuration, message string, longest time.Duration, now time.Time) {
 	before, _ := r.of(c)
 	delay := min(max(2*before.delay, firstRetry), longest)
@@ -219,7 +218,7 @@ func (r refusals) remove(c *configuration) {
 	}
 }
 
-// keep forgets the refusals of all configurations but these.
+// keep drops the refusals of all configurations but these.
 func (r *refusals) keep(wanted ...*configuration) {
 	kept := refusals{}
 	for _, c := range wanted {

@@ -23,8 +23,8 @@ const (
 	provenName = "proven"
 )
 
-// store keeps configurations on disk: a directory for each, and a symlink to the one HAProxy starts on. The directory's
-// name is the load id.
+// store keeps configurations on disk: a directory for each, and a symlink to the one that HAProxy starts on. The name
+// of a directory is its load id.
 type store struct {
 	// current is the path of the symlink; the directories are beside it.
 	current string
@@ -46,8 +46,8 @@ type store struct {
 }
 
 // open returns the id of the configuration that the symlink points to, "" if there is none, and whether HAProxy is
-// known to have run it. One that is not any more what HAProxy has run is none: the symlink goes, so that HAProxy does
-// not start on it.
+// known to have run it. A configuration that was damaged after HAProxy ran it does not count: the symlink is removed,
+// so that HAProxy does not start on it.
 func (s *store) open() (id string, proven bool, err error) {
 	entries, err := os.ReadDir(filepath.Dir(s.current))
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *store) open() (id string, proven bool, err error) {
 	return id, proven, nil
 }
 
-// isProven says whether HAProxy is known to have run a configuration. An error says that it is not any more what
-// HAProxy has run.
+// isProven reports whether HAProxy is known to have run a configuration. An error means that the files have changed
+// since.
 func (s *store) isProven(id string) (bool, error) {
 	mark, err := os.ReadFile(filepath.Join(s.dir(id), provenName))
 	if err != nil || len(mark) == 0 {
@@ -93,7 +93,7 @@ func (s *store) isProven(id string) (bool, error) {
 	return err == nil, err
 }
 
-// read returns the files of a configuration, but not the mark.
+// read returns the files of a configuration, without the mark.
 func (s *store) read(id string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(s.dir(id))
 	if err != nil {
@@ -121,16 +121,16 @@ func checksum(files map[string][]byte) []byte {
 	return fmt.Appendf(nil, "%08x\n", sum.Sum32())
 }
 
-// nextID returns a load id that no configuration had before, whether of this agent or another: that HAProxy says it
-// runs it is proof that it does.
+// nextID returns a load id that no configuration had before, of this agent or another. So HAProxy proves what it runs
+// by naming it.
 func (s *store) nextID() string {
 	s.serial++
 	return fmt.Sprintf("%s%06d-%x", dirPrefix, s.serial, s.epoch)
 }
 
-// write puts a configuration on disk, for good, without making it the current one; proven says that HAProxy is sure to
-// accept it. What the one before has too is linked: to write it anew takes a disk some milliseconds a file. After an
-// error nothing is left: it may be that the disk is full.
+// write puts a configuration on disk, for good, without making it the current one. proven means that HAProxy is sure to
+// accept it. Files that the previous configuration has, too, are linked: writing takes a disk some milliseconds a file.
+// After an error nothing is left over: the disk may be full.
 func (s *store) write(id string, files map[string][]byte, proven bool) error {
 	s.clean = false
 	dir := s.dir(id)
@@ -166,8 +166,8 @@ func (s *store) fill(dir string, files map[string][]byte, proven bool) error {
 	return syncDir(dir)
 }
 
-// point makes a configuration the current one. Whoever opens the files sees all of the old or all of the new one,
-// unless it opens one before and one after.
+// point makes a configuration the current one. A reader sees all of the old or all of the new one, unless it opens
+// files before and after the swap.
 func (s *store) point(id string) error {
 	next := s.current + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -202,7 +202,7 @@ func (s *store) prove(id string) error {
 	return nil
 }
 
-// serve notes that the pod was up to date once, for the next agent.
+// serve notes for the next agent that the pod was once up to date.
 func (s *store) serve() error {
 	if s.served {
 		return nil
@@ -216,8 +216,7 @@ func (s *store) serve() error {
 
 func (s *store) servedFile() string { return filepath.Join(filepath.Dir(s.current), "served") }
 
-// prune removes every configuration but one, and but what the symlink points to: that may be another one after a swap
-// that failed.
+// prune removes every configuration except one and the symlink's, which may differ after a failed swap.
 func (s *store) prune(keep string) error {
 	if s.clean {
 		return nil
@@ -241,7 +240,7 @@ func (s *store) prune(keep string) error {
 
 func (s *store) dir(id string) string { return filepath.Join(filepath.Dir(s.current), id) }
 
-// writeFile returns when the content is on the disk, where a crash of the machine leaves it. The mark may get lost.
+// writeFile returns when the content is on the disk, where it survives a crash of the machine. The mark may get lost.
 func (s *store) writeFile(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
 	if err != nil {

@@ -28,8 +28,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// watcher is the Source of an agent that works for a Gateway in an API server. It holds what was last seen of the
-// Gateway and of the namespaces that it has something in. The loop alone calls its methods, but run and touch.
+// watcher is the Source of an agent whose Gateway is in an API server. It holds the last seen state of the Gateway and
+// of the namespaces with its objects. Only the loop calls its methods, except run and touch.
 type watcher struct {
 	namespace, name string
 	core            Core
@@ -82,7 +82,7 @@ func (w *watcher) source() Source {
 	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf}, Pods: w.pods}
 }
 
-// run watches until ctx ends. While the API server does not answer it goes on trying.
+// run watches until ctx ends. It retries while the API server does not answer.
 func (w *watcher) run(ctx context.Context, changed func()) {
 	w.ctx, w.changed = ctx, changed
 	w.gatewayFactory.StartWithContext(ctx)
@@ -95,7 +95,7 @@ func (w *watcher) run(ctx context.Context, changed func()) {
 	w.gatewayFactory.Shutdown()
 }
 
-// synced says whether the Gateway, and the Services and EndpointSlices of its namespace, were seen once.
+// synced reports whether the Gateway, and the Services and EndpointSlices of its namespace, were listed once.
 func (w *watcher) synced() bool {
 	own := w.namespaces[w.namespace]
 	return w.gateways.HasSynced() && own.services.HasSynced() && own.slices.HasSynced()
@@ -110,8 +110,7 @@ func (w *watcher) gateway() *appv1.Gateway {
 	return nil
 }
 
-// changes returns what changed since it was called last. A Gateway that was deleted is no change: the pod's end is not
-// the agent's to bring.
+// changes returns what changed since the last call. A deleted Gateway is no change: the agent does not end the pod.
 func (w *watcher) changes() (Changes, bool) {
 	if !w.synced() {
 		return Changes{}, false
@@ -141,7 +140,7 @@ func (w *watcher) changes() (Changes, bool) {
 	return changes, true
 }
 
-// follow has the namespaces watched that the Gateway has something in, and no others.
+// follow watches exactly the namespaces that have objects of the Gateway.
 func (w *watcher) follow(gateway *appv1.Gateway) {
 	if w.seen != nil && equality.Semantic.DeepEqual(gateway.Status.Attachments, w.seen.Status.Attachments) {
 		return
@@ -168,7 +167,7 @@ func (w *watcher) follow(gateway *appv1.Gateway) {
 	}
 }
 
-// followNamespace has these resources of a namespace watched, and no others.
+// followNamespace watches exactly these resources of a namespace.
 func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, resources []string) error {
 	watch := w.namespaces[namespace]
 	if watch == nil {
@@ -198,7 +197,7 @@ func (w *watcher) followNamespace(gateway *appv1.Gateway, namespace string, reso
 	return nil
 }
 
-// isSettled says whether all that the Gateway has was seen once that this pod may see.
+// isSettled reports whether everything of the Gateway that this pod may see was listed once.
 func (w *watcher) isSettled() bool {
 	for _, watch := range w.namespaces {
 		if !watch.isSettled() {
@@ -222,8 +221,8 @@ func (w *watcher) slicesOf(namespace, service string) []*discoveryv1.EndpointSli
 	return nil
 }
 
-// pods returns the proxy pods of the Gateway, ready or not: the endpoints of its own Service. Of two addresses, the one
-// of IPv4 counts.
+// pods returns the proxy pods of the Gateway, ready or not: the endpoints of its own Service. If a pod has two
+// addresses, the IPv4 address counts.
 func (w *watcher) pods() []peers.Pod {
 	addresses := map[string]netip.Addr{}
 	for _, slice := range w.slicesOf(w.namespace, proxypod.ChildName(w.name)) {
@@ -244,7 +243,7 @@ func (w *watcher) pods() []peers.Pod {
 	return pods
 }
 
-// touch notes that a Service, or an EndpointSlice of it, changed. A slice may have changed its Service.
+// touch notes that a Service, or an EndpointSlice of it, changed. A slice may have moved to another Service.
 func (w *watcher) touch(objects ...any) {
 	w.mu.Lock()
 	for _, object := range objects {
@@ -263,7 +262,7 @@ func (w *watcher) touch(objects ...any) {
 	w.changed()
 }
 
-// onChange calls changed for what differs in more than its version: only what is used is in the cache.
+// onChange calls changed if objects differ in more than their version. The cache holds only fields that are used.
 func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(added any) { changed(added) },
@@ -276,7 +275,7 @@ func onChange(changed func(objects ...any)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// onGateway keeps most changes of the status from the loop.
+// onGateway ignores most changes of the status.
 func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() },
@@ -290,7 +289,7 @@ func (w *watcher) onGateway() cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// stripGateway keeps the spec, the attachments, and what the Gateway was made for.
+// stripGateway keeps the spec, the attachments, and the name of the Gateway of the Gateway API.
 func stripGateway(obj any) (any, error) {
 	gateway, ok := obj.(*appv1.Gateway)
 	if !ok {

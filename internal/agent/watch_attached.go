@@ -15,7 +15,7 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// addAttached adds what changed of a Gateway that has objects of the Gateway API.
+// addAttached adds the changes of a Gateway that has objects of the Gateway API.
 func (w *watcher) addAttached(gateway *appv1.Gateway, servicesChanged bool, changes *Changes) {
 	objects, generations, versions := w.attached(gateway)
 	changes.Resources = versions
@@ -57,7 +57,7 @@ func (w *watcher) attached(gateway *appv1.Gateway) (gatewayapi.Objects, map[type
 	return objects, generations, versions
 }
 
-// later returns the later one of two resourceVersions. One that cannot be compared counts as none.
+// later returns the later of two resourceVersions. One that cannot be compared counts as none.
 func later(a, b string) string {
 	if order, err := resourceversion.CompareResourceVersion(a, b); err == nil && order >= 0 {
 		return a

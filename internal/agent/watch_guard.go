@@ -6,20 +6,20 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// manyRefusals is how often the API server has to refuse to list RouteFilters or BackendPolicies, after it has listed
-// the routes of the namespace, until the pod is taken to have no access. Access to all comes at the same time. The
-// request may have been under way.
+// manyRefusals is how often the API server must refuse to list RouteFilters or BackendPolicies, after it has listed the
+// routes of the namespace, before the pod counts as having no access. Access to all comes at the same time. A request
+// may have been under way.
 const manyRefusals = 2
 
-// guards are the resources that may be guards.
+// guards are the resources that can be guards.
 var guards = []string{resourcePolicies, proxypod.ResourceFilters, proxypod.ResourceBackendPolicies}
 
-// guard is what has to be seen before objects of its namespace count.
+// guard is a resource that must be listed before objects of its namespace count.
 //
-// Without BackendTLSPolicies, what is meant to be sent over TLS would go in plain text. So nothing counts before they
-// are seen, unless the API server does not know the resource. Without RouteFilters, requests that need one would get
-// 500. Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before
-// they are seen either, unless this pod may not see them.
+// Without BackendTLSPolicies, traffic that must use TLS would be sent in plain text. So nothing counts before they are
+// listed, unless the API server does not know the resource. Without RouteFilters, requests that need one would get 500.
+// Without BackendPolicies, endpoints would get too many requests, or no PROXY protocol. So nothing counts before they
+// are listed either, unless this pod may not list them.
 type guard struct {
 	*watched
 	resource string
@@ -27,7 +27,7 @@ type guard struct {
 	refusals int64
 }
 
-// guard puts resources that were just added behind the policies and filters of the namespace, which may be new, too.
+// guard makes newly added resources wait for the policies and filters of the namespace, which may be new, too.
 func (n *namespaceWatch) guard(added []string) {
 	for _, resource := range added {
 		if slices.Contains(guards, resource) {
@@ -41,7 +41,7 @@ func (n *namespaceWatch) guard(added []string) {
 	}
 }
 
-// isGuarded reports whether something else has to be seen first. A guard that was passed once is not asked again.
+// isGuarded reports whether a guard must be listed first. A guard that was passed once is not asked again.
 func (w *watched) isGuarded() bool {
 	w.guards = slices.DeleteFunc(w.guards, (*guard).isPassed)
 	return len(w.guards) > 0

@@ -33,7 +33,7 @@ const (
 	resourcePolicies = "backendtlspolicies"
 )
 
-// namespaceWatch holds what was last seen of the Services, EndpointSlices and objects of the Gateway API of a namespace.
+// namespaceWatch holds the last seen Services, EndpointSlices and objects of the Gateway API of a namespace.
 type namespaceWatch struct {
 	namespace        string
 	services, slices *watched
@@ -43,7 +43,7 @@ type namespaceWatch struct {
 	stop      context.CancelFunc
 }
 
-// watched is an informer of which is known whether it is allowed.
+// watched is an informer that knows whether its requests are allowed.
 type watched struct {
 	cache.SharedIndexInformer
 	// missing says that the API server does not know the resource, refusals how often it refused to list the objects.
@@ -56,12 +56,12 @@ type watched struct {
 	guards  []*guard
 }
 
-// isSettled reports whether all objects were seen once, or there are none for this pod to see.
+// isSettled reports whether all objects were listed once, or this pod may see none.
 func (w *watched) isSettled() bool {
 	return w.HasSynced() || w.missing.Load() || w.refusals.Load() > 0
 }
 
-// refused notes why the objects could not be listed, and reports whether that means that there are none for this pod.
+// refused notes why the objects could not be listed, and reports whether this pod may see none.
 func (w *watched) refused(err error) bool {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -89,7 +89,7 @@ func newWatched[L runtime.Object](core Core, client interface {
 		cache.ToListWatcherWithWatchListSemantics(lists, core), object, 0, indexers)}
 }
 
-// watchNamespace follows the Services and EndpointSlices of a namespace, from the time that start is called.
+// watchNamespace watches the Services and EndpointSlices of a namespace, from the call of start on.
 func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
 	n := &namespaceWatch{
 		namespace: namespace, resources: map[string]*watched{},
@@ -108,7 +108,7 @@ func (w *watcher) watchNamespace(namespace string) (*namespaceWatch, error) {
 	return n, nil
 }
 
-// handle has an informer call a handler, and note whether it is allowed.
+// handle adds a handler to an informer, and notes whether its requests are allowed.
 func (w *watcher) handle(informer *watched, handler cache.ResourceEventHandler) error {
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		return fmt.Errorf("failed to watch: %w", err)
@@ -125,14 +125,14 @@ func (w *watcher) handle(informer *watched, handler cache.ResourceEventHandler) 
 	return nil
 }
 
-// start begins to follow a namespace, until ctx ends or stop is called.
+// start watches a namespace until ctx ends or stop is called.
 func (n *namespaceWatch) start(ctx context.Context, changed func()) {
 	n.ctx, n.stop = context.WithCancel(ctx)
 	n.run(n.services, changed)
 	n.run(n.slices, changed)
 }
 
-// run runs an informer. It calls changed once all objects were seen.
+// run runs an informer. It calls changed once all objects were listed.
 func (n *namespaceWatch) run(informer *watched, changed func()) {
 	var ctx context.Context
 	ctx, informer.stop = context.WithCancel(n.ctx)
@@ -144,7 +144,7 @@ func (n *namespaceWatch) run(informer *watched, changed func()) {
 	}()
 }
 
-// addResource follows a resource, too. Of Gateways it is the one of a name.
+// addResource starts an informer for a resource in n's namespace, for the one object called name if name is set.
 func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	found, err := w.informerOf(n.namespace, resource, name)
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *watcher) addResource(n *namespaceWatch, resource, name string) error {
 	return nil
 }
 
-// removeOthers stops to follow all resources but these.
+// removeOthers stops the informers of all resources but these.
 func (n *namespaceWatch) removeOthers(resources []string) {
 	for resource, informer := range n.resources {
 		if !slices.Contains(resources, resource) {
@@ -170,7 +170,7 @@ func (n *namespaceWatch) removeOthers(resources []string) {
 	}
 }
 
-// onResource keeps status writes from the loop. The next pass reports their resourceVersions.
+// onResource ignores status writes. The next pass reports their resourceVersions.
 func (w *watcher) onResource() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed() }, DeleteFunc: func(any) { w.changed() },
@@ -182,7 +182,7 @@ func (w *watcher) onResource() cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// informerOf returns an informer of a resource, which does not run.
+// informerOf returns an informer of a resource that does not run yet.
 func (w *watcher) informerOf(namespace, resource, name string) (cache.SharedIndexInformer, error) {
 	if proxypod.GroupOf(resource) == appv1.GroupName {
 		factory := externalversions.NewSharedInformerFactoryWithOptions(w.own, 0,
@@ -207,7 +207,7 @@ func (w *watcher) informerOf(namespace, resource, name string) (cache.SharedInde
 	return generic.Informer(), nil
 }
 
-// isSettled says whether all of the namespace was seen once that this pod may see.
+// isSettled reports whether everything of the namespace that this pod may see was listed once.
 func (n *namespaceWatch) isSettled() bool {
 	for _, informer := range n.resources {
 		if !informer.isSettled() {
@@ -217,7 +217,7 @@ func (n *namespaceWatch) isSettled() bool {
 	return n.services.isSettled() && n.slices.isSettled()
 }
 
-// objects returns those of a resource.
+// objects returns the objects of a resource.
 func (n *namespaceWatch) objects(resource string) []any {
 	informer := n.resources[resource]
 	if informer == nil || !informer.HasSynced() || informer.isGuarded() {
@@ -252,7 +252,7 @@ func sliceService(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// stripRoute drops what is not read of an object of the Gateway API.
+// stripRoute drops the fields of an object of the Gateway API that nobody reads.
 func stripRoute(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

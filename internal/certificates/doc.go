@@ -1,3 +1,3 @@
-// Package certificates reads certificates and keys as Secrets and ConfigMaps hold them. In: the contents of files. Out: the certificates, or
-// what is wrong, in words for a status.
+// Package certificates reads certificates and keys as Secrets and ConfigMaps contain them. In: the contents of files.
+// Out: the certificates, or what is wrong, in words for a status.
 package certificates

@@ -23,8 +23,8 @@ const (
 
 	// JoinedFile is the name of the file with a certificate and its key, which HAProxy so reads at once.
 	JoinedFile = "tls.pem"
-	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why, with a %s for the
-	// Secret.
+	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why, with
+	// a %s for the Secret.
 	ProblemFile = "problem"
 
 	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The
@@ -42,7 +42,7 @@ const (
 	minRSABits = 2048
 )
 
-// Parse reads a tls.crt: the certificate, then those that lead to an authority. If it cannot be used by anyone, problem says why, with
+// Parse reads a tls.crt: the certificate, then those that lead to an authority. problem is why nobody can use it, with
 // a %s for the Secret.
 func Parse(content []byte) (chain []*x509.Certificate, problem string) {
 	chain, problem = ParseChain(content, CertificateFile)
@@ -55,8 +55,8 @@ func Parse(content []byte) (chain []*x509.Certificate, problem string) {
 	return chain, ""
 }
 
-// CheckTime says why a certificate that is valid from one time to another cannot be used at a third, with a %s for the Secret, "" if it can;
-// and when that changes, zero: never.
+// CheckTime returns why a certificate that is valid from notBefore to notAfter cannot be used now, with a %s for the
+// Secret, "" if it can. It also returns when that changes, zero: never.
 func CheckTime(notBefore, notAfter, now time.Time) (problem string, until time.Time) {
 	// In the second of notAfter it can be used still (RFC 5280, section 4.1.2.5).
 	expiry := notAfter.Add(time.Second)
@@ -71,7 +71,8 @@ func CheckTime(notBefore, notAfter, now time.Time) (problem string, until time.T
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ParseChain returns all certificates of the file of a name, at least one, or what is wrong with it, with a %s for the object it is of.
+// ParseChain returns all certificates of a file, at least one, or what is wrong with it, with a %s for the object that
+// has the file.
 func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem string) {
 	if problem := misplaced(content, name); problem != "" {
 		return nil, problem
@@ -106,7 +107,7 @@ func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem
 // begin is what a block begins with.
 const begin = "-----BEGIN "
 
-// remedies say what to do about what is in place of a certificate, by the type of its block.
+// remedies are what to do about another block in place of a certificate, by its type.
 var remedies = map[string]string{
 	"CERTIFICATE REQUEST":     " but a request for one: put the certificate there that was issued",
 	"NEW CERTIFICATE REQUEST": " but a request for one: put the certificate there that was issued",
@@ -114,7 +115,7 @@ var remedies = map[string]string{
 	"PUBLIC KEY":              " but a public key: put the certificate there that was issued for it",
 }
 
-// encodingOf says what to do about a certificate that is not PEM.
+// encodingOf returns what to do about a certificate that is not PEM.
 func encodingOf(content []byte) string {
 	if _, err := x509.ParseCertificate(content); err != nil {
 		return ""
@@ -122,8 +123,8 @@ func encodingOf(content []byte) string {
 	return " in PEM but one in DER: convert it with openssl x509 -inform der"
 }
 
-// misplaced says which block of the file of a name is the first that does not begin on a line of its own, with a %s for
-// the object; "": there is none. PEM is not read there, nor is the block before.
+// misplaced returns what is wrong with the first block of a file that does not begin on a line of its own, with a %s
+// for the object; "": there is none. PEM is read neither there nor in the block before.
 func misplaced(content []byte, name string) (problem string) {
 	for i, n := 0, 1; ; n++ {
 		next := bytes.Index(content[i:], []byte(begin))
@@ -137,8 +138,9 @@ func misplaced(content []byte, name string) (problem string) {
 	}
 }
 
-// Join returns the content of JoinedFile for a tls.crt and its tls.key: the certificates and the key, and nothing that is around them. If they
-// do not fit, problem says so, with a %s for the Secret. Keys of a kind that Go does not know and OpenSSL may are taken to fit.
+// Join returns the content of JoinedFile for a tls.crt and its tls.key: the certificates and the key, without the text
+// around them. If they do not fit, problem says so, with a %s for the Secret. Keys of a type that OpenSSL may know and
+// Go does not are taken to fit.
 func Join(certificate, key []byte) (joined []byte, problem string) {
 	chain, problem := Parse(certificate)
 	if problem != "" {
@@ -166,7 +168,7 @@ func Join(certificate, key []byte) (joined []byte, problem string) {
 	return append(public, private...), ""
 }
 
-// ownerOf returns the index of the certificate that a private key is of, -1 if there is none.
+// ownerOf returns the index of the certificate for a private key, -1 if there is none.
 func ownerOf(chain []*x509.Certificate, private []byte) int {
 	return slices.IndexFunc(chain, func(certificate *x509.Certificate) bool {
 		_, err := tls.X509KeyPair(Encode([]*x509.Certificate{certificate}), private)
@@ -207,5 +209,5 @@ func Encode(chain []*x509.Certificate) []byte {
 	return encoded
 }
 
-// escape makes a text part of a format.
+// escape makes a text safe as part of a format.
 func escape(text string) string { return strings.ReplaceAll(text, "%", "%%") }

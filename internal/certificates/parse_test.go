@@ -162,7 +162,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// FuzzJoin: whatever is said of any two files is said in one line that names the Secret once; and the agent gets certificates alone.
+// FuzzJoin: whatever is said of any two files is said in one line that names the Secret once; and the agent gets
+// certificates alone.
 func FuzzJoin(f *testing.F) {
 	one, unknown := certtest.NewAuthority(f).Issue(f, nil), certtest.Refused()
 	f.Add(one.Certificate, one.Key)

@@ -56,7 +56,8 @@ func newAuthority(t testing.TB, key crypto.Signer) *Authority {
 	return &Authority{PEM: encoded, certificate: certificate, key: key}
 }
 
-// Issue makes a certificate, with an ECDSA key unless the options say otherwise, that is valid now, for servers and clients.
+// Issue makes a certificate, with an ECDSA key unless the options say otherwise, that is valid now, for servers and
+// clients.
 func (a *Authority) Issue(t testing.TB, names []string, options ...Option) Pair {
 	t.Helper()
 	r := request{template: x509.Certificate{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Refused is a certificate for *.example.com with another's key, both of a kind (Ed448) that Go does not know: HAProxy alone refuses it.
-// It lasts until 2126.
+// Refused is a certificate for *.example.com with another's key, both of a kind (Ed448) that Go does not know: HAProxy
+// alone refuses it. It lasts until 2126.
 func Refused() Pair { return Pair{Certificate: []byte(refusedCertificate), Key: []byte(refusedKey)} }
 
 // RefusedCertificatesKey is the key that Refused's certificate has in truth.

@@ -37,8 +37,8 @@ var resources = []string{
 	resourceClasses, resourceGateways, resourceSets, resourceGrants, resourceNamespaces, resourceSecrets,
 }
 
-// discover starts the informers of those resources that the cluster has by now, and waits for their objects. If what is
-// there or missing has changed, it logs that.
+// discover starts the informers of the resources that the cluster has by now, and waits for their objects. It logs
+// changes of what is there or missing.
 func (c *Copier) discover(ctx context.Context) {
 	list, err := c.kube.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -72,7 +72,7 @@ func (c *Copier) discover(ctx context.Context) {
 	c.queue.Add(everything)
 }
 
-// start starts the informers of the resources in a list that do not run yet.
+// start starts those informers of a list of resources that do not run yet.
 func (c *Copier) start(ctx context.Context, list *metav1.APIResourceList) {
 	found := map[string]cache.SharedIndexInformer{}
 	for _, name := range resources {
@@ -98,14 +98,14 @@ func (c *Copier) start(ctx context.Context, list *metav1.APIResourceList) {
 	}
 }
 
-// informer returns that of a resource, nil if the cluster does not have it.
+// informer returns the informer of a resource, nil if the cluster does not have it.
 func (c *Copier) informer(resource string) cache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.informers[resource]
 }
 
-// state reports whether everything was seen once that is needed, and tells what was seen, or what is missing.
+// state reports whether everything that is needed was listed once, and names what was listed, or what is missing.
 func (c *Copier) state() (ready bool, state string) {
 	var absent, unlisted, listed []string
 	for _, name := range resources {

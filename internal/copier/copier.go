@@ -1,9 +1,9 @@
 // Package copier copies the Secrets that Gateways of the Gateway API may use in other namespaces.
 //
 // It decides by Gateways, ListenerSets and ReferenceGrants alone, with the code that the operator and the agents use. A
-// copy belongs to the Gateway, carries a label, and goes when the grant, the Secret or the last reference goes. A Secret
-// of the name that is no copy is left alone. A cluster need not have ListenerSets. While anything else is missing,
-// nothing is copied or deleted, and the log tells what.
+// copy belongs to the Gateway, carries a label, and is deleted with the grant, the Secret or the last reference. A
+// Secret of that name that is no copy is left alone. A cluster need not have ListenerSets. While anything else is
+// missing, nothing is copied or deleted, and the log names it.
 package copier
 
 import (
@@ -43,7 +43,7 @@ const (
 	everything = "everything"
 )
 
-// Copier keeps copies as they should be.
+// Copier creates, updates and deletes copies.
 type Copier struct {
 	kube    kubernetes.Interface
 	factory gatewayinformers.SharedInformerFactory
@@ -77,7 +77,7 @@ func New(kube kubernetes.Interface, routes routesclient.Interface) (*Copier, err
 	return c, nil
 }
 
-// handle has changes looked at.
+// handle triggers a sync when objects change.
 func (c *Copier) handle(informer cache.SharedIndexInformer) error {
 	changed := func(any) { c.queue.Add(everything) }
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -112,7 +112,8 @@ func (c *Copier) Run(ctx context.Context) {
 	}
 }
 
-// sync makes the copies that there have to be, and deletes others. It does nothing before it knows all objects.
+// sync creates and updates the copies that should exist, and deletes others. It does nothing before it knows all
+// objects.
 func (c *Copier) sync(ctx context.Context) error {
 	if ready, _ := c.state(); !ready {
 		return nil
@@ -169,7 +170,7 @@ func (c *Copier) secret(name types.NamespacedName) *corev1.Secret {
 	return obj.(*corev1.Secret)
 }
 
-// apply makes a copy what its original is.
+// apply makes a copy equal to its original.
 func (c *Copier) apply(ctx context.Context, copied *source.Copy, original *corev1.Secret) error {
 	name := types.NamespacedName{Namespace: copied.Gateway.Namespace, Name: copied.Name}
 	client, before := c.kube.CoreV1().Secrets(name.Namespace), c.secret(name)

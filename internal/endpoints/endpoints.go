@@ -1,4 +1,4 @@
-// Package endpoints says which servers are behind a Service port, from what was seen of Services and EndpointSlices.
+// Package endpoints finds the servers of a Service port, from Services and EndpointSlices.
 package endpoints
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Cluster is what was seen of one. Both functions return what must not be changed.
+// Cluster is the source of Services and EndpointSlices. Both functions return objects that must not be changed.
 type Cluster struct {
 	// Service returns a Service, nil if there is none.
 	Service func(namespace, name string) *corev1.Service
@@ -23,7 +23,7 @@ type Cluster struct {
 	Slices func(namespace, service string) []*discoveryv1.EndpointSlice
 }
 
-// States says what each of the Service ports is.
+// States returns the state of each of the Service ports.
 func States(backends []model.Backend, seen Cluster) map[model.Backend]render.BackendState {
 	states := make(map[model.Backend]render.BackendState, len(backends))
 	for _, backend := range backends {
@@ -43,8 +43,9 @@ func States(backends []model.Backend, seen Cluster) map[model.Backend]render.Bac
 	return states
 }
 
-// servicePort returns a Service's TCP port, nil if there is none. A Service that is missing has none. Nor has one of
-// type ExternalName, which would make the proxy reach what its owner may not, or one of proxies, which would be a loop.
+// servicePort returns a Service's TCP port, nil if there is none. A missing Service has none. Nor has one of type
+// ExternalName, which could lead the proxy to addresses that its owner may not reach, or one of proxies, which would be
+// a loop.
 func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 	if service == nil || service.Spec.Type == corev1.ServiceTypeExternalName || proxypod.SelectsProxies(service) {
 		return nil
@@ -59,8 +60,8 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 }
 
 // serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address
-// families has each pod in slices of both: a pod is one server, by its address of the Service's first family, unless
-// nothing takes traffic there.
+// families has each pod in slices of both. Each pod is one server, with its address of the Service's first family,
+// unless nothing takes traffic there.
 func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
 	if families := service.Spec.IPFamilies; len(families) > 1 {
 		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
@@ -71,8 +72,8 @@ func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSl
 	return servers(endpointSlices, portName)
 }
 
-// servers returns the endpoints that take traffic for the port of that name, by which EndpointSlices refer to it,
-// sorted and each once: those that are ready or, when none is, those that still serve while they terminate.
+// servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if there
+// are none, those that still serve while they terminate.
 func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
 	var ready, terminating []ir.Server
 	for _, slice := range endpointSlices {
@@ -102,8 +103,7 @@ func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.
 	return ir.SortServers(ready)
 }
 
-// endpointPort returns the number of the slice's TCP port of that name. A port without a number is one that the
-// endpoints do not have.
+// endpointPort returns the number of the slice's TCP port of that name. Endpoints do not have a port without a number.
 func endpointPort(slice *discoveryv1.EndpointSlice, name string) (int32, bool) {
 	for _, port := range slice.Ports {
 		portName, protocol := "", corev1.ProtocolTCP
@@ -132,7 +132,7 @@ func endpointAddress(addressType discoveryv1.AddressType, addresses []string) (s
 	return address.String(), true
 }
 
-// isTCP takes an empty protocol to be the API's default.
+// isTCP treats an empty protocol as the API's default.
 func isTCP(protocol corev1.Protocol) bool { return protocol == corev1.ProtocolTCP || protocol == "" }
 
 func isTrue(condition *bool, otherwise bool) bool {

@@ -10,8 +10,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Strip keeps of Services and EndpointSlices what States reads. Caches are given it, as a transform. It does nothing to
-// what it has returned: client-go calls it twice for the objects that a watch begins with.
+// Strip is the transform of caches of Services and EndpointSlices. It keeps what States reads. It does nothing to
+// objects that it has returned: client-go calls it twice for the objects that a watch begins with.
 func Strip(obj any) (any, error) {
 	switch obj := obj.(type) {
 	case *corev1.Service:
@@ -55,7 +55,7 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return kept
 }
 
-// Equal says whether States reads the same of two Services, or two EndpointSlices, that Strip returned.
+// Equal reports whether States reads the same of two Services, or two EndpointSlices, that Strip returned.
 func Equal(old, new any) bool {
 	switch old := old.(type) {
 	case *corev1.Service:
@@ -68,7 +68,7 @@ func Equal(old, new any) bool {
 	return false
 }
 
-// Identity keeps what tells an object and its versions apart.
+// Identity keeps what identifies an object and its version.
 func Identity(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,

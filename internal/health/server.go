@@ -12,13 +12,13 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// stopTimeout is how long requests that are being answered may take when the server stops.
+// stopTimeout is how long active requests may take when the server stops.
 const stopTimeout = time.Second
 
 // Check returns nil if all is well, or else what is not.
 type Check func(request *http.Request) error
 
-// Options say what a server tells.
+// Options are the endpoints of a server.
 type Options struct {
 	// Address is what to listen on, such as ":8080" or "127.0.0.1:0".
 	Address string
@@ -57,7 +57,7 @@ func (s *Server) Address() string {
 	return s.listener.Addr().String()
 }
 
-// Stop ends the server and returns why it had ended before, if it had.
+// Stop ends the server. It returns the error if the server had failed before.
 func (s *Server) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()

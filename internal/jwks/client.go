@@ -28,7 +28,7 @@ type client struct {
 	etag string
 }
 
-// answer is a key set, as it came. The zero answer is the one whose etag the client has.
+// answer is a key set, as it was received. The zero answer means that the set still has the client's etag.
 type answer struct {
 	body []byte
 	etag string
@@ -56,7 +56,7 @@ func newClient(authorities string, local bool) *client {
 	}}
 }
 
-// fetch returns what a source answers with, the zero answer if that is the one whose etag the client has.
+// fetch returns a source's answer, the zero answer if the set still has the client's etag.
 func (c *client) fetch(ctx context.Context, url string) (answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *client) accept(a answer) {
 	}
 }
 
-// plain returns an error without what is another at each try, such as ports.
+// plain returns an error without the parts that differ at each try, such as ports.
 func plain(err error) error {
 	var operation *net.OpError
 	var timedOut net.Error

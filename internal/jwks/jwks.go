@@ -1,6 +1,6 @@
-// Package jwks fetches the keys that issuers sign tokens with, again and again, and keeps them on the disk. Whoever may
-// write a Gateway chooses what is fetched. So it is a GET over verified TLS without credentials, not of an address that
-// is refused (remote.go), and no error tells anything of an answer.
+// Package jwks fetches the keys with which issuers sign tokens, periodically, and keeps them on the disk. Authors of
+// Gateways choose what is fetched. So it is a GET over verified TLS without credentials, refused addresses are not
+// contacted (remote.go), and no error reveals anything of an answer.
 package jwks
 
 import (
@@ -49,7 +49,7 @@ type Fetcher struct {
 	isNew bool
 }
 
-// fetched is a source and what it had last.
+// fetched is a source and its last answer.
 type fetched struct {
 	Set
 	authorities string
@@ -65,8 +65,8 @@ func New(dir string, local bool, changed func()) *Fetcher {
 	return &Fetcher{Pause: pause, dir: dir, local: local, changed: changed, sources: map[model.KeySource]*fetched{}}
 }
 
-// Want makes these the sources, each with the CA certificates (PEM) that its server is verified by, until ctx ends. One
-// without any is not asked. The keys that are on the disk are known when it returns.
+// Want fetches exactly these sources until ctx ends, each with the CA certificates (PEM) for its server. A source
+// without CA certificates is not contacted. The keys on the disk are known when it returns.
 func (f *Fetcher) Want(ctx context.Context, wanted map[model.KeySource]string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *Fetcher) Sets() (sets map[model.KeySource]Set, isNew bool) {
 	return sets, isNew
 }
 
-// IsAwaited says whether a source was not asked yet of which no keys are known.
+// IsAwaited reports whether a source has no known keys and was not contacted yet.
 func (f *Fetcher) IsAwaited() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +118,7 @@ func (f *Fetcher) IsAwaited() bool {
 	return false
 }
 
-// start reads what is on the disk of a source, and goes on to ask it.
+// start reads a source's keys from the disk, and begins to fetch them.
 func (f *Fetcher) start(ctx context.Context, from model.KeySource, authorities string) *fetched {
 	known := &fetched{authorities: authorities, tried: authorities == "", stop: func() {}}
 	if body, err := os.ReadFile(f.file(from)); err == nil {
@@ -137,7 +137,7 @@ func (f *Fetcher) start(ctx context.Context, from model.KeySource, authorities s
 	return known
 }
 
-// follow asks a source until ctx ends.
+// follow fetches a source until ctx ends.
 func (f *Fetcher) follow(ctx context.Context, from model.KeySource, known *fetched) {
 	c := newClient(known.authorities, f.local)
 	timer := time.NewTimer(0)
@@ -160,7 +160,7 @@ func (f *Fetcher) follow(ctx context.Context, from model.KeySource, known *fetch
 	}
 }
 
-// take takes in an answer, and says whether it is a good one. Nil is what was there before.
+// take stores an answer, and reports whether it is a good one. Nil means that it has not changed.
 func (f *Fetcher) take(from model.KeySource, known *fetched, body []byte, err error) bool {
 	f.mu.Lock()
 	keys := known.Keys
@@ -208,7 +208,7 @@ func (f *Fetcher) file(from model.KeySource) string {
 	return filepath.Join(f.dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(from.URL))))
 }
 
-// pause is up to a tenth longer or shorter than it has to be, so that not all pods ask at once.
+// pause is up to a tenth longer or shorter than the interval, so that not all pods fetch at once.
 func pause(interval time.Duration, failures int) time.Duration {
 	if failures > 0 {
 		interval = min(interval, firstRetry<<min(failures-1, maxDoubled))

@@ -2,8 +2,8 @@ package jwks
 
 import "net/netip"
 
-// classes are the addresses that keys are not fetched from. Issuers run in clusters, too. So private addresses, as pods
-// and Services have them, are not among them.
+// classes are the addresses that keys are not fetched from. Private addresses, such as those of pods and Services, are
+// not among them, because issuers run in clusters, too.
 var classes = []struct {
 	what     string
 	prefixes []netip.Prefix
@@ -21,7 +21,7 @@ var classes = []struct {
 	)},
 }
 
-// translations are the addresses of IPv6 that lead to one of IPv4, which is in the four bytes from an index on.
+// translations are the IPv6 addresses that lead to an IPv4 address, which is in the four bytes from an index on.
 var translations = []struct {
 	from  netip.Prefix
 	index int
@@ -39,7 +39,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// refused returns what an address is that keys are not fetched from, "" if they are.
+// refused returns the class of an address that keys are not fetched from, "" for all others.
 func refused(address netip.Addr) string {
 	address = address.WithZone("").Unmap()
 	for _, translation := range translations {

@@ -1,8 +1,7 @@
-// Package keeper passes certificates on with their keys once the two fit. In: SECRET/tls.crt and SECRET/tls.key, as kubelet mounts Secrets.
-// Out: the same for HAProxy, and without the keys for the agent; of a Secret whose certificate and key do not fit, or whose certificate is
-// out of its time when that before is not, or of which HAProxy says that it cannot use it, both get what it held before. HAProxy is told of
-// each at once, without a reload.
+// Package keeper passes certificates on with their keys once the two fit. In: SECRET/tls.crt and SECRET/tls.key, as
+// kubelet mounts Secrets. Out: the same for HAProxy, and without the keys for the agent. Both keep the earlier pair of
+// a Secret if certificate and key do not fit, if HAProxy refuses them, or if the new certificate is not valid now and
+// the earlier one is. HAProxy gets each pair at once, without a reload.
 //
-// It passes users on, too: to the part of this program that checks their passwords, and to the agent whether there are
-// any.
+// It passes users on, too: to the part of this program that checks passwords. The agent learns whether there are any.
 package keeper

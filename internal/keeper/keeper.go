@@ -23,7 +23,8 @@ import (
 const (
 	// interval is how often a Keeper looks for changes. kubelet takes up to a minute or so to write one.
 	interval = 500 * time.Millisecond
-	// waitInterval takes its place while HAProxy is to be asked or told something and does not answer: it is about to start.
+	// waitInterval takes its place while HAProxy is to be asked or told something and does not answer: it is about to
+	// start.
 	waitInterval = 50 * time.Millisecond
 	// askAgain is how long a certificate that HAProxy refused is taken for refused.
 	askAgain = time.Minute
@@ -31,7 +32,8 @@ const (
 	startTime = time.Minute
 )
 
-// HAProxy is what runs beside a Keeper. A Keeper asks it about each certificate before it writes that where HAProxy will start on it.
+// HAProxy is the proxy beside a Keeper. A Keeper asks it about each certificate before it writes the files on which
+// HAProxy will start.
 type HAProxy interface {
 	// Process returns which worker answers.
 	Process(ctx context.Context) (runtime.Process, error)
@@ -41,8 +43,8 @@ type HAProxy interface {
 	ReplaceCertificate(ctx context.Context, file string, pem []byte) error
 }
 
-// Keeper passes on what Secrets hold. It alone writes its two directories, which outlive it: what is there when it starts is what it
-// passed on before.
+// Keeper passes on the content of Secrets. It alone writes its two directories, which outlive it: their content at the
+// start is what it passed on before.
 type Keeper struct {
 	// Secrets holds SECRET/tls.crt and SECRET/tls.key, and SECRET/auth.
 	Secrets string
@@ -54,8 +56,8 @@ type Keeper struct {
 	// HAProxy is asked about them and told of them.
 	HAProxy HAProxy
 
-	// version is what Secrets was when it was passed on; from is when that was, by the wall clock, which may be put back, and until is when it
-	// has to be looked at again though it is the same; zero: never.
+	// version is what Secrets was when it was passed on; from is when that was, by the wall clock, which may be put back,
+	// and until is when it has to be looked at again though it is the same; zero: never.
 	version     string
 	from, until time.Time
 	// written is when files in Pairs were, by SECRET/FILE: those that a worker may have read before.
@@ -66,10 +68,10 @@ type Keeper struct {
 	waiting bool
 }
 
-// contents are those of files, by SECRET/FILE.
+// contents are the contents of files, by SECRET/FILE.
 type contents = map[string][]byte
 
-// Run works until ctx ends. An error says why it cannot.
+// Run works until ctx ends. It returns an error if it cannot.
 func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -90,8 +92,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Look passes on what changed since it last looked, unless HAProxy has to be asked about it and does not answer. at is the time by which
-// certificates are valid or not.
+// Look passes on what changed since the last look, unless HAProxy must be asked about it and does not answer. at is the
+// time for the validity of certificates.
 func (k *Keeper) Look(ctx context.Context, at time.Time) error {
 	k.waiting = false
 	if err := k.pass(ctx, at); err != nil {
@@ -147,7 +149,7 @@ func (k *Keeper) pass(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// passUsers passes on the users of Secrets. It returns what the agent gets of them: which Secrets have any, and problems.
+// passUsers passes on the users of Secrets. It returns the agent's files: which Secrets have any, and problems.
 func (k *Keeper) passUsers(now contents) contents {
 	lists, shown := map[string]passwords.List{}, contents{}
 	for _, path := range slices.Sorted(maps.Keys(now)) {
@@ -169,9 +171,9 @@ func (k *Keeper) passUsers(now contents) contents {
 	return shown
 }
 
-// sift returns what HAProxy and the agent get of the Secrets now, given what they had before, and when time alone changes that, zero: never.
-// Of a Secret that is gone, or that has no certificate any more, the agent gets nothing: that is no mistake. HAProxy's file stays, as a
-// configuration may name it still. An error says that HAProxy did not answer.
+// sift returns the files for HAProxy and the agent, given the earlier ones, and when time alone changes them, zero:
+// never. For a Secret that is gone, or that has no certificate any more, the agent gets nothing: that is no mistake.
+// HAProxy's file stays, because a configuration may still name it. An error means that HAProxy did not answer.
 func (k *Keeper) sift(ctx context.Context, now, before, known contents, at time.Time) (pairs, shown contents, until time.Time, err error) {
 	pairs, shown = maps.Clone(before), contents{}
 	if pairs == nil {
@@ -228,7 +230,7 @@ func (k *Keeper) ask(ctx context.Context, joined []byte) (problem string, err er
 	return "", err
 }
 
-// note notes which files of Pairs were written. Of those that another Keeper wrote it is not known when.
+// note notes which files of Pairs were written. For those of an earlier Keeper, the time is not known.
 func (k *Keeper) note(pairs, before contents, at time.Time) {
 	first := k.written == nil
 	if first {
@@ -241,8 +243,8 @@ func (k *Keeper) note(pairs, before contents, at time.Time) {
 	}
 }
 
-// tell makes HAProxy use what was written and it may not have read: a worker reads files when it starts, and one that has begun to may
-// have read those of before.
+// tell makes HAProxy use files that it may not have read: a worker reads files when it starts, and one that is starting
+// may have read the earlier ones.
 func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 	if k.told != (runtime.Process{}) {
 		maps.DeleteFunc(k.written, func(_ string, written time.Time) bool { return at.Sub(written) > startTime })
@@ -276,8 +278,8 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// compareTimes says why a pair cannot be used at a time at which the earlier one can, with a %s for the Secret, "" otherwise; and when the
-// pair's own time changes that, zero: never.
+// compareTimes returns why a pair cannot be used at a time at which the earlier one can, with a %s for the Secret, ""
+// otherwise. It also returns when the pair's own time changes that, zero: never.
 func compareTimes(joined, earlier []byte, at time.Time) (problem string, until time.Time) {
 	problem, until = checkTime(joined, at)
 	if worse, _ := checkTime(earlier, at); worse != "" {

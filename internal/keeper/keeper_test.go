@@ -72,8 +72,8 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// expect has the Keeper look now, and compares what HAProxy and the agent find at the top of their volumes: these pairs, by their Secrets,
-// and problems.
+// expect has the Keeper look now, and compares what HAProxy and the agent find at the top of their volumes: these
+// pairs, by their Secrets, and problems.
 func (r *rig) expect(pairs map[string]certtest.Pair, problems map[string]string) {
 	r.t.Helper()
 	r.expectAt(time.Now(), pairs, problems)
@@ -119,7 +119,8 @@ func (r *rig) look(at time.Time) {
 	}
 }
 
-// expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left over.
+// expectNoLook has the Keeper look at some time, and expects that it sees nothing to do: else it removes what is left
+// over.
 func (r *rig) expectNoLook(at time.Time) {
 	r.t.Helper()
 	left := filepath.Join(r.keeper.Pairs, "..version-left")
@@ -194,7 +195,8 @@ func TestKeeperPassesUsersOn(t *testing.T) {
 	expect("", "none")
 }
 
-// A certificate that HAProxy refuses is nowhere, with what HAProxy says, and leaves what was there before; so it is for all others.
+// A certificate that HAProxy refuses is nowhere, with what HAProxy says, and leaves what was there before; so it is for
+// all others.
 func TestKeeperAsksHAProxy(t *testing.T) {
 	type pairs = map[string]certtest.Pair
 	type problems = map[string]string
@@ -217,7 +219,8 @@ func TestKeeperAsksHAProxy(t *testing.T) {
 	}
 }
 
-// While HAProxy does not answer, what it has taken before stays. A pod that starts waits; what it need not be asked about does not.
+// While HAProxy does not answer, what it has taken before stays. A pod that starts waits; what it need not be asked
+// about does not.
 func TestKeeperWaitsForHAProxy(t *testing.T) {
 	type pairs = map[string]certtest.Pair
 	r, authority := newRig(t), certtest.NewAuthority(t)

@@ -35,7 +35,7 @@ func Load(master, kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// missing says whether none of the files exists.
+// missing reports whether none of the files exists.
 func missing(paths ...string) bool {
 	for _, path := range paths {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ func Start() {
 // output writes lines of klog by a function of glog.
 type output func(args ...any)
 
-// headerLength is that of what glog writes, too, and klog writes before the file: severity, date, time and process.
+// headerLength is the length of klog's text before the file, which glog writes, too: severity, date, time and process.
 const headerLength = len("I0102 15:04:05.000000 1234567 ")
 
 func (o output) Write(line []byte) (int, error) {

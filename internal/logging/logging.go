@@ -48,7 +48,7 @@ func (format) Set(value string) error {
 	return nil
 }
 
-// JSON tells whether the log is JSON.
+// JSON reports whether the log is JSON.
 func JSON() bool { return records != nil }
 
 // shorten makes a level and a source what they are in glog's text: INFO for all that is verbose, and file:line.
@@ -74,7 +74,7 @@ func Errorf(message string, args ...any) { logf(slog.LevelError, message, args..
 // Verbose is what V returns.
 type Verbose bool
 
-// V tells whether the caller's file logs messages of the level, by glog's -v and -vmodule.
+// V reports whether the caller's file logs messages of the level, by glog's -v and -vmodule.
 func V(level glog.Level) Verbose { return Verbose(glog.VDepth(1, level)) }
 
 // Infof logs to the INFO log, if v.
@@ -84,7 +84,7 @@ func (v Verbose) Infof(message string, args ...any) {
 	}
 }
 
-// callers are the functions between who logs and what writes: an exported one, and logf.
+// callers are the functions between the code that logs and the code that writes: an exported one, and logf.
 const callers = 2
 
 func logf(level slog.Level, message string, args ...any) {
@@ -105,7 +105,7 @@ func logf(level slog.Level, message string, args ...any) {
 // Flush writes what glog has not written yet.
 func Flush() { glog.Flush() }
 
-// Failed says on standard error, in one line, why the program ends.
+// Failed prints to standard error, in one line, why the program ends.
 func Failed(program string, err error) {
 	Flush()
 	message := strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -43,16 +43,16 @@ type Action struct {
 	ExternalAuth *ExternalAuth
 	// Mirrors get copies of requests.
 	Mirrors []Mirror
-	// Cache says whether requests may be answered from what is stored of earlier answers.
+	// Cache reports whether requests may be answered from what is stored of earlier answers.
 	Cache bool
 }
 
-// KnowsUsers says whether requests are let through by who sends them, so that answers may be for that one alone.
+// KnowsUsers reports whether the filters identify users, so that a response may be for one user only.
 func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
-// Invalid says which field of the filters has a value that cannot be used; "": none has.
+// Invalid returns the field of the filters whose value cannot be used, "" if there is none.
 func (a *Action) Invalid() string {
 	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
 	if a.Clients != nil {
@@ -69,9 +69,9 @@ func (a *Action) Invalid() string {
 	return ""
 }
 
-// With returns the action at a listener with filters; nil: it has none. What the action has itself takes the place of
-// what the listener has. One with BasicAuth or JWT has neither of the listener's. Changes of headers come after the
-// listener's.
+// With returns the action with the filters of a listener, nil if it has none. A filter of the action itself replaces
+// that of the listener. An action with BasicAuth or JWT has neither of the listener's. Header changes of the action
+// come after those of the listener.
 func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
@@ -116,7 +116,7 @@ type HeaderChanges struct {
 type HeaderChange struct {
 	// Name is in lower case.
 	Name string
-	// Clear says whether those that are there are removed first.
+	// Clear reports whether those that are there are removed first.
 	Clear bool
 	// Values are added.
 	Values []string
@@ -182,14 +182,15 @@ type Clients struct {
 	Allow, Deny []netip.Prefix
 }
 
-// RateLimit says how many requests are let through within a time, or how many concurrent ones there may be.
+// RateLimit is the number of requests that are let through within a time, or of concurrent requests.
 type RateLimit struct {
 	// Listener is the name of the listener whose rules count together; "": each rule counts for itself.
 	Listener string
 	Requests int32
 	// Period is a second, a minute or an hour. 0: there may be as many concurrent requests.
 	Period time.Duration
-	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a claim.
+	// Key is what requests are counted by. Name is that of a header, in lower case, or of a cookie, or the path of a
+	// claim.
 	Key  RateLimitKey
 	Name string
 }
@@ -197,8 +198,8 @@ type RateLimit struct {
 // RateLimitKey is what requests are counted by.
 type RateLimitKey int
 
-// By the address of the client, by a header, by a cookie, by the path, all requests of a rule together, or by a claim of
-// the token.
+// By the address of the client, by a header, by a cookie, by the path, all requests of a rule together, or by a claim
+// of the token.
 const (
 	ByClientAddress RateLimitKey = iota
 	ByHeader
@@ -240,8 +241,8 @@ type JWT struct {
 type KeySource struct {
 	// ConfigMap is the name of that which has them; "": URL has.
 	ConfigMap string
-	// URL is where the issuer publishes them. Authorities are the names of the ConfigMaps by whose certificates its server is
-	// verified, with commas between. Interval is how often they are fetched.
+	// URL is where the issuer publishes them. Authorities are the names of the ConfigMaps by whose certificates its server
+	// is verified, with commas between. Interval is how often they are fetched.
 	URL, Authorities string
 	Interval         time.Duration
 }
@@ -284,7 +285,7 @@ type ExternalAuth struct {
 	MaxBody int64
 }
 
-// Mirror is a backend that gets copies of requests, whose answers nobody sees.
+// Mirror is a backend that gets copies of requests. Its responses are dropped.
 type Mirror struct {
 	Backend Backend
 	// Numerator of Denominator requests are copied.
@@ -295,7 +296,7 @@ type Mirror struct {
 type CORS struct {
 	// Origins are origins, patterns like https://*.example.com, or "*".
 	Origins []string
-	// Credentials says whether requests may carry cookies.
+	// Credentials reports whether requests may carry cookies.
 	Credentials bool
 	// Methods, Headers and Expose are lists for the headers of the protocol, perhaps "*".
 	Methods, Headers, Expose []string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// HostnameMatches says whether a host, in lower case, meets a hostname: "*.example.com" stands for every name below
-// example.com, however many labels below, but not for example.com itself, and "" for every host.
+// HostnameMatches reports whether a host, in lower case, matches a hostname: "*.example.com" matches every name below
+// example.com, however many labels below, but not example.com itself. "" matches every host.
 func HostnameMatches(hostname, host string) bool {
 	if hostname == "" || hostname == host {
 		return true
@@ -16,7 +16,7 @@ func HostnameMatches(hostname, host string) bool {
 	return wildcard && len(host) > len(suffix) && strings.HasSuffix(host, suffix)
 }
 
-// HostnamesOverlap says whether some host meets both hostnames.
+// HostnamesOverlap reports whether some host matches both hostnames.
 func HostnamesOverlap(a, b string) bool {
 	return a == "" || b == "" || HostnameMatches(a, b) || HostnameMatches(b, a)
 }
@@ -38,7 +38,7 @@ func hostnameClass(hostname string) int {
 	}
 }
 
-// SameAddress says whether two texts are the same IP address. IPv6 has several for each.
+// SameAddress reports whether two texts are the same IP address. An IPv6 address can be written in several ways.
 func SameAddress(a, b string) bool {
 	x, err1 := netip.ParseAddr(a)
 	y, err2 := netip.ParseAddr(b)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Origin is the object that says something.
+// Origin is the object that a part of the model comes from.
 type Origin struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -26,7 +26,7 @@ type Gateway struct {
 	// Routes are ordered by precedence: of two that ask for the same requests, the first one gets them.
 	Routes []Route
 	Settings
-	// Problems are what of the objects is not in here.
+	// Problems are the parts of the objects that the model leaves out.
 	Problems []Problem
 }
 
@@ -102,7 +102,7 @@ type ListenerTLS struct {
 	MinVersion string
 	// ClientCAs are the names of the ConfigMaps with those who sign clients' certificates; empty: clients are not asked.
 	ClientCAs []string
-	// ClientRequired says whether a client must have a certificate.
+	// ClientRequired reports whether a client must have a certificate.
 	ClientRequired bool
 	// ClientUnverified says that a certificate of a client that is not valid counts as none. The listeners of a port that
 	// ask clients agree on it.
@@ -129,7 +129,7 @@ type Route struct {
 	Rules     []Rule
 }
 
-// Rule says which requests go to which backends, and what happens to them on the way.
+// Rule selects requests, their backends, and what happens to them on the way.
 type Rule struct {
 	// Matches has at least one, one of which a request has to meet.
 	Matches []Match
@@ -138,7 +138,7 @@ type Rule struct {
 	Action
 }
 
-// Match is a set of conditions on a request, all of which have to be met.
+// Match is a set of conditions on a request, all of which must be met.
 type Match struct {
 	PathType PathType
 	Path     string

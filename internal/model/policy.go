@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// BackendPolicy says how to talk to a backend.
+// BackendPolicy configures how to talk to a backend.
 type BackendPolicy struct {
 	// From names the objects that say so, beside the Gateway of our own.
 	From []string
@@ -37,7 +37,7 @@ type BackendTLS struct {
 	ServerName string
 }
 
-// HealthCheck is how endpoints are asked whether they are well.
+// HealthCheck is how endpoints are checked.
 type HealthCheck struct {
 	// Path is requested from Hostname; "": a connection is enough.
 	Path, Hostname    string

@@ -1,6 +1,6 @@
 package model
 
-// Problem is something of a valid object that has no effect.
+// Problem is a part of a valid object that has no effect.
 type Problem struct {
 	// Origin is the object.
 	Origin Origin

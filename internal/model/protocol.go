@@ -2,8 +2,8 @@ package model
 
 import "strings"
 
-// Protocol is what requests are sent in to a Service port. Where TLS is spoken, both sides agree on HTTP/2 or HTTP/1.1,
-// but for WSS.
+// Protocol is the protocol in which requests are sent to a Service port. Over TLS, both sides negotiate HTTP/2 or
+// HTTP/1.1, except for WSS.
 type Protocol int
 
 const (
@@ -26,11 +26,11 @@ var protocols = map[string]Protocol{
 	"https": HTTPS, "wss": WSS, "kubernetes.io/wss": WSS,
 }
 
-// KnownProtocols names the values of appProtocol that a message tells to use.
+// KnownProtocols lists the values of appProtocol that messages suggest.
 const KnownProtocols = "http, https, kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss"
 
-// ProtocolOf returns what an appProtocol means for the requests of a kind of route. Its case does not matter. gRPC
-// takes HTTP/2, so a GRPCRoute gets that where nothing is said about it.
+// ProtocolOf returns the protocol for an appProtocol, in any case, and a kind of route. gRPC needs HTTP/2, so a
+// GRPCRoute gets it where appProtocol is empty.
 func ProtocolOf(appProtocol, routeKind string) Protocol {
 	appProtocol = strings.ToLower(appProtocol)
 	protocol, known := protocols[appProtocol]

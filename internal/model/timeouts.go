@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Limit bounds the time for a request with all its attempts, and for one attempt: nil stands for none that is given, 0
-// for no limit. All attempts together are within the time for the request, which they share if none is given for one.
-// HAProxy counts milliseconds. Retry has to be set before.
+// Limit sets the timeouts of a request with all its attempts, and of one attempt: nil if it is not given, 0 for no
+// limit. All attempts together take at most the time for the request. They share it if an attempt has no time of its
+// own. HAProxy counts milliseconds. Retry must be set before.
 func (a *Action) Limit(request, attempt *time.Duration) {
 	isBounded := request != nil && *request > 0
 	if isBounded && attempt == nil && a.Retry != nil {

@@ -27,9 +27,9 @@ const (
 	maxHashing, maxWaiting = 2, 64
 )
 
-// Checker answers questions about passwords. A right password is hashed once in a while only, as hashing takes so long.
-// Until then, it is known by a keyed digest of itself, its user and its hash, so that an edit of the hash counts at
-// once.
+// Checker answers questions about passwords. Hashing is slow, so it hashes a right password only once in a while. In
+// between, it recognises the password by a keyed digest of the password, its user and its hash. So an edit of the hash
+// counts at once.
 type Checker struct {
 	key [32]byte
 	// hashing has an element for each password that is hashed, waiting one for each of those and those that wait for it.
@@ -43,10 +43,10 @@ type Checker struct {
 	checks map[digest]*check
 }
 
-// digest tells a hash, a user and a password.
+// digest identifies a hash, a user and a password.
 type digest [sha256.Size]byte
 
-// check is whether a password is right.
+// check is the result for a password, or a check in progress.
 type check struct {
 	// done is closed when the verdict is there.
 	done    chan struct{}
@@ -72,7 +72,7 @@ func (c *Checker) Set(lists map[string]List) {
 	c.lists = lists
 }
 
-// Listen opens the socket where questions are asked. Its user alone can.
+// Listen opens the socket for questions. Only its user can connect.
 func Listen(socket string) (net.Listener, error) {
 	// One that ended may have left it.
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +88,7 @@ func Listen(socket string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Serve answers questions until ctx ends. An error says why it cannot.
+// Serve answers questions until ctx ends. It returns an error if it cannot.
 func (c *Checker) Serve(ctx context.Context, listener net.Listener) error {
 	server := http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -134,14 +134,14 @@ func (c *Checker) verdict(list List, r *http.Request) (user string, status int) 
 	return user, c.check(h, known, user, password)
 }
 
-// standIn returns a hash for a user that there is not, always the same of the list, so that such users take as long as
-// others.
+// standIn returns a hash of the list for an unknown user, always the same one, so that unknown users take as long as
+// known ones.
 func (c *Checker) standIn(list List, user string) hash {
 	sum := c.digest("", user, "")
 	return list.hashes[list.names[binary.BigEndian.Uint64(sum[:8])%uint64(len(list.names))]]
 }
 
-// check returns the status for a password. Those who ask about the same one at the same time share the answer.
+// check returns the status for a password. Concurrent questions about the same password share the answer.
 func (c *Checker) check(h hash, known bool, user, password string) int {
 	id := c.digest(h.text, user, password)
 	c.mu.Lock()
@@ -187,8 +187,7 @@ func (c *Checker) hash(h hash, known bool, password string) int {
 	return http.StatusUnauthorized
 }
 
-// makeRoom forgets passwords if there are too many: those whose time is over, or else any. Those that are being hashed
-// stay.
+// makeRoom forgets passwords if there are too many: expired ones, or else any. Those that are being hashed stay.
 func (c *Checker) makeRoom() {
 	if len(c.checks) < maxKept {
 		return
@@ -209,7 +208,7 @@ func (c *Checker) makeRoom() {
 	}
 }
 
-// digest returns the digest of a hash, a user and a password. Without the key it tells nothing.
+// digest returns the digest of a hash, a user and a password. It reveals nothing without the key.
 func (c *Checker) digest(texts ...string) digest {
 	mac := hmac.New(sha256.New, c.key[:])
 	for _, text := range texts {

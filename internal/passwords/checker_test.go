@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// rig is a Checker with a clock of its own, for the Secret users. hashed has the hash for each password that was hashed.
+// rig is a Checker with a clock of its own, for the Secret users. hashed has the hash for each password that was
+// hashed.
 type rig struct {
 	*Checker
 	t      *testing.T

@@ -25,17 +25,17 @@ const (
 	maxTold = 5
 )
 
-// List is who may log in. The zero List has nobody.
+// List are the users who may log in. The zero List has none.
 type List struct {
 	// names are in the order of the file.
 	names  []string
 	hashes map[string]hash
 }
 
-// IsEmpty says whether nobody may log in.
+// IsEmpty reports whether nobody may log in.
 func (l List) IsEmpty() bool { return len(l.names) == 0 }
 
-// hash is what a file has of a password.
+// hash is a password's hash in a file.
 type hash struct {
 	// text is the whole hash, as the file has it.
 	text string
@@ -49,8 +49,8 @@ var (
 	sha512Hash = regexp.MustCompile(`^\$6\$(?:rounds=([0-9]{1,9})\$)?([./A-Za-z0-9]{1,16})\$([./A-Za-z0-9]{86})$`)
 )
 
-// Parse reads a file as htpasswd writes it: lines of a name, a colon and a hash. problem says what of it cannot be
-// used, with a %s for the Secret; "" if all of it can. It names lines by their numbers, and nothing of what is in them.
+// Parse reads a htpasswd file: lines with a name, a colon and a hash. problem names the lines that cannot be used, by
+// their numbers and not their content, with a %s for the Secret; "" if all can.
 func Parse(content []byte) (list List, problem string) {
 	list.hashes = map[string]hash{}
 	var wrong []string
@@ -79,7 +79,7 @@ func Parse(content []byte) (list List, problem string) {
 	return list, ""
 }
 
-// add adds the user of a line. It returns what is wrong with it, "" if nothing is.
+// add adds the user of a line. It returns what is wrong with the line, "" if nothing is.
 func (l *List) add(line string) string {
 	name, text, ok := strings.Cut(line, ":")
 	if !ok {
@@ -98,12 +98,12 @@ func (l *List) add(line string) string {
 	return reason
 }
 
-// isName says whether a name can be in a header: the backend gets it in one.
+// isName reports whether a name can be in a header: the backend gets it in one.
 func isName(name string) bool {
 	return name != "" && len(name) <= maxName && utf8.ValidString(name) && strings.TrimSpace(name) == name && isPrintable(name)
 }
 
-// isPrintable says whether a text has no control characters, as RFC 7617 has it for names and passwords.
+// isPrintable reports whether a text has no control characters, as RFC 7617 requires for names and passwords.
 func isPrintable(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
 
 func parseHash(text string) (h hash, reason string) {
@@ -134,7 +134,7 @@ func parseHash(text string) (h hash, reason string) {
 	return hash{text: text, rounds: rounds, salt: found[2], sum: found[3]}, ""
 }
 
-// matches says whether it is the hash of a password. It takes its time.
+// matches reports whether it is the hash of a password. It is slow on purpose.
 func (h hash) matches(password string) bool {
 	if h.sum == "" {
 		return bcrypt.CompareHashAndPassword([]byte(h.text), []byte(password)) == nil

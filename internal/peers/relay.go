@@ -61,8 +61,8 @@ type Relay struct {
 	outgoing, incoming map[string]int
 }
 
-// New returns the relay of the pod of a name, whose HAProxy listens for its peers on a Unix socket. The others listen on
-// a port.
+// New returns the relay of the pod called own, whose HAProxy listens for its peers on a Unix socket. Other pods listen
+// on a port.
 func New(own, haproxy string, port int) *Relay {
 	return &Relay{
 		own: own, haproxy: haproxy, port: port, dialer: net.Dialer{Timeout: helloTimeout},
@@ -70,8 +70,8 @@ func New(own, haproxy string, port int) *Relay {
 	}
 }
 
-// Update says which other pods there are. What a pod has counted still counts after its end, so it keeps its number
-// until another pod needs it. Beyond MaxPods, pods are left out.
+// Update sets the other pods. The counts of a pod outlive it, so it keeps its number until another pod needs it. Beyond
+// MaxPods, pods are left out.
 func (r *Relay) Update(pods []Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,8 +155,8 @@ func (r *Relay) IDs() string {
 	return ids
 }
 
-// awaitPod returns the pod of a number once there is one. It waits for as long as HAProxy takes to ask again, so that it
-// is connected with a new pod at once.
+// awaitPod returns the pod with a number once there is one. It waits as long as HAProxy waits before it retries, so
+// that HAProxy is connected with a new pod at once.
 func (r *Relay) awaitPod(ctx context.Context, number int) (Pod, bool) {
 	timer := time.NewTimer(helloTimeout)
 	defer timer.Stop()
@@ -178,7 +178,7 @@ func (r *Relay) awaitPod(ctx context.Context, number int) (Pod, bool) {
 	return Pod{}, false
 }
 
-// number returns the number of the pod of a name, if it has the address; 0: there is none.
+// number returns the number of the pod called name, if it has the address; 0: there is none.
 func (r *Relay) number(name string, address netip.Addr) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,9 +190,9 @@ func (r *Relay) number(name string, address netip.Addr) int {
 	return 0
 }
 
-// connect notes a connection to or from a pod, until it is ended. It returns nil if there is another one. If two pods
-// connect with each other at once, HAProxy may end both connections, and waits before it connects again. So only the one
-// from the first pod by name is made.
+// connect notes a connection to or from a pod, until it ends. It returns nil if there is one already. If two pods
+// connect with each other at once, HAProxy may end both connections, and waits before it retries. So only the first pod
+// by name connects.
 func (r *Relay) connect(pod string, outgoing bool) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +213,7 @@ func (r *Relay) connect(pod string, outgoing bool) (end func()) {
 	}
 }
 
-// Serve passes on what HAProxy sends to its peers, until ctx ends. It closes the listener.
+// Serve forwards what HAProxy sends to its peers, until ctx ends. It closes the listener.
 func (r *Relay) Serve(ctx context.Context, listener net.Listener) {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	for {
@@ -232,7 +232,7 @@ func (r *Relay) Serve(ctx context.Context, listener net.Listener) {
 	}
 }
 
-// send passes on a connection of the own HAProxy.
+// send forwards a connection of the own HAProxy.
 func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(helloTimeout))
@@ -259,7 +259,7 @@ func (r *Relay) send(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// sendTo passes a connection of the own HAProxy on to a pod. It returns an error if the pod does not take it.
+// sendTo forwards a connection of the own HAProxy to a pod. It returns an error if the pod refuses it.
 func (r *Relay) sendTo(ctx context.Context, pod Pod, hello hello, own stream) error {
 	other, err := r.dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(pod.Address, uint16(r.port)).String())
 	if err != nil {
@@ -295,7 +295,7 @@ func (r *Relay) sendTo(ctx context.Context, pod Pod, hello hello, own stream) er
 	return nil
 }
 
-// ServeHTTP passes a connection of another pod on to the own HAProxy.
+// ServeHTTP forwards a connection of another pod to the own HAProxy.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	address, _ := netip.ParseAddrPort(request.RemoteAddr)
 	number := r.number(request.Header.Get(podHeader), address.Addr())
@@ -346,8 +346,8 @@ func (r *Relay) receive(ctx context.Context, other stream, number int) error {
 	return nil
 }
 
-// hello is how a connection of HAProxy's peers protocol begins: the version, the peer that it is for, and the one that
-// it is from, with the numbers of its process. See doc/peers-v2.0.txt of HAProxy.
+// hello is the start of a connection in HAProxy's peers protocol: the version, the receiver, and the sender with the
+// numbers of its process. See doc/peers-v2.0.txt of HAProxy.
 type hello struct {
 	version, to, from, process string
 }
@@ -376,7 +376,7 @@ func (h hello) write(w io.Writer) error {
 	return err
 }
 
-// stream is a connection of which some bytes may have been read ahead.
+// stream is a connection with bytes that may have been read ahead.
 type stream struct {
 	conn   net.Conn
 	reader *bufio.Reader

@@ -13,7 +13,8 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 )
 
-// TestLimitOfAllPods sends more requests than a limit lets through, evenly and mostly to one pod, while pods go and come.
+// TestLimitOfAllPods sends more requests than a limit lets through, evenly and mostly to one pod, while pods go and
+// come.
 func TestLimitOfAllPods(t *testing.T) {
 	port := int(haproxytest.FreePort(t))
 	limit := appv1.RequestLimit{Requests: 100, Unit: appv1.RateLimitSecond}
@@ -55,8 +56,8 @@ func TestLimitOfAllPods(t *testing.T) {
 	steady("mostly at one pod, with the new one", 98, 102, 270, 15, 15)
 }
 
-// measureLimit sends requests per second to each pod, of which one may die after a while. It returns how many per second
-// were let through, how many in the second after that while, and whether all were sent in time.
+// measureLimit sends requests per second to each pod, of which one may die after a while. It returns how many per
+// second were let through, how many in the second after that while, and whether all were sent in time.
 func measureLimit(pods []*testPod, dying *testPod, rates ...float64) (all, first float64, inTime bool) {
 	const warmUp, duration, lateness = time.Second, 4 * time.Second, 20 * time.Millisecond
 	var through, atFirst, late atomic.Int64

@@ -1,4 +1,4 @@
-// Package proxyconfig is what a proxy pod says of what it runs: the agent answers with it, the kubectl plugin shows it.
+// Package proxyconfig is the state of a proxy pod: the agent serves it, the kubectl plugin shows it.
 package proxyconfig
 
 import (
@@ -28,7 +28,7 @@ type Config struct {
 	HAProxy *HAProxy `json:"haproxy,omitempty"`
 }
 
-// Version tells what proxies run, but for endpoints.
+// Version identifies what proxies run, without endpoints.
 type Version struct {
 	// Hash is of the content: proxies that run the same have the same.
 	Hash string `json:"hash"`
@@ -36,7 +36,7 @@ type Version struct {
 	Origins []model.Origin `json:"origins"`
 }
 
-// Generation is that of the Gateway; 0 if there is no version.
+// Generation is the Gateway's generation; 0 if there is no version.
 func (v *Version) Generation() int64 {
 	if v == nil || len(v.Origins) == 0 {
 		return 0
@@ -97,7 +97,7 @@ type Server struct {
 	Errors   int64 `json:"errors"`
 }
 
-// IsUsable says whether HAProxy sends requests there.
+// IsUsable reports whether HAProxy sends requests there.
 func (s Server) IsUsable() bool { return s.State == "no check" || strings.HasPrefix(s.State, "UP") }
 
 // Compare sorts by backend and address.

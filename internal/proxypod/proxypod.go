@@ -1,5 +1,5 @@
-// Package proxypod holds what the operator, which makes the proxy pods, and the agents and the plugin, which find their
-// way in them, have to agree on: labels, names, ports and paths.
+// Package proxypod holds what the operator, agents and plugin must agree on about proxy pods: labels, names, ports and
+// paths.
 package proxypod
 
 import (
@@ -83,14 +83,14 @@ func SelectorLabels(gateway string) map[string]string {
 	return map[string]string{LabelGateway: gateway}
 }
 
-// SelectsProxies says whether a Service selects proxy pods, of whatever Gateway. A route to it would send requests in a
+// SelectsProxies reports whether a Service selects proxy pods, of any Gateway. A route to it would send requests in a
 // loop.
 func SelectsProxies(service *corev1.Service) bool {
 	_, gateway := service.Spec.Selector[LabelGateway]
 	return gateway || service.Spec.Selector[LabelManagedBy] == FieldManager
 }
 
-// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and each once.
+// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and unique.
 func Secrets(gateway *appv1.Gateway) []string {
 	var names []string
 	for _, listener := range gateway.Spec.Listeners {
@@ -105,8 +105,7 @@ func Secrets(gateway *appv1.Gateway) []string {
 	return slices.Compact(names)
 }
 
-// Users are the names of the Secrets with users that a Gateway names, and the objects that belong to it, sorted and each
-// once.
+// Users are the names of the Secrets with users that a Gateway and its objects name, sorted and unique.
 func Users(gateway *appv1.Gateway) []string {
 	var names []string
 	for filter := range filters(gateway) {
@@ -141,10 +140,10 @@ func filters(gateway *appv1.Gateway) iter.Seq[*appv1.RuleFilter] {
 	}
 }
 
-// HasKeys says whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
+// HasKeys reports whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
 func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
 
-// KeySets are where the keys of tokens are that a Gateway names.
+// KeySets are the sources of the JWT keys that a Gateway names.
 func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 	var all []appv1.JWTKeys
 	for filter := range filters(gateway) {
@@ -155,8 +154,8 @@ func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 	return all
 }
 
-// ConfigMaps are the names of the ConfigMaps with authorities, or with keys of tokens, that a Gateway names, and the objects
-// that belong to it, sorted and each once.
+// ConfigMaps are the names of the ConfigMaps with CA certificates or JWT keys that a Gateway and its objects name,
+// sorted and unique.
 func ConfigMaps(gateway *appv1.Gateway) []string {
 	var names []string
 	for _, listener := range gateway.Spec.Listeners {
@@ -184,7 +183,7 @@ func ConfigMaps(gateway *appv1.Gateway) []string {
 	return slices.Compact(names)
 }
 
-// Parent returns the name of the Gateway of the Gateway API that a Gateway was made for, "" if it was not.
+// Parent returns the name of the Gateway of the Gateway API for which a Gateway was made, "" for others.
 func Parent(gateway *appv1.Gateway) string {
 	owner := metav1.GetControllerOf(gateway)
 	if owner == nil || owner.Kind != "Gateway" || !strings.HasPrefix(owner.APIVersion, gatewayv1.GroupName+"/") {

@@ -1,4 +1,4 @@
-// Package reconnect brings programs back soon after the API server is.
+// Package reconnect lets clients reconnect soon after the API server is back.
 package reconnect
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// firstDelay doubles with each try up to lastDelay; half of a delay is random. What a server asks for in Retry-After counts up to
-	// lastDelay: it limits how long its own absence is felt.
+	// firstDelay doubles with each try up to lastDelay; half of a delay is random. What a server asks for in Retry-After
+	// counts up to lastDelay: it limits how long its own absence is felt.
 	firstDelay = 250 * time.Millisecond
 	lastDelay  = 2 * time.Second
 	// dialTimeout is how long a connection may take to be made, and how long one may be idle before it is looked after.
@@ -27,16 +27,16 @@ const (
 	logInterval = 30 * time.Second
 )
 
-// Configure makes the clients that are made with config come back soon: their reads wait for the server, and a connection to
-// an address that does not answer is tried anew before the kernel does.
+// Configure makes the clients of config reconnect soon: their reads wait for the server, and a connection to an address
+// that does not answer is retried before the kernel does.
 func Configure(config *rest.Config) {
 	config.Wrap(Reads)
 	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 }
 
-// Reads returns a transport that sends a GET again until the server answers it, by anything but that it cannot now (429, 5xx), or
-// until the request's context ends. Without it, client-go's informers come back up to a minute after the server: what they
-// wait between tries grows to that, and cannot be set. Everything else passes once.
+// Reads returns a transport that retries a GET until the server answers it with anything but "cannot now" (429, 5xx),
+// or until the request's context ends. Without it, client-go's informers come back up to a minute after the server: the
+// pause between their tries grows to that, and cannot be set. All other requests pass once.
 func Reads(next http.RoundTripper) http.RoundTripper { return reads{next} }
 
 type reads struct{ next http.RoundTripper }
@@ -69,13 +69,13 @@ func (r reads) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// isAbsence says whether an answer, or none, may be another one in a moment.
+// isAbsence reports whether a retry in a moment may get another answer.
 func isAbsence(response *http.Response, err error) bool {
 	if err != nil {
 		return true
 	}
-	// 504 is the answer to a list that wants a resourceVersion which the server does not have, as after etcd was restored: asking
-	// for the same again does not help.
+	// 504 is the answer to a list that wants a resourceVersion which the server does not have, as after etcd was restored:
+	// asking for the same again does not help.
 	return response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode >= http.StatusInternalServerError && response.StatusCode != http.StatusGatewayTimeout
 }

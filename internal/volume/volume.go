@@ -1,5 +1,5 @@
-// Package volume reads and writes directories as kubelet makes those of Secrets and ConfigMaps: all files change at once,
-// by a symlink.
+// Package volume reads and writes directories in kubelet's form for Secrets and ConfigMaps: a symlink changes all files
+// at once.
 package volume
 
 import (
@@ -34,8 +34,8 @@ func Read(dir string) (map[string][]byte, error) {
 	return found, nil
 }
 
-// Replace makes files, by OBJECT/FILE, the content of a volume, all at once, unless they are it already. The name of an
-// object may have a namespace before it.
+// Replace makes files, by OBJECT/FILE, the content of a volume, all at once, unless they are its content already. The
+// name of an object may have a namespace before it.
 func Replace(volume string, files map[string][]byte) error {
 	link := filepath.Join(volume, certificates.DataLink)
 	current, _ := os.Readlink(link)
@@ -63,7 +63,7 @@ func Replace(volume string, files map[string][]byte) error {
 	return prune(volume, filepath.Base(version))
 }
 
-// write puts files into a version of a volume, and makes them to be found at the volume's top.
+// write writes files to a version of a volume, and links them at the volume's top.
 func write(volume, version string, files map[string][]byte) error {
 	for path, content := range files {
 		if err := os.MkdirAll(filepath.Join(version, filepath.Dir(path)), 0o700); err != nil {
@@ -80,7 +80,7 @@ func write(volume, version string, files map[string][]byte) error {
 	return nil
 }
 
-// prune removes all versions of a volume but one.
+// prune removes all versions of a volume except one.
 func prune(volume, keep string) error {
 	entries, err := os.ReadDir(volume)
 	for _, entry := range entries {

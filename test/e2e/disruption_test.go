@@ -85,7 +85,7 @@ func leaderPod(t *testing.T) string {
 	return pod
 }
 
-// holds says whether the lease's holder, a pod's name with a unique suffix, is the pod.
+// holds reports whether the lease's holder, a pod's name with a unique suffix, is the pod.
 func holds(lease coordinationv1.Lease, pod string) bool {
 	holder := lease.Spec.HolderIdentity
 	return holder != nil && len(*holder) >= len(pod) && (*holder)[:len(pod)] == pod

@@ -242,7 +242,7 @@ func (c *client) watch(t *testing.T) (stop func() (int, []loss)) {
 	}
 }
 
-// isDial says whether an error is that no connection was made.
+// isDial reports whether an error is that no connection was made.
 func isDial(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial" ||

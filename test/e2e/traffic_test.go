@@ -76,7 +76,7 @@ func findPort(t *testing.T, namespace string, port int) string {
 	return address
 }
 
-// onNode says whether this machine is the node, so that the addresses of Services lead somewhere.
+// onNode reports whether this machine is the node, so that the addresses of Services lead somewhere.
 func onNode() bool {
 	server, err := url.Parse(restConfig.Host)
 	if err != nil {

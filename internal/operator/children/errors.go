@@ -13,15 +13,14 @@ import (
 )
 
 // ErrLeftOver is returned while an object exists that belonged to a deleted Gateway of the same name. The garbage
-// collector is about to delete it; trying again is all there is to do.
+// collector is about to delete it, so it is enough to retry.
 var ErrLeftOver = errors.New("it belongs to a deleted Gateway of the same name and is being deleted")
 
-// ErrNamespaceGone is returned when the namespace is being deleted, and everything in it: there is nothing to do any
-// more.
+// ErrNamespaceGone is returned when the namespace is being deleted with everything in it: there is nothing left to do.
 var ErrNamespaceGone = errors.New("its namespace is being deleted")
 
-// ErrOutdated is returned when an object was changed after it was last seen. The change is on its way; trying again
-// then is all there is to do.
+// ErrOutdated is returned when an object was changed after it was last seen. The change is on its way to the cache, so
+// it is enough to retry.
 var ErrOutdated = errors.New("it has changed meanwhile")
 
 // NotOwnedError is returned when an object has the name of a child and is not controlled by the Gateway.
@@ -37,8 +36,8 @@ func (e *NotOwnedError) Error() string {
 		e.Kind, e.Namespace, e.Name, e.Gateway)
 }
 
-// Failure returns what the status should say about an error of Ensure, nil if it is over with one of the next tries:
-// what was changed meanwhile, and an API server that cannot answer now.
+// Failure returns the text for the status about an error of Ensure. It is nil if a retry is enough: an object was
+// changed meanwhile, or the API server cannot answer now.
 func Failure(err error) *status.ChildFailure {
 	switch {
 	case errors.As(err, new(*NotOwnedError)):
@@ -51,9 +50,8 @@ func Failure(err error) *status.ChildFailure {
 	return nil
 }
 
-// lasts says whether someone may have to do something about one error: the API server has refused a request, or has
-// failed at it, which is also what it says when it has no node port left or a webhook does not answer, or has not
-// answered in time.
+// lasts reports whether one error may need somebody to act. The API server has refused a request, or failed, which it
+// also does if no node port is left or a webhook does not answer, or it has not answered in time.
 func lasts(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -66,12 +64,12 @@ func lasts(err error) bool {
 	return true
 }
 
-// OnlyOutdated says whether nothing is wrong but that something was changed after it was last seen.
+// OnlyOutdated reports whether err says nothing but that objects were changed after they were last seen.
 func OnlyOutdated(err error) bool {
 	return err != nil && !anyOf(err, func(one error) bool { return !errors.Is(one, ErrOutdated) })
 }
 
-// anyOf says whether an error, or one of those that are joined in it, is such.
+// anyOf reports whether match holds for err or for any error joined into it.
 func anyOf(err error, such func(error) bool) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {

@@ -13,7 +13,8 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// Owner returns the name of the Gateway that controls an object, if one does. Objects of other API groups are called Gateway, too.
+// Owner returns the name of the Gateway that controls an object, if one does. Objects of other API groups are called
+// Gateway, too.
 func Owner(object metav1.Object) (cache.ObjectName, bool) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind != "Gateway" {
@@ -71,7 +72,7 @@ func OwnerKeys(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// IsOwn says whether an EndpointSlice is of the own Service of the Gateway in its label: anybody may use the label.
+// IsOwn reports whether an EndpointSlice belongs to the Service of the Gateway in its label. Anybody may set the label.
 func IsOwn(slice *discoveryv1.EndpointSlice) bool {
 	gateway := slice.Labels[proxypod.LabelGateway]
 	return gateway != "" && slice.Labels[discoveryv1.LabelServiceName] == proxypod.ChildName(gateway)

@@ -31,7 +31,7 @@ type configuration[A any] interface {
 	WithUID(value types.UID) A
 }
 
-// client is what is used of a typed client for one namespace, such as corev1.ServiceInterface.
+// client is the part of a typed client for one namespace, such as corev1.ServiceInterface, that is used here.
 type client[T object, A any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 	Apply(ctx context.Context, desired A, options metav1.ApplyOptions) (T, error)
@@ -73,12 +73,13 @@ func Overlay(indexer cache.Indexer) cache.MutationCache {
 	})
 }
 
-// Unwritten is a resourceVersion that no child has: its namespace was written before it. An apply with it creates the
-// object, or is refused if there is one of that name, so that nothing has to be asked first.
+// Unwritten is a resourceVersion that no child has, because its namespace was written before it. An apply with it
+// creates the object, or is refused if there is one of that name, so no read is needed first.
 const Unwritten = "1"
 
-// ensure makes the child as desired and returns it, and whether it had to be written for that; with an error, what there is of
-// it. An object of that name that the Gateway does not control is left alone, and the error is a *NotOwnedError.
+// ensure makes the child as desired. It returns the child and whether it had to be written; with an error, it returns
+// what exists. An object of that name that the Gateway does not control is left alone, and the error is a
+// *NotOwnedError.
 func (k *kind[T, A]) ensure(ctx context.Context, gateway *appv1.Gateway, desired A) (child T, written bool, err error) {
 	var none T
 	namespace, name, wanted := *desired.GetNamespace(), *desired.GetName(), digest(desired)
@@ -135,7 +136,7 @@ func (k *kind[T, A]) update(
 	return applied, true, nil
 }
 
-// apply has the API server make the child as desired and returns it.
+// apply makes the child as desired on the API server and returns it.
 func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	var none T
 	namespace, name := *desired.GetNamespace(), *desired.GetName()
@@ -157,7 +158,8 @@ func (k *kind[T, A]) apply(ctx context.Context, desired A) (T, error) {
 	return applied, nil
 }
 
-// isGoneNamespace says whether a namespace was not found. A RoleBinding's Role may be what is not, too.
+// isGoneNamespace reports whether err says that a namespace was not found. For a RoleBinding, it may be the Role that
+// was not found.
 func isGoneNamespace(err error) bool {
 	var answer apierrors.APIStatus
 	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {

@@ -13,10 +13,10 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// ListProxies lists the EndpointSlices of a Gateway's own Service and the reports of its proxies, as of now: the caches
-// may lack what was written before the newest generation. A pod becomes ready for the first time only after it is an
-// endpoint, has reported, and has then read a generation that it runs. So each pod that is to become ready with an
-// older one is in what is listed here.
+// ListProxies lists the EndpointSlices of a Gateway's own Service and the reports of its proxies from the API server.
+// The caches may lack objects that were written before the newest generation. A pod becomes ready for the first time
+// only after it is an endpoint, has reported, and has then read a generation that it runs. So the lists contain each
+// pod that is about to become ready with an older generation.
 func ListProxies(
 	ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, gateway *appv1.Gateway,
 ) ([]*discoveryv1.EndpointSlice, []*appv1.GatewayProxy, error) {

@@ -55,13 +55,13 @@ func NewSet(
 	}
 }
 
-// keeper is a kind, whichever it is.
+// keeper is the interface of all kinds of children.
 type keeper interface {
 	source() cache.SharedIndexInformer
 	keep(obj any) (any, bool)
 }
 
-// kinds are all of them, those first whose objects are the largest before Keep has seen them.
+// kinds are all kinds, starting with those whose objects are the largest before Keep has stripped them.
 func (s *Set) kinds() []keeper {
 	return []keeper{s.deployments, s.services, s.budgets, s.roles, s.roleBindings, s.serviceAccounts}
 }
@@ -89,11 +89,11 @@ type Result struct {
 	Refused []string
 }
 
-// Ensure makes every child of the Gateway as desired. What goes wrong with one does not keep the others from being made, but for
-// those that would use it: the RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment until all
-// three are. Whoever writes a Gateway chooses its name, and must not run pods as a ServiceAccount of someone else by that. The
-// errors are joined, and those for objects that belong to someone else are *NotOwnedErrors. A Service or Deployment that the Gateway may
-// not have as it asks for is left as it is.
+// Ensure makes every child of the Gateway as desired. A failure of one child stops only those that would use it: the
+// RoleBinding waits until the ServiceAccount and the Role are the Gateway's, the Deployment until all three are.
+// Authors of Gateways choose their names, and must not run pods with a ServiceAccount of someone else. The errors are
+// joined. Those for foreign objects are *NotOwnedErrors. A Service or Deployment that the administrator does not allow
+// is left as it is.
 func (s *Set) Ensure(ctx context.Context, gateway *appv1.Gateway) (Result, error) {
 	var result Result
 	var failed error

@@ -15,14 +15,14 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// digestType is the type of the one entry that a cached child has in managedFields: its Manager is the digest of the
-// fields that the operator owns, with their values. The API server knows no such type, so that nobody else can make
-// such an entry.
+// digestType is the type of the one entry that a cached child has in managedFields. Its Manager is the digest of the
+// fields that the operator owns, with their values. The API server knows no such type, so nobody else can create such
+// an entry.
 const digestType = "digest"
 
-// Keep is the transform of the caches of children, and of all Services. Of a child it keeps whose it is, what the
-// status is computed from, and whether it is as desired; of another Service, which routes may name, only whether it can
-// be used, and whose it is. It does nothing to what it has returned: client-go may call it twice.
+// Keep strips objects before they are cached. For a child, it keeps the owner, the fields that the status uses, and a
+// digest of the fields that the operator owns. For other Services, which routes may name, it keeps the type, the ports
+// and the owner. It does nothing to objects that it has returned: client-go may call it twice.
 func (s *Set) Keep(obj any) (any, error) {
 	if service, ok := obj.(*corev1.Service); ok && service.Labels[proxypod.LabelGateway] == "" {
 		return stripOther(service), nil
@@ -76,7 +76,7 @@ func keepMetadata(kept, object metav1.Object) {
 
 func stripAll[O any](*O) *O { return new(O) }
 
-// stripDeployment keeps the conditions that say why pods cannot be made.
+// stripDeployment keeps the conditions that tell why pods cannot be created.
 func stripDeployment(deployment *k8sappsv1.Deployment) *k8sappsv1.Deployment {
 	kept := &k8sappsv1.Deployment{Status: k8sappsv1.DeploymentStatus{Replicas: deployment.Status.Replicas}}
 	for _, c := range deployment.Status.Conditions {
@@ -95,7 +95,7 @@ func stripService(service *corev1.Service) *corev1.Service {
 	}
 }
 
-// stripOther is for a Service that is no child.
+// stripOther strips a Service that is no child.
 func stripOther(service *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{Spec: corev1.ServiceSpec{Type: service.Spec.Type, Ports: service.Spec.Ports}}
 	if proxypod.SelectsProxies(service) {
@@ -113,7 +113,7 @@ func keptDigest(child metav1.Object) string {
 	return ""
 }
 
-// digest is the same for the same configuration, and for no other.
+// digest returns the same text for equal configurations only.
 func digest(configuration any) string {
 	text, err := json.Marshal(configuration)
 	utilruntime.Must(err) // apply configurations are made to be marshalled
@@ -121,8 +121,8 @@ func digest(configuration any) string {
 	return string(sum[:])
 }
 
-// Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices: who manages which field is not
-// read, and kubectl's copy of an object is as big as the object.
+// Strip is the transform of the caches of Gateways, GatewayProxies and EndpointSlices. It drops managedFields, which
+// nobody reads, and kubectl's copy of an object, which is as large as the object.
 func Strip(obj any) (any, error) {
 	accessor, err := meta.Accessor(obj)
 	if err != nil {

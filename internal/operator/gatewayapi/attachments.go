@@ -30,9 +30,9 @@ const (
 	clusterRole = "gateway-attached"
 )
 
-// attach lets the agents read in the namespaces that have something for their Gateway, tells them, and takes it back
-// where there is nothing any more. They stop to watch a namespace before they lose the permission, and get it before
-// they start.
+// attach lets the agents read in the namespaces that have objects for their Gateway, tells them, and takes it back
+// where there are none any more. Agents get the permission before they start to watch a namespace, and stop before they
+// lose it.
 func (c *Controller) attach(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
 	keep := map[types.NamespacedName]bool{}
@@ -122,8 +122,8 @@ func bindingName(gateway *appv1.Gateway) string {
 	return gateway.Namespace + "." + proxypod.ChildName(gateway.Name)
 }
 
-// bind lets the agents of a Gateway read in other namespaces, and returns what to tell them. A namespace where they may
-// not read yet is not part of it unless they know it already: it keeps no other from them.
+// bind lets the agents of a Gateway read in other namespaces, and returns what to tell them. A namespace that they may
+// not read yet is left out unless they know it already. It does not keep other namespaces from them.
 func (c *Controller) bind(
 	ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments,
 ) (*appv1.Attachments, error) {
@@ -150,9 +150,9 @@ func (c *Controller) bind(
 	return &bound, errors.Join(errs...)
 }
 
-// bindNamespace makes the RoleBinding of a Gateway in another namespace as it should be, and reports whether it is by
-// now. One that others made is left alone. A new one gets its subject once it is in the cache: nothing refuses a late
-// write that creates again what the next leader has deleted, so such a write grants nothing.
+// bindNamespace makes the RoleBinding of a Gateway in another namespace as it should be, and reports whether that is
+// done. A RoleBinding of somebody else is left alone. A new one gets its subject once it is in the cache: nothing
+// refuses a late write that creates again what the next leader has deleted, so such a write must grant nothing.
 func (c *Controller) bindNamespace(
 	ctx context.Context, gateway *appv1.Gateway, namespace string,
 ) (isBound bool, err error) {
@@ -197,7 +197,7 @@ func (c *Controller) checkBinding(ctx context.Context, name types.NamespacedName
 	return fmt.Errorf("failed to apply RoleBinding %s: %w", name, err)
 }
 
-// publish writes down for the agents of a Gateway what belongs to it.
+// publish writes to status.attachments which objects belong to a Gateway.
 func (c *Controller) publish(ctx context.Context, gateway *appv1.Gateway, wanted *appv1.Attachments) error {
 	if equality.Semantic.DeepEqual(gateway.Status.Attachments, wanted) {
 		return nil

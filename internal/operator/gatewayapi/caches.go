@@ -28,7 +28,7 @@ const (
 	listTimeout = 15 * time.Second
 )
 
-// The resources that there have to be, and those that there may be.
+// The resources that must exist, and those that may exist.
 const (
 	resourceClasses      = "gatewayclasses"
 	resourceGateways     = "gateways"
@@ -43,7 +43,7 @@ var resources = []string{
 	resourceGrants, "tcproutes", "tlsroutes", "udproutes",
 }
 
-// required are those that nothing goes on without.
+// required are the resources that the Controller cannot do without.
 var required = []string{
 	resourceClasses, resourceGateways, resourceOwn, "services", "gatewayproxies", "endpointslices", "namespaces",
 	"rolebindings",
@@ -81,7 +81,7 @@ func (c *Controller) Fill(ctx context.Context) {
 	wait.UntilWithContext(ctx, c.discover, discoverInterval)
 }
 
-// fill starts an informer, and waits until it has its objects, or does not get them in time.
+// fill starts an informer, and waits until it has its objects or the time is over.
 func (c *Controller) fill(ctx context.Context, name string, informer cache.SharedIndexInformer) {
 	go informer.RunWithContext(ctx)
 	bounded, cancel := context.WithTimeout(ctx, listTimeout)
@@ -134,7 +134,7 @@ func (c *Controller) discover(ctx context.Context) {
 	}
 }
 
-// recover notes which resources have been listed after all.
+// recover notes which stalled resources have been listed meanwhile.
 func (c *Controller) recover() {
 	missing := c.missing()
 	c.mu.Lock()
@@ -186,7 +186,7 @@ func (c *Controller) missing() []string {
 	return names
 }
 
-// stalledResources returns those of the resources that are missing without which the operator goes on.
+// stalledResources returns the missing resources without which the operator goes on.
 func (c *Controller) stalledResources() map[string]bool {
 	missing := c.missing()
 	c.mu.Lock()
@@ -200,7 +200,7 @@ func (c *Controller) stalledResources() map[string]bool {
 	return stalled
 }
 
-// isReady reports whether there is the Gateway API, and everything was seen once that is needed.
+// isReady reports whether the Gateway API exists, and everything that is needed was listed once.
 func (c *Controller) isReady() bool {
 	if c.informer(resourceClasses) == nil || c.informer(resourceGateways) == nil {
 		return false
@@ -208,7 +208,7 @@ func (c *Controller) isReady() bool {
 	return len(c.missing()) == len(c.stalledResources())
 }
 
-// Ready returns an error until the caches have been filled. It names those that are not.
+// Ready returns an error until the caches have been filled. It names those that have not.
 func (c *Controller) Ready() error {
 	missing := c.missing()
 	c.mu.Lock()

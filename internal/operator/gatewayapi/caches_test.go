@@ -16,8 +16,8 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of the
-// Gateway API, and fails to list a resource until it is healed.
+// startFill fills the caches of a Controller in a bubble of synctest, on an API server that serves some resources of
+// the Gateway API, and fails to list a resource until it is healed.
 func startFill(ctx context.Context, t *testing.T, served []string, broken string) (f *fixture, healed *atomic.Bool) {
 	t.Helper()
 	f, healed = newFixture(t, shop), &atomic.Bool{}

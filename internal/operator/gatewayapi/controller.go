@@ -64,7 +64,7 @@ type Clients struct {
 	Routes   routesclient.Interface
 }
 
-// Controller keeps what there is for the objects of the Gateway API.
+// Controller creates and updates everything for the objects of the Gateway API.
 type Controller struct {
 	Clients
 	inputs  Inputs
@@ -132,7 +132,7 @@ func New(clients Clients, inputs Inputs, now func() time.Time) (*Controller, err
 	return c, err
 }
 
-// handle has changes looked at. matters says whether an update does.
+// handle triggers an evaluation when objects change. matters reports whether an update matters.
 func (c *Controller) handle(informer cache.SharedIndexInformer, matters func(old, new any) bool) error {
 	changed := func(any) { c.queue.Add(everything) }
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(old, new any) {
@@ -167,7 +167,7 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// isNew says whether an object of the Gateway API changed in more than its status, which the Controller writes.
+// isNew reports whether an object of the Gateway API changed in more than its status, which the Controller writes.
 func isNew(old, new any) bool {
 	before, after := old.(metav1.Object), new.(metav1.Object)
 	return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() || after.GetDeletionTimestamp() != nil
@@ -198,14 +198,14 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	return true
 }
 
-// syncSafely is sync with a panic as an error, and with an end.
+// syncSafely is sync with a time limit, and with a panic as an error.
 func (c *Controller) syncSafely(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	return safely(func() error { return c.sync(ctx) })
 }
 
-// sync makes everything as it should be, but for statuses, which it has written.
+// sync makes everything as it should be. Statuses are written by other goroutines.
 func (c *Controller) sync(ctx context.Context) error {
 	begin := time.Now()
 	seen, err := c.observe(ctx)

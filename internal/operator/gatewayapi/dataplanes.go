@@ -24,7 +24,7 @@ import (
 // status by another name.
 const fieldManager = "gateway-operator-gatewayapi"
 
-// force makes a field that we want ours, whoever set it last.
+// force takes over fields that we want, whoever set them last.
 var force = metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
 
 // applied is the digest of what was applied of one of our Gateways, and the generation that it had then.
@@ -34,8 +34,8 @@ type applied struct {
 	digest     [sha256.Size]byte
 }
 
-// applyDataPlanes makes our Gateways for Gateways as they should be, and deletes those whose Gateway has another class
-// by now. The garbage collector deletes the others.
+// applyDataPlanes makes our Gateways as they should be, and deletes those whose Gateway of the Gateway API has another
+// class by now. The garbage collector deletes the others.
 func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evaluated *evaluation) error {
 	var errs []error
 	wanted := map[types.NamespacedName]bool{}
@@ -61,7 +61,7 @@ func (c *Controller) applyDataPlanes(ctx context.Context, seen *observed, evalua
 	return errors.Join(errs...)
 }
 
-// applyDataPlane makes one of our Gateways as it should be. One of that name that is somebody else's is left alone.
+// applyDataPlane makes one of our Gateways as it should be. A Gateway of somebody else with that name is left alone.
 func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedName, plane *source.DataPlane) error {
 	desired, digest, err := configuration(name, plane)
 	if err != nil {
@@ -84,15 +84,15 @@ func (c *Controller) applyDataPlane(ctx context.Context, name types.NamespacedNa
 	return failed(err, "apply Gateway", name) // it is not found if its namespace is gone
 }
 
-// unchanged has an object deleted only if it is what it was when it was seen.
+// unchanged makes a deletion fail if the object was changed after it was seen.
 func unchanged(seen metav1.Object) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: ptr.To(seen.GetUID()), ResourceVersion: ptr.To(seen.GetResourceVersion()),
 	}}
 }
 
-// failed says what failed, nil if nothing did. A write of what is gone did not, and one of what has changed is tried
-// again.
+// failed returns the error of a write, nil if it is none: the object is gone. A write of an object that has changed is
+// retried.
 func failed(err error, action string, name types.NamespacedName) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):

@@ -1,13 +1,13 @@
 // Package gatewayapi keeps data planes for the Gateways of the Gateway API, and the status of its objects.
 //
 // For every such Gateway whose class is ours there is a Gateway of our own, which the Gateway controls, as a Deployment
-// controls a ReplicaSet. What the objects mean is decided in internal/source/gatewayapi, which the agents use, too. Here
-// it is found out what the proxies run, and everything is written:
+// controls a ReplicaSet. What the objects mean is decided in internal/source/gatewayapi, which the agents use, too.
+// Here it is found out what the proxies run, and everything is written:
 //
 //   - our Gateways, and where the objects are that belong to them (status.attachments),
 //   - RoleBindings in those namespaces, by which the agents may read them,
 //   - the status of classes, Gateways, ListenerSets, routes and policies.
 //
-// All objects are looked at together, as any may matter to any other, at most once per interval. Statuses are written by
-// several workers, and only if they change.
+// All objects are looked at together, as any may matter to any other, at most once per interval. Statuses are written
+// by several workers, and only if they change.
 package gatewayapi

@@ -21,7 +21,7 @@ import (
 // retryFaulty is how often an object is looked at again that made the evaluation panic and was not edited since.
 const retryFaulty = time.Minute
 
-// evaluation is what the objects ask for. Nothing of it has been written.
+// evaluation is what the objects ask for. None of it has been written.
 type evaluation struct {
 	planes []source.DataPlane
 	// attachments are what the agents of our Gateways are to be told.
@@ -36,8 +36,8 @@ type fault struct {
 	at         time.Time
 }
 
-// evaluate returns what the objects ask for, without those that make the evaluation panic. What those are for stays as
-// it is, and their status says so.
+// evaluate returns what the objects ask for, without those that make the evaluation panic. What exists for those stays
+// unchanged, and their status says so.
 func (c *Controller) evaluate(seen *observed) (*evaluation, error) {
 	faulty := c.knownFaults(seen)
 	for {
@@ -59,7 +59,7 @@ func (c *Controller) evaluate(seen *observed) (*evaluation, error) {
 	}
 }
 
-// knownFaults returns the objects that are known to make the evaluation panic, but for those to be looked at again.
+// knownFaults returns the objects that are known to make the evaluation panic, except those whose retry is due.
 func (c *Controller) knownFaults(seen *observed) map[metav1.Object]bool {
 	faulty := map[metav1.Object]bool{}
 	if len(c.faults) == 0 {
@@ -97,8 +97,8 @@ func (c *Controller) noteFault(object metav1.Object, cause error) {
 	}
 }
 
-// findFault returns an object that makes the evaluation panic, nil if it panics without any: the last one of the first
-// objects that do, which takes a dozen tries among thousands.
+// findFault returns an object that makes the evaluation panic, nil if it panics without any object. It is the last of
+// the shortest list of first objects that panics, which takes a dozen tries among thousands.
 func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) metav1.Object {
 	all := slices.DeleteFunc(objectsOf(&seen.Objects), func(object metav1.Object) bool { return faulty[object] })
 	places := make(map[metav1.Object]int, len(all))
@@ -118,7 +118,7 @@ func (c *Controller) findFault(seen *observed, faulty map[metav1.Object]bool) me
 	return all[first-1]
 }
 
-// try evaluates those of the objects that are to be kept.
+// try evaluates the objects that keep selects.
 func (c *Controller) try(seen *observed, keep func(metav1.Object) bool) (result *evaluation, err error) {
 	err = safely(func() error {
 		result = c.evaluateSome(seen, only(&seen.Objects, keep))
@@ -173,7 +173,7 @@ func safely(do func() error) (err error) {
 	return do()
 }
 
-// objectsOf returns all objects, those first that others belong to.
+// objectsOf returns all objects, owners first.
 func objectsOf(o *source.Objects) []metav1.Object {
 	var all []metav1.Object
 	note := func(object metav1.Object) { all = append(all, object) }
@@ -193,7 +193,7 @@ func objectsOf(o *source.Objects) []metav1.Object {
 	return all
 }
 
-// only returns those of the objects that are to be kept.
+// only returns the objects that keep selects.
 func only(o *source.Objects, keep func(metav1.Object) bool) source.Objects {
 	some := *o
 	some.Classes, some.Gateways, some.Own = kept(o.Classes, keep), kept(o.Gateways, keep), kept(o.Own, keep)

@@ -18,7 +18,7 @@ import (
 // reasonFault is the reason of the condition Accepted of an object that makes the evaluation panic.
 const reasonFault = "InternalError"
 
-// marker writes into the wanted status of faulty objects what is wrong. What others say of them there stays.
+// marker writes the fault into the wanted status of faulty objects. Entries of other controllers stay.
 type marker struct {
 	seen   *observed
 	faulty map[metav1.Object]bool
@@ -28,7 +28,7 @@ type marker struct {
 	ours map[gatewayv1.ObjectName]bool
 }
 
-// mark notes in seen which data planes stay as they are because of faulty objects, and in the wanted status why.
+// mark notes in seen which data planes stay unchanged because of faulty objects, and in the wanted status why.
 func mark(seen *observed, faulty map[metav1.Object]bool, faults map[types.UID]fault, wanted *source.Status) {
 	seen.unknown = map[source.Parent]bool{}
 	if len(faulty) == 0 && len(seen.stalled) == 0 {
@@ -55,7 +55,8 @@ func (m *marker) accepted(object metav1.Object) metav1.Condition {
 	}
 }
 
-// classes marks GatewayClasses and Gateways. A Gateway whose class, or what it needs, is not known stays as it is.
+// classes marks GatewayClasses and Gateways. A Gateway stays unchanged if its class, or an object that it needs, is not
+// known.
 func (m *marker) classes() {
 	classes := map[gatewayv1.ObjectName]*gatewayv1.GatewayClass{}
 	for _, class := range m.seen.Classes {
@@ -125,7 +126,7 @@ func usesSecretsElsewhere(gateway *gatewayv1.Gateway) bool {
 	return gateway.Spec.TLS != nil
 }
 
-// listenerSets marks ListenerSets. Those of a Gateway that stays as it is do so, too.
+// listenerSets marks ListenerSets. Those of an unchanged Gateway stay unchanged, too.
 func (m *marker) listenerSets() {
 	for _, set := range m.seen.ListenerSets {
 		gateway := gatewayOf(set)
@@ -167,8 +168,8 @@ func (m *marker) policies() {
 	}
 }
 
-// route marks a route at those of its parents that are ours, or leaves what is said of it at parents that stay as they
-// are.
+// route marks a route at those of its parents that are ours. At parents that stay unchanged, it leaves the entry as it
+// is.
 func (m *marker) route(
 	kind string, route metav1.Object, spec *gatewayv1.CommonRouteSpec, status *gatewayv1.RouteStatus,
 ) error {

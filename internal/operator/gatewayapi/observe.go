@@ -23,7 +23,7 @@ import (
 	source "gateway/internal/source/gatewayapi"
 )
 
-// observed is what there is.
+// observed is the state of the cluster in one evaluation.
 type observed struct {
 	source.Objects
 	controller *Controller
@@ -45,19 +45,19 @@ type observed struct {
 	reading time.Duration
 }
 
-// confirmation tells of which data plane the API server was asked whether all proxies run an object.
+// confirmation names a data plane for which the API server was asked whether all proxies run an object.
 type confirmation struct {
 	plane  source.Parent
 	object types.UID
 }
 
-// version is the first one that was seen of a generation.
+// version is the first resourceVersion that was seen of a generation.
 type version struct {
 	generation      int64
 	resourceVersion string
 }
 
-// observe collects what there is.
+// observe collects the state of the cluster from the caches.
 func (c *Controller) observe(ctx context.Context) (*observed, error) {
 	o := &observed{
 		controller: c, own: map[source.Parent]*appv1.Gateway{}, live: map[source.Parent]status.Live{}, foreign: map[source.Parent]string{},
@@ -103,8 +103,8 @@ func list[T metav1.Object](c *Controller, resource string) []T {
 	return all
 }
 
-// noteVersions notes the first version of each generation, of all objects that statuses are written of or proxies
-// report: what proxies run by that version, they run by later ones that differ in the status.
+// noteVersions notes the first version of each generation, for all objects whose status is written or that proxies
+// report. Later versions differ in the status only, so a proxy that runs one runs the generation.
 func (c *Controller) noteVersions(o *observed) {
 	seen := make(map[types.UID]version, len(c.firstSeen))
 	note := func(object metav1.Object) {
@@ -135,7 +135,7 @@ func noteAll[T metav1.Object](objects []T, note func(metav1.Object)) {
 	}
 }
 
-// addOwn adds our Gateways: those that were made for Gateways, and those that routes name.
+// addOwn adds our Gateways: those created for Gateways of the Gateway API, and those that routes name.
 func (o *observed) addOwn() error {
 	for _, gateway := range o.Gateways {
 		parent := source.GatewayParent(gateway.Namespace, gateway.Name)
@@ -263,7 +263,7 @@ func (o *observed) reported(of source.Subject) source.Report {
 	return source.Report{Unknown: o.live[of.Plane].Omitted}
 }
 
-// Plane says whether the proxies of a data plane run what our Gateway asks for.
+// Plane reports whether the proxies of a data plane run what our Gateway asks for.
 func (o *observed) Plane(parent source.Parent) (live bool, reason, message string) {
 	own := o.own[parent]
 	if name := o.foreign[parent]; name != "" {
@@ -312,7 +312,7 @@ func (o *observed) Object(parent source.Parent, resource string, object metav1.O
 	return true
 }
 
-// liveNow returns what the proxies of a data plane run by what the API server has. It asks once for all objects.
+// liveNow returns what the proxies of a data plane run, by the API server. It asks once for all objects.
 func (o *observed) liveNow(parent source.Parent) status.Live {
 	live, ok := o.read[parent]
 	if ok {

@@ -23,15 +23,15 @@ import (
 	source "gateway/internal/source/gatewayapi"
 )
 
-// write writes the status of an object, as it was seen, and returns the version that it has then.
+// write writes the status of an object as it was seen, and returns the resulting resourceVersion.
 type write func(ctx context.Context) (uid types.UID, resourceVersion string, err error)
 
-// updater is what is used of a typed client for one namespace.
+// updater is the part of a typed client for one namespace that is used here.
 type updater[T metav1.Object] interface {
 	UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
 }
 
-// writeStatuses has the statuses written that are not as they should be.
+// writeStatuses queues the statuses that differ from the wanted ones.
 func (c *Controller) writeStatuses(seen *observed, wanted source.Status) {
 	api := c.Routes.GatewayV1()
 	now := metav1.NewTime(c.now())
@@ -119,13 +119,13 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// update has the status of an object written if it changed.
+// update queues the status of an object if it changed.
 func update[T metav1.Object](c *Controller, resource string, updated T, changed bool, client updater[T]) {
 	updateAfter(c, resource, updated, changed, 0, client)
 }
 
-// updateAfter is update with a delay. What is to be written by then counts, and without a delay it is written at once. An object
-// that the cache has older than it was written is looked at later.
+// updateAfter is update with a delay, after which the newest wanted status is written. If the cache holds the object from
+// before the last write, it is looked at later.
 func updateAfter[T metav1.Object](c *Controller, resource string, updated T, changed bool, delay time.Duration, client updater[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Controller) processNextWrite(ctx context.Context) bool {
 	return true
 }
 
-// merge replaces the conditions of the types that are wanted. Those of other types are other people's.
+// merge replaces the conditions of the wanted types. Those of other types belong to others.
 func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1.Time) {
 	for _, c := range wanted {
 		c.LastTransitionTime = now
@@ -197,7 +197,7 @@ func merge(conditions *[]metav1.Condition, wanted []metav1.Condition, now metav1
 	}
 }
 
-// renew returns the wanted conditions, with the times of those before that do not change.
+// renew returns the wanted conditions. Conditions that do not change keep their time.
 func renew(before, wanted []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var renewed []metav1.Condition
 	for _, c := range wanted {

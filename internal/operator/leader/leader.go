@@ -24,7 +24,7 @@ const (
 	retryPeriod   = time.Second
 )
 
-// ErrLost has to end the process, in which work may still go on: another operator may have begun.
+// ErrLost must end the process: work may still go on in it, while another operator may have begun.
 var ErrLost = errors.New("lost the lease: another operator takes over")
 
 // Lease is what the operators compete for.

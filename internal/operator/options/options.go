@@ -77,8 +77,8 @@ func Parse(arguments []string, logs *flag.FlagSet) (Options, error) {
 	return o, o.checkNames()
 }
 
-// checkNames looks for names that nothing has: by such a one, the operator would find nothing to do, or never get its
-// lease.
+// checkNames refuses names that no object has. With such a name, the operator would find nothing to do, or never get
+// its lease.
 func (o *Options) checkNames() error {
 	for _, namespace := range []struct{ name, flag string }{{o.Namespace, "namespace"}, {o.LeaderElectNamespace, "leader-elect-namespace"}} {
 		if namespace.name != "" && len(validation.IsDNS1123Label(namespace.name)) > 0 {

@@ -1,5 +1,5 @@
-// Package policy is what the administrator, by flags of the operator, lets Gateways ask for: whoever may write a
-// Gateway may not be meant to open load balancers, or to choose nodes.
+// Package policy is what the administrator allows Gateways to ask for, by flags of the operator. Authors of Gateways
+// may not be meant to open load balancers, or to choose nodes.
 package policy
 
 import (
@@ -40,7 +40,7 @@ func (p *Policy) AddFlags(flags *flag.FlagSet) {
 		"topologySpreadConstraints, priorityClassName. Default: all. If another is set, the pods stay as they are")
 }
 
-// List is what is allowed, each as it is, or with a * in place of its end. Nil allows everything.
+// List are the allowed values. A * at the end of a value stands for any rest. Nil allows everything.
 type List []string
 
 // String returns the list as it is given in a flag.
@@ -64,13 +64,13 @@ func (l *List) allows(value string) bool {
 	})
 }
 
-// Refusals say what a Gateway asks for and may not have, for the author of the Gateway.
+// Refusals are what a Gateway asks for and may not have, for the author of the Gateway.
 type Refusals struct {
 	// Service and Pods are about the Service, and about the Deployment.
 	Service, Pods []string
 }
 
-// Check returns what of a Gateway is not allowed.
+// Check returns what a Gateway asks for and may not have.
 func (p *Policy) Check(gateway *appv1.Gateway) Refusals {
 	var r Refusals
 	service, pods := &gateway.Spec.Service, &gateway.Spec.Pods

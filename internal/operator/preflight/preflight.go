@@ -107,8 +107,8 @@ type Options struct {
 	LeaseNamespace string
 }
 
-// Await returns what keeps the operator from working, if anything does, once the API server answers or ctx is cancelled. It waits rather than
-// ends the process: kubelet would start that again ever more slowly.
+// Await returns why the operator cannot work, nil if it can, once the API server answers or ctx is cancelled. It waits
+// instead of ending the process, which kubelet would restart ever more slowly.
 func Await(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
 	logged := time.Time{}
 	var checked error
@@ -127,8 +127,9 @@ func Await(ctx context.Context, kube kubernetes.Interface, gateways clientset.In
 	return checked
 }
 
-// Check returns what keeps the operator from working, if anything does. The clients must have a timeout for each request. There is none
-// for all together: they are dozens, and it is the clients' limit of requests per second that says how long those take.
+// Check returns why the operator cannot work, nil if it can. The clients must have a timeout for each request. There is
+// none for all requests together: they are dozens, and the clients' limit of requests per second decides how long they
+// take.
 func Check(ctx context.Context, kube kubernetes.Interface, gateways clientset.Interface, options Options) error {
 	permissions := Permissions
 	if options.Namespace == "" {
@@ -188,7 +189,7 @@ func checkKinds(ctx context.Context, gateways clientset.Interface, options Optio
 		options.Server, strings.Join(absent, ", "))
 }
 
-// listing returns what lists objects and returns the error alone.
+// listing returns a function that lists objects and returns only the error.
 func listing[L any](
 	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions,
 ) func() error {
@@ -242,13 +243,13 @@ func describe(verbs []string, permission Permission, namespace string) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(verbs, "/"), resource, where)
 }
 
-// AbsentError says that the API server does not answer, or cannot now: it may be about to start.
+// AbsentError means that the API server does not answer, or cannot now: it may be about to start.
 type AbsentError struct{ cause error }
 
 func (e *AbsentError) Error() string { return e.cause.Error() }
 func (e *AbsentError) Unwrap() error { return e.cause }
 
-// explain turns what a client returned into what to do about it.
+// explain turns a client's error into advice.
 func explain(err error, options Options) error {
 	var network *url.Error
 	switch {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// OnChange returns a handler that calls handle with every object that is added, changed or deleted, in the form it had
-// before and in the one it has now: either may name a Gateway. It leaves resyncs out.
+// OnChange returns a handler that calls handle with every object that is added, changed or deleted, in its old and its
+// new form: either may name a Gateway. It leaves resyncs out.
 func OnChange(handle func(obj any, priority Priority)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) { handle(obj, PriorityOf(initial)) },
@@ -25,5 +25,5 @@ func OnChange(handle func(obj any, priority Priority)) cache.ResourceEventHandle
 	}
 }
 
-// PriorityOf is that of an object which an informer has added: Low if it was there from the start.
+// PriorityOf is the priority of an object that an informer has added: Low if the object was in the first list.
 func PriorityOf(initial bool) Priority { return Priority(!initial) }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Priority says which names go first.
+// Priority decides which names go first.
 type Priority bool
 
 // The priorities.
@@ -21,14 +21,14 @@ const (
 	High Priority = true
 )
 
-// Queue is client-go's, with priorities. What is added without one has priority Low.
+// Queue is client-go's queue with priorities. Names added without one have priority Low.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	storage *storage
 }
 
-// New returns a Queue with the name in its metrics. A name that failed is tried again after firstRetry, and then ever
-// more slowly, but at least every lastRetry.
+// New returns a Queue with the name in its metrics. A name that failed is retried after firstRetry, and then ever more
+// slowly, but at least every lastRetry.
 func New(name string, firstRetry, lastRetry time.Duration) *Queue {
 	storage := &storage{raised: map[cache.ObjectName]bool{}}
 	return &Queue{
@@ -45,8 +45,8 @@ func New(name string, firstRetry, lastRetry time.Duration) *Queue {
 	}
 }
 
-// AddWithPriority adds a name. One that waits already keeps its place, but for one with priority Low that is added with
-// High.
+// AddWithPriority adds a name. A name that waits already keeps its place, except one with priority Low that is added
+// with High.
 func (q *Queue) AddWithPriority(name cache.ObjectName, priority Priority) {
 	if priority == High {
 		q.storage.raise(name)

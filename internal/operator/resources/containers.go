@@ -26,8 +26,8 @@ const (
 	hangingSeconds = 5
 )
 
-// keeper is the native sidecar that passes certificates on once their keys fit: in pairs to HAProxy, without keys to
-// the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
+// keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, certificates without keys
+// to the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
 // HAProxy alone. A Gateway without Secrets has none.
 func keeper(gateway *appv1.Gateway, options Options) []*corev1ac.ContainerApplyConfiguration {
 	if !proxypod.HasKeys(gateway) {
@@ -51,9 +51,9 @@ func keeper(gateway *appv1.Gateway, options Options) []*corev1ac.ContainerApplyC
 		)}
 }
 
-// agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which does only once /startupz
-// says that there is a configuration, and stops after it. It holds the API token, which HAProxy's container does not, and no
-// key, which that does.
+// agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
+// /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
+// and no key, which HAProxy's container does.
 func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(agentContainer).
@@ -79,7 +79,7 @@ func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConf
 		WithVolumeMounts(agentTLSMounts(gateway)...)
 }
 
-// logArgs have a program log to standard error.
+// logArgs make a program log to standard error.
 func logArgs(options Options) []string {
 	if options.JSONLogs {
 		return []string{"-log-format=json"}
@@ -88,7 +88,8 @@ func logArgs(options Options) []string {
 }
 
 // haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It
-// holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up: those of the node, if it has none.
+// holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up: those of the node, if it
+// has none.
 func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
@@ -111,14 +112,14 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 	return container.WithResources(proxyResources(gateway.Spec.Pods.Resources))
 }
 
-// What HAProxy's memory is if the Gateway does not say. docs/explanation/security.md tells what the limit is made of.
+// The limits of HAProxy's memory by default. docs/explanation/security.md describes what needs it.
 const (
 	memoryLimit   = "1Gi"
 	memoryRequest = "128Mi"
 )
 
-// proxyResources are what the Gateway asks for, and a limit for memory in any case. A request that is not given would be the limit, so a
-// limit of ours comes with a request.
+// proxyResources are the resources that the Gateway asks for, and always a limit for memory. Without a request, the
+// request would equal the limit, so a default limit comes with a request.
 func proxyResources(resources appv1.PodResources) *corev1ac.ResourceRequirementsApplyConfiguration {
 	limits, requests := rounded(resources.Limits), rounded(resources.Requests)
 	if _, ok := limits[corev1.ResourceMemory]; !ok {
@@ -145,8 +146,8 @@ func sidecarResources(cpu, memory, limit string) *corev1ac.ResourceRequirementsA
 		WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)})
 }
 
-// rounded are quantities as the API server keeps them: rounded up to thousandths (SetDefaults_ResourceList in k8s.io/kubernetes). Of others the
-// Deployment would never be as desired.
+// rounded are quantities as the API server stores them: rounded up to thousandths (SetDefaults_ResourceList in
+// k8s.io/kubernetes). With other quantities, the Deployment would never equal the desired one.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
 	list = maps.Clone(list)
 	if list == nil {
@@ -159,7 +160,7 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// restricted is what the "restricted" Pod Security Standard asks of a container, and a read-only root on top.
+// restricted is what the "restricted" Pod Security Standard demands of a container, and a read-only root file system.
 func restricted() *corev1ac.SecurityContextApplyConfiguration {
 	return corev1ac.SecurityContext().
 		WithReadOnlyRootFilesystem(true).

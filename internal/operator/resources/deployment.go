@@ -45,8 +45,8 @@ type Options struct {
 	Policy policy.Policy
 }
 
-// DesiredDeployment is the Deployment of the proxy pods. A change of it other than in the number of replicas replaces
-// every pod, so only what cannot be changed in a running pod may be in its template.
+// DesiredDeployment is the Deployment of the proxy pods. Any change other than of the number of replicas replaces every
+// pod. So the template contains only what cannot be changed in a running pod.
 func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.DeploymentApplyConfiguration {
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(proxypod.SelectorLabels(gateway.Name))).
@@ -100,13 +100,13 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 	return spec
 }
 
-// terminationGrace is in seconds. A pod that has no connections left ends at once.
+// terminationGrace is in seconds. A pod without connections ends at once.
 func terminationGrace(gateway *appv1.Gateway) int64 {
 	drain := source.DrainTimeout(&gateway.Spec)
 	return endpointsGoneSeconds + int64(math.Ceil(drain.Seconds())) + endSeconds
 }
 
-// tokenSources is what kubelet would mount by itself into every container, had it been asked to.
+// tokenSources are what kubelet would mount into every container by default.
 func tokenSources() *corev1ac.ProjectedVolumeSourceApplyConfiguration {
 	return corev1ac.ProjectedVolumeSource().WithSources(
 		corev1ac.VolumeProjection().WithServiceAccountToken(corev1ac.ServiceAccountTokenProjection().

@@ -11,8 +11,8 @@ import (
 )
 
 // DesiredPodDisruptionBudget lets node drains evict one proxy at a time. A single proxy may be evicted: a budget that
-// protects it would only make the drain hang. So would one that protects proxies that are not ready, which get no traffic: when too
-// few are ready, by default none may be evicted, and nothing may ever make them ready.
+// protects it would block the drain for ever. So would one that protects proxies that are not ready and get no traffic:
+// by default, none may be evicted when too few are ready, and nothing may ever make them ready.
 func DesiredPodDisruptionBudget(gateway *appv1.Gateway) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).

@@ -33,7 +33,7 @@ func childLabels(gateway string) map[string]string {
 	}
 }
 
-// inheritedLabels are those of a Gateway that was made for one of the Gateway API, which has asked for them.
+// inheritedLabels are the labels that a Gateway of the Gateway API asks for, on the Gateway that was made for it.
 func inheritedLabels(gateway *appv1.Gateway) map[string]string {
 	if proxypod.Parent(gateway) == "" {
 		return nil
@@ -41,8 +41,8 @@ func inheritedLabels(gateway *appv1.Gateway) map[string]string {
 	return gateway.Labels
 }
 
-// ownerReference makes the Gateway the controller of a child, so that it goes when the Gateway goes. It does not set
-// blockOwnerDeletion: on clusters that enforce permissions for it, the operator would have to be able to set
+// ownerReference makes the Gateway the controller of a child, so that the child is deleted with the Gateway. It does
+// not set blockOwnerDeletion: on clusters that enforce permissions for it, the operator would need permission to set
 // finalizers.
 func ownerReference(gateway *appv1.Gateway) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().

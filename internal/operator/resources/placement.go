@@ -13,7 +13,7 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// place adds to the pods what decides where they run, and how their images are pulled.
+// place sets where the pods run, and how their images are pulled.
 func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	pods := &gateway.Spec.Pods
 	spec.WithNodeSelector(pods.NodeSelector)
@@ -39,7 +39,7 @@ func place(spec *corev1ac.PodSpecApplyConfiguration, gateway *appv1.Gateway) {
 	}
 }
 
-// applied returns the apply configuration, of type T, of an object of core/v1: both have the same JSON.
+// applied returns the apply configuration, of type T, of an object of core/v1. Both have the same JSON.
 func applied[T any](object any) *T {
 	configuration := new(T)
 	text, err := json.Marshal(object)
@@ -48,9 +48,8 @@ func applied[T any](object any) *T {
 	return configuration
 }
 
-// spread keeps the pods of one rollout on different nodes where it can; those that they replace do not count. It is no
-// topology spread constraint: a pod that has one gets none of the scheduler's own, which spread over zones, where there
-// are any.
+// spread keeps the pods of one rollout on different nodes where possible. Pods that they replace do not count. It is no
+// topology spread constraint: a pod that has one gets none of the scheduler's defaults, which spread over zones.
 func spread(gateway *appv1.Gateway) *corev1ac.PodAntiAffinityApplyConfiguration {
 	return corev1ac.PodAntiAffinity().
 		WithPreferredDuringSchedulingIgnoredDuringExecution(corev1ac.WeightedPodAffinityTerm().

@@ -13,8 +13,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// DesiredServiceAccount is the identity of the agents. Its token is mounted by the pods explicitly, into the agent's
-// container only.
+// DesiredServiceAccount is the identity of the agents. The pods mount its token explicitly, into the agent's container
+// only.
 func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApplyConfiguration {
 	return corev1ac.ServiceAccount(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
@@ -22,9 +22,10 @@ func DesiredServiceAccount(gateway *appv1.Gateway) *corev1ac.ServiceAccountApply
 		WithAutomountServiceAccountToken(false)
 }
 
-// DesiredRole is all that the agents may do: read their own Gateway, report in GatewayProxies, read Services and EndpointSlices of
-// the namespace, and what of the Gateway API belongs to the Gateway there. RBAC cannot limit what is created by name: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's
-// ClusterRole must hold every one of these permissions, or the API server does not let it grant them.
+// DesiredRole is all that the agents may do in the namespace: read their own Gateway, report in GatewayProxies, read
+// Services and EndpointSlices, and read the objects of the Gateway API that belong to the Gateway. RBAC cannot limit
+// the names of created objects: the ValidatingAdmissionPolicy in artifacts/rbac does. The operator's ClusterRole must
+// contain all of these permissions, or the API server does not let it grant them.
 func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 	role := rbacv1ac.Role(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(childLabels(gateway.Name)).
@@ -65,8 +66,8 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 	return role
 }
 
-// attachedResources are those that agents watch in the Gateway's namespace, by their group. In others, the ClusterRole
-// gateway-attached in artifacts/rbac says what they may do.
+// attachedResources are the resources that agents watch in the Gateway's namespace, by their group. For other
+// namespaces, the ClusterRole gateway-attached in artifacts/rbac has the permissions.
 func attachedResources(gateway *appv1.Gateway) map[string][]string {
 	groups := map[string][]string{}
 	if gateway.Status.Attachments == nil {

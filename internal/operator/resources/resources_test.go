@@ -38,8 +38,8 @@ func children(gateway *appv1.Gateway) []any {
 	}
 }
 
-// TestGolden compares the children of testdata/NAME.in.yaml with testdata/NAME.out.yaml. Run with -update to rewrite the
-// latter, and read the difference before you commit it: on users' clusters, it replaces pods.
+// TestGolden compares the children of testdata/NAME.in.yaml with testdata/NAME.out.yaml. Run with -update to rewrite
+// the latter, and read the difference before you commit it: on users' clusters, it replaces pods.
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -116,7 +116,8 @@ func TestListenersChangeNoPod(t *testing.T) {
 	}
 }
 
-// TestPortsKeepTheirNames: kube-proxy refuses connections to a port that gets another name, until it hears of endpoints with it.
+// TestPortsKeepTheirNames: kube-proxy refuses connections to a port that gets another name, until it hears of endpoints
+// with it.
 func TestPortsKeepTheirNames(t *testing.T) {
 	live := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
 		{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP},

@@ -11,8 +11,8 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// DesiredService is the Service in front of the proxies: one port for each port of the listeners. live is the Service that there is,
-// nil for none: its ports keep their names.
+// DesiredService is the Service in front of the proxies: one port for each port of the listeners. live is the existing
+// Service, nil for none. Its ports keep their names.
 func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 	spec := corev1ac.ServiceSpec().
 		WithType(gateway.Spec.Service.Type).
@@ -39,7 +39,7 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 		WithSpec(spec)
 }
 
-// addServiceOptions adds what the Gateway says; the rest is left to others.
+// addServiceOptions sets the fields that the Gateway has. The rest is left to others.
 func addServiceOptions(spec *corev1ac.ServiceSpecApplyConfiguration, from *appv1.ServiceSpec) {
 	if from.LoadBalancerClass != "" {
 		spec.WithLoadBalancerClass(from.LoadBalancerClass)
@@ -62,7 +62,7 @@ func addServiceOptions(spec *corev1ac.ServiceSpecApplyConfiguration, from *appv1
 	}
 }
 
-// nodePorts are those that the Gateway asks for, by the ports of its listeners.
+// nodePorts are the node ports that the Gateway asks for, by the ports of its listeners.
 func nodePorts(gateway *appv1.Gateway) map[int32]int32 {
 	wanted := map[int32]int32{}
 	for _, port := range gateway.Spec.Service.Ports {
@@ -89,8 +89,9 @@ func listenerPorts(gateway *appv1.Gateway) []listenerPort {
 	return ports
 }
 
-// portNames are the names of the Service's ports, by their numbers. A port is named after its listener, and keeps that name whatever becomes
-// of the listener: kube-proxy finds the endpoints of a port by its name, and refuses connections until there are some of a new one.
+// portNames are the names of the Service's ports, by their numbers. A port is named after its first listener, and keeps
+// that name even if the listener goes. kube-proxy finds the endpoints of a port by its name, and refuses connections
+// until a new name has endpoints.
 func portNames(ports []listenerPort, live *corev1.Service) map[int32]string {
 	names, taken := map[int32]string{}, map[string]bool{}
 	for _, port := range ports {

@@ -23,8 +23,8 @@ const (
 	keysMode = 0o440
 )
 
-// mountArgs tell the agent what is mounted. From the files alone it could not tell a Secret that does not exist from one
-// that the Gateway names only since the pod was made.
+// mountArgs tell the agent what is mounted. From the files alone, it cannot tell a Secret that does not exist from one
+// that the Gateway names only since the pod was created.
 func mountArgs(gateway *appv1.Gateway) []string {
 	var args []string
 	for _, name := range proxypod.Secrets(gateway) {
@@ -39,8 +39,8 @@ func mountArgs(gateway *appv1.Gateway) []string {
 	return args
 }
 
-// agentTLSMounts and haproxyTLSMounts are the mounts of tlsVolumes. The two containers have nothing of them in common: the
-// agent, which holds the API token, gets no key.
+// agentTLSMounts and haproxyTLSMounts are the mounts of tlsVolumes. The two containers share none of them: the agent,
+// which holds the API token, gets no key.
 func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
 	if proxypod.HasKeys(gateway) {
@@ -59,9 +59,9 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
 }
 
-// tlsVolumes are what kubelet mounts of the Secrets and ConfigMaps that the Gateway names, so that nobody needs a
-// permission to read them from the API server, and where the keys container puts what it passes on: memory, so that no key is
-// written to a disk. Secrets and ConfigMaps are optional: what does not exist keeps no pod from starting.
+// tlsVolumes are the Secrets and ConfigMaps that the Gateway names, which kubelet mounts, so that nobody needs
+// permission to read them from the API server. The keys container passes its results on in memory, so no key is written
+// to a disk. Secrets and ConfigMaps are optional: a missing one keeps no pod from starting.
 func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if proxypod.HasKeys(gateway) {
@@ -94,7 +94,7 @@ func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
 	return volumes
 }
 
-// inMemory is a volume of the pod's own that is on no disk.
+// inMemory is a volume of the pod in memory.
 func inMemory(name string) *corev1ac.VolumeApplyConfiguration {
 	return corev1ac.Volume().WithName(name).WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory))
 }

@@ -11,7 +11,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// held are the sources of what a container mounts, as "KIND NAME KEYS", and the volumes of the pod's own, as "MODE NAME".
+// held are the sources of what a container mounts, as "KIND NAME KEYS", and the volumes of the pod's own, as "MODE
+// NAME".
 func held(t *testing.T, pod *corev1ac.PodSpecApplyConfiguration, container *corev1ac.ContainerApplyConfiguration) []string {
 	t.Helper()
 	var all []string
@@ -115,7 +116,8 @@ func TestWhatIsMissingKeepsNoPodFromStarting(t *testing.T) {
 	}
 }
 
-// kubelet mounts what the pod names: another Secret takes another pod, another route, hostname or order of names does not.
+// kubelet mounts what the pod names: another Secret takes another pod, another route, hostname or order of names does
+// not.
 func TestOnlyNamedSecretsAndConfigMapsChangeThePod(t *testing.T) {
 	tests := map[string]struct {
 		edit    func(spec *appv1.GatewaySpec)

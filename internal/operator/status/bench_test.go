@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkCompute is the status of a Gateway with routes to as many Services and three proxies that run it, and the comparison
-// with the one it has.
+// BenchmarkCompute is the status of a Gateway with routes to as many Services and three proxies that run it, and the
+// comparison with the one it has.
 func BenchmarkCompute(b *testing.B) {
 	for _, routes := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("%d_routes", routes), func(b *testing.B) {

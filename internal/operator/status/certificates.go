@@ -20,7 +20,7 @@ const (
 	kindKeys = "keys"
 )
 
-// subject is something that the spec names and proxies look at.
+// subject is something that the spec names and that proxies check.
 type subject struct{ listener, kind, name string }
 
 // namedSubjects returns what the spec names.
@@ -62,7 +62,7 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 	return named
 }
 
-// reported is what proxies report of what the spec names.
+// reported are the problems that proxies report of what the spec names.
 type reported struct {
 	// problems are sorted, and each is there once though several proxies report it.
 	problems []appv1.ProxyProblem
@@ -72,8 +72,8 @@ type reported struct {
 	unlisted map[string]bool
 }
 
-// reportedProblems returns what proxies that are not on their way out cannot use. What the spec does not name any more
-// does not count: a proxy may report it a moment longer.
+// reportedProblems returns what proxies cannot use, except proxies that are about to end. A problem of something that
+// the spec no longer names does not count: a proxy may report it a moment longer.
 func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports) reported {
 	named := namedSubjects(gateway)
 	var problems []appv1.ProxyProblem
@@ -107,7 +107,7 @@ func reportedProblems(gateway *appv1.Gateway, proxies endpoints, reports reports
 	return all
 }
 
-// omittedBy says that a proxy has more problems than it lists, "" if it lists all.
+// omittedBy returns a proxy's message that it has more problems than it lists, "" if it lists all.
 func omittedBy(pod string, report appv1.GatewayProxyStatus) string {
 	if report.OmittedProblems == 0 {
 		return ""
@@ -127,7 +127,7 @@ func reasonOf(problem appv1.ProxyProblem) string {
 	return ReasonInvalidCertificateRef
 }
 
-// messageOf says what the problem is with and where; the proxy's own words name the object.
+// messageOf returns what the problem is with and where. The proxy's own words name the object.
 func messageOf(problem appv1.ProxyProblem) string {
 	switch {
 	case problem.Reason == appv1.ProblemInvalidUsersRef, problem.Reason == appv1.ProblemInvalidKeysRef:

@@ -14,18 +14,18 @@ import (
 const (
 	// ReasonAccepted: every route in the spec is served.
 	ReasonAccepted = "Accepted"
-	// ReasonNotAllowed: the administrator has forbidden something in spec.service or spec.pods by a flag of the operator. The Service or the
-	// pods stay as they are, and Programmed is False for the same reason.
+	// ReasonNotAllowed: the administrator has forbidden something in spec.service or spec.pods by a flag of the operator.
+	// The Service or the pods stay as they are, and Programmed is False for the same reason.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of its route, or
-	// have a typo. The condition is True if every route is served. It is False if the entry has tls and may be meant for a Service port
-	// that a route refers to: nothing is sent there.
+	// ReasonUnusedBackend: no route refers to the Service port of an entry in spec.backends, which may be there ahead of
+	// its route, or have a typo. The condition is True if every route is served. It is False if the entry has tls and may
+	// be meant for a Service port that a route refers to: nothing is sent there.
 	ReasonUnusedBackend = "UnusedBackend"
 	// ReasonNoMatchingListenerHostname: a route names hostnames that none of its listeners takes. The other routes are
 	// served.
 	ReasonNoMatchingListenerHostname = "NoMatchingListenerHostname"
-	// ReasonUnsupportedValue: a rule asks for something that cannot be done, like a regular expression that is none. The rest of
-	// the route is served.
+	// ReasonUnsupportedValue: a rule asks for something that cannot be done, like a regular expression that is none. The
+	// rest of the route is served.
 	ReasonUnsupportedValue = "UnsupportedValue"
 )
 
@@ -43,8 +43,8 @@ const (
 	// ReasonUnsupportedProtocol: the appProtocol of a Service's port is one that the proxies do not speak, or says TLS and
 	// spec.backends does not say how. The Service's share of the requests is answered with 500.
 	ReasonUnsupportedProtocol = "UnsupportedProtocol"
-	// ReasonInvalidCertificateRef: the certificate of a Secret cannot be used. A proxy leaves it out, and a listener that has no
-	// other; everything else is served.
+	// ReasonInvalidCertificateRef: the certificate of a Secret cannot be used. A proxy leaves it out, and a listener that
+	// has no other; everything else is served.
 	ReasonInvalidCertificateRef = "InvalidCertificateRef"
 	// ReasonInvalidCACertificateRef: the certificates of a ConfigMap cannot be used. A listener that checks its clients by
 	// them is not served; requests for a backend that is checked by them are answered with 500.
@@ -65,8 +65,8 @@ const (
 	// ReasonAddressNotAssigned: the same, and the Service's load balancer has no address yet, or the Service does not
 	// have the one in spec.service.address.
 	ReasonAddressNotAssigned = "AddressNotAssigned"
-	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of the same name is still
-	// there.
+	// ReasonPending: a proxy that receives traffic does not run this generation yet, or a child of a deleted Gateway of
+	// the same name is still there.
 	ReasonPending = "Pending"
 	// ReasonNoReadyProxies: no proxy receives traffic.
 	ReasonNoReadyProxies = "NoReadyProxies"
@@ -75,18 +75,18 @@ const (
 	// ReasonChildNotOwned: an object has the name of one of the Gateway's children and belongs to someone else. It is left
 	// alone, and what it stands in the way of is missing.
 	ReasonChildNotOwned = "ChildNotOwned"
-	// ReasonApplyFailed: the API server refused one of the Gateway's children, or failed at it, as when no node port is left or a webhook does not
-	// answer.
+	// ReasonApplyFailed: the API server refused one of the Gateway's children, or failed at it, as when no node port is
+	// left or a webhook does not answer.
 	ReasonApplyFailed = "ApplyFailed"
 )
 
-// awaited are the reasons for which a condition is false on the way to being true: nobody has to do anything.
+// awaited are the reasons of conditions that are False on the way to True: nobody has to act.
 var awaited = map[string]bool{ReasonPending: true, ReasonNoReadyProxies: true}
 
-// remarkable are the reasons for which someone should look at a condition though it is true.
+// remarkable are the reasons of conditions that are True and still need attention.
 var remarkable = map[string]bool{ReasonUnusedBackend: true}
 
-// condition is a metav1.Condition without what stamp adds.
+// condition is a metav1.Condition without the fields that stamp adds.
 type condition struct {
 	kind    string
 	status  metav1.ConditionStatus
@@ -98,7 +98,7 @@ func accepted() condition {
 	return condition{appv1.ConditionAccepted, metav1.ConditionTrue, ReasonAccepted, "every route is served"}
 }
 
-// acceptedBut adds what is not wrong, and may be a mistake.
+// acceptedBut adds a possible mistake that keeps nothing from working.
 func acceptedBut(reason, message string) condition {
 	c := accepted()
 	c.reason, c.message = reason, c.message+"; "+message
@@ -127,8 +127,7 @@ func programmed(message string) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionTrue, ReasonProgrammed, message}
 }
 
-// programmedBut is programmed, of a Gateway whose address is still to come. The proxies do what the spec says all the
-// same.
+// programmedBut is Programmed for a Gateway whose address is still to come. The proxies do what the spec says.
 func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Service) condition {
 	c := programmed(fmt.Sprintf("%s; the load balancer of Service %s has no address yet: if it stays so, look at the events of the "+
 		"Service, or set another spec.service.type", message, service.Name))
@@ -140,8 +139,8 @@ func programmedBut(message string, gateway *appv1.Gateway, service *corev1.Servi
 	return c
 }
 
-// asReady is Programmed by another name: kstatus, and what is built on it, takes an object without it for current as soon as the status is
-// of its generation.
+// asReady copies Programmed as Ready. Without a condition Ready, kstatus and the tools built on it take an object for
+// current as soon as the status is of its generation.
 func asReady(programmed condition) condition {
 	programmed.kind = appv1.ConditionReady
 	return programmed
@@ -163,13 +162,14 @@ func childFailed(failure ChildFailure) condition {
 	return condition{appv1.ConditionProgrammed, metav1.ConditionFalse, failure.Reason, failure.Message}
 }
 
-// stamp is what all conditions of a status have in common: the Gateway's generation, and the time of those whose status changes.
+// stamp adds what all conditions of a status share: the Gateway's generation, and the time of those whose status
+// changes.
 type stamp struct {
 	generation int64
 	now        metav1.Time
 }
 
-// set adds c to conditions. old are those that there were before.
+// set adds c to conditions. old are the earlier conditions.
 func (s stamp) set(conditions *[]metav1.Condition, old []metav1.Condition, c condition) {
 	if before := meta.FindStatusCondition(old, c.kind); before != nil {
 		*conditions = append(*conditions, *before)
@@ -180,8 +180,8 @@ func (s stamp) set(conditions *[]metav1.Condition, old []metav1.Condition, c con
 	})
 }
 
-// maxMessage is well below what the CRD takes (32,768): a message is read by people, in a terminal and in an event, which
-// takes 1,024.
+// maxMessage is well below the limit of the CRD (32,768): people read messages in a terminal and in events, which take
+// 1,024.
 const maxMessage = 1000
 
 func truncate(message string, length int) string {

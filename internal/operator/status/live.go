@@ -10,7 +10,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// Live is what the proxies of a Gateway say of themselves together.
+// Live is what the proxies of a Gateway run together.
 type Live struct {
 	// Ready is how many of them receive traffic.
 	Ready int
@@ -23,8 +23,8 @@ type Live struct {
 
 type resourceOf struct{ resource, namespace string }
 
-// LiveOf returns what the proxies of a Gateway run. Those count that receive traffic, and those that have reported and
-// may do so at any moment.
+// LiveOf returns what the proxies of a Gateway run. Proxies count if they receive traffic, or have reported and may
+// receive traffic at any moment.
 func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice, all []*appv1.GatewayProxy) Live {
 	proxies := endpointsOf(endpointSlices)
 	reports := reportsOf(gateway, proxies, all)
@@ -52,13 +52,13 @@ func LiveOf(gateway *appv1.Gateway, endpointSlices []*discoveryv1.EndpointSlice,
 	return live
 }
 
-// isUpTo says whether a resourceVersion is that of another one or an earlier one.
+// isUpTo reports whether a resourceVersion equals another one or is older.
 func isUpTo(version, other string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, other)
 	return err == nil && order <= 0
 }
 
-// Has says whether all proxies run the objects of a resource and namespace up to a resourceVersion.
+// Has reports whether all proxies run the objects of a resource and namespace up to a resourceVersion.
 func (l Live) Has(resource, namespace, version string) bool {
 	return l.Ready > 0 && isUpTo(version, l.versions[resourceOf{resource, namespace}])
 }

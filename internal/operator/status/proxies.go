@@ -42,8 +42,8 @@ func endpointsOf(endpointSlices []*discoveryv1.EndpointSlice) endpoints {
 	return found
 }
 
-// endpointName is the pod's name. Endpoints that no controller made have none; they count by their address, because they
-// receive traffic, and will never report.
+// endpointName is the pod's name. Endpoints that no controller made have none. They count by their address, because
+// they receive traffic and will never report.
 func endpointName(endpoint discoveryv1.Endpoint) string {
 	if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" {
 		return endpoint.TargetRef.Name
@@ -62,8 +62,8 @@ func sortedUnique(names []string) []string {
 // reports are what proxies report, by the names of their pods.
 type reports map[string]appv1.GatewayProxyStatus
 
-// reportsOf are the reports that count: those of endpoints of the Gateway's Service. A pod that serves another Gateway of the name runs no
-// generation of this one.
+// reportsOf are the reports that count: those of endpoints of the Gateway's Service. A pod that serves another Gateway
+// of the name runs no generation of this one.
 func reportsOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayProxy) reports {
 	counted := reports{}
 	for _, report := range all {
@@ -78,7 +78,7 @@ func reportsOf(gateway *appv1.Gateway, proxies endpoints, all []*appv1.GatewayPr
 	return counted
 }
 
-// problemOf is what keeps a proxy from running a generation, nil if it reports nothing of the kind.
+// problemOf is the problem that keeps a proxy from running a generation, nil if it reports none.
 func problemOf(report appv1.GatewayProxyStatus) *appv1.ProxyProblem {
 	i := slices.IndexFunc(report.Problems, func(problem appv1.ProxyProblem) bool { return problem.Origin.Kind == kindGateway })
 	if i < 0 {
@@ -95,9 +95,10 @@ func describe(gateway *appv1.Gateway, problem *appv1.ProxyProblem) string {
 	return problem.Message
 }
 
-// checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and has
-// reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report was taken in
-// (see probes.confirm in internal/agent). A failed child comes first: it may be the reason for everything else.
+// checkProgrammed compares what the ready proxies report with the generation of the Gateway. One that is not ready and
+// has reported counts, too: it may become ready at any moment, and an agent makes its pod ready only once its report
+// was taken in (see probes.confirm in internal/agent). A failed child comes first: it may be the reason for everything
+// else.
 func checkProgrammed(gateway *appv1.Gateway, proxies endpoints, reports reports, observed Observed) condition {
 	if observed.Failure != nil {
 		return childFailed(*observed.Failure)
@@ -169,7 +170,8 @@ func whyNoneReady(gateway *appv1.Gateway, proxies endpoints, reports reports) st
 	return message
 }
 
-// whyPodsAreMissing is what the Deployment says of pods that cannot be made, such as that a quota is used up, "" if they can.
+// whyPodsAreMissing is the Deployment's reason why pods cannot be created, such as an exhausted quota, "" if there is
+// none.
 func whyPodsAreMissing(deployment *k8sappsv1.Deployment) string {
 	if deployment == nil {
 		return ""

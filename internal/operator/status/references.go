@@ -17,8 +17,8 @@ import (
 // maxListed is how many problems of a kind a message lists; it counts the rest.
 const maxListed = 5
 
-// checkAccepted reports what the administrator forbids, then a summary of the problems, and then what may be a mistake. total is how many
-// routes the Gateway has.
+// checkAccepted reports what the administrator forbids, then a summary of the problems, and then possible mistakes.
+// total is the number of the Gateway's routes.
 func checkAccepted(refused []string, problems []model.Problem, unused []string, total int) condition {
 	switch {
 	case len(refused)+len(problems)+len(unused) == 0:
@@ -47,9 +47,9 @@ func references(gateway *appv1.Gateway) []model.Reference {
 	return all
 }
 
-// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema does
-// not refuse it: an entry may come before its route. Of a Gateway with routes of the Gateway API it returns none: one of
-// those may refer to it.
+// UnusedBackends returns a sentence for each entry of spec.backends that no route or listener refers to. The schema
+// does not refuse it: an entry may come before its route. Of a Gateway with routes of the Gateway API it returns none:
+// one of those may refer to it.
 func UnusedBackends(gateway *appv1.Gateway) []string {
 	if gateway.Status.Attachments != nil {
 		return nil
@@ -63,8 +63,8 @@ func UnusedBackends(gateway *appv1.Gateway) []string {
 }
 
 // RefProblems are the references of routes and listeners to Services and ports that cannot be used. service returns the
-// Service of a name, nil if there is none; false: nobody knows. Those of a listener of a Gateway of the Gateway API are
-// in the status of that one.
+// Service called name, nil if there is none; false: nobody knows. References of a listener that was made for the
+// Gateway API are in the status of that Gateway.
 func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Service, bool)) []model.Problem {
 	var problems []model.Problem
 	tls := backendsWithTLS(gateway)
@@ -88,8 +88,8 @@ func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Serv
 	return problems
 }
 
-// checkRefs reports what the spec names and what cannot be used: Services and ports first, which the operator sees, then
-// certificates, which the proxies alone see.
+// checkRefs reports references that cannot be used: Services and ports first, which the operator sees, then
+// certificates, which only the proxies see.
 func checkRefs(unresolved []model.Problem, reported reported) condition {
 	reason, messages := "", messagesOf(unresolved)
 	if len(unresolved) > 0 {
@@ -118,8 +118,8 @@ func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {
 	return tls
 }
 
-// checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none; tls says
-// which ports are spoken TLS to.
+// checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none. tls
+// names the ports to which TLS is spoken.
 func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backend]bool) (reason, message string) {
 	name, from := ref.Backend.Namespace+"/"+ref.Backend.Service, "route"
 	if ref.Kind == source.Listener {
@@ -146,8 +146,8 @@ func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backen
 	return "", ""
 }
 
-// ProtocolProblem says what is wrong with an appProtocol for requests, "" if nothing is. Case does not matter. A connection may have any
-// appProtocol: the proxies do not look into it.
+// ProtocolProblem returns what is wrong with an appProtocol for requests, "" if nothing is. Case does not matter. A
+// connection may have any appProtocol: the proxies do not look into it.
 func ProtocolProblem(appProtocol string, tls bool) string {
 	switch protocol := model.ProtocolOf(appProtocol, ""); {
 	case protocol == model.UnknownProtocol:

@@ -18,8 +18,8 @@ const (
 // routeKey names a route of a Gateway: routes of different kinds may have the same name.
 type routeKey struct{ kind, name string }
 
-// listenerStatuses are those of all listeners, in the order of the spec. routes are what the Gateway was translated to,
-// unresolved the Services that cannot be used, reported what proxies cannot use.
+// listenerStatuses are the statuses of all listeners, in the order of the spec. routes are the Gateway's translated
+// routes, unresolved the Services that cannot be used, reported the problems of proxies.
 func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved []model.Problem, reported reported, at stamp) []appv1.ListenerStatus {
 	attached := map[string]int32{}
 	for i := range routes {
@@ -60,8 +60,8 @@ func listenerStatuses(gateway *appv1.Gateway, routes []model.Route, unresolved [
 	return statuses
 }
 
-// routeStatuses are those of the first routes with a problem: what has no effect comes before what a route refers to.
-// The problems of a route have one condition of each kind, with the reason of the first.
+// routeStatuses are the statuses of the first routes with a problem: parts without effect come before references. A
+// route has one condition of each type, with the reason of the first problem.
 func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Problem, at stamp) []appv1.RouteStatus {
 	before := map[routeKey]appv1.RouteStatus{}
 	for _, old := range gateway.Status.Routes {
@@ -101,8 +101,8 @@ func routeStatuses(gateway *appv1.Gateway, unaccepted, unresolved []model.Proble
 	return statuses
 }
 
-// summary counts the routes among problems and has the message of the first; those that are about no route follow.
-// total is how many routes the Gateway has.
+// summary counts the routes among problems and has the message of the first. Problems that are about no route follow.
+// total is the number of the Gateway's routes.
 func summary(problems []model.Problem, total int) []string {
 	routes := map[routeKey]bool{}
 	var first string
@@ -136,5 +136,5 @@ func messagesOf(problems []model.Problem) []string {
 	return messages
 }
 
-// called is what messages call a route of a kind, or a listener.
+// called is the name of a kind of route, or of a listener, in messages.
 var called = map[string]string{source.HTTPRoute: "route", source.TCPRoute: "TCP route", source.TLSRoute: "TLS route", source.Listener: "listener"}

@@ -18,9 +18,10 @@ import (
 	"gateway/internal/proxypod"
 )
 
-// Observed is what is known about the world around a Gateway. Everything in it is only read.
+// Observed is the state of everything around a Gateway. It is only read.
 type Observed struct {
-	// Routes are those that the spec was translated to, and Problems what keeps them from being served, from compiling them.
+	// Routes are those that the spec was translated to, and Problems what keeps them from being served, from compiling
+	// them.
 	Routes   []model.Route
 	Problems []model.Problem
 	// Backends are the Services named by routes that exist, by name.
@@ -39,7 +40,7 @@ type Observed struct {
 	Failure *ChildFailure
 }
 
-// ChildFailure says why a child is not as it should be.
+// ChildFailure is the reason why a child is not as it should be.
 type ChildFailure struct {
 	// Reason is that of Programmed.
 	Reason string
@@ -52,8 +53,9 @@ const maxAddresses = 16
 
 func (o *Observed) service(name string) (*corev1.Service, bool) { return o.Backends[name], true }
 
-// Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and Ready, in this order; now is
-// the time of those that change their status. The Gateway's own status is read for the time of conditions that do not change.
+// Compute returns the status that the Gateway should have. Its conditions are Accepted, ResolvedRefs, Programmed and
+// Ready, in this order. Conditions that change their status get the time now. The others keep the time in the Gateway's
+// own status.
 func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.GatewayStatus {
 	proxies := endpointsOf(observed.Slices)
 	reports := reportsOf(gateway, proxies, observed.Reports)
@@ -84,7 +86,8 @@ func Compute(gateway *appv1.Gateway, observed Observed, now time.Time) appv1.Gat
 	return status
 }
 
-// Changed says whether the Gateway's status differs from computed in what the operator owns. Conditions of other types are other people's.
+// Changed reports whether the Gateway's status differs from computed in what the operator owns. Conditions of other
+// types belong to others.
 func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	live := gateway.Status
 	live.Conditions, live.Attachments = nil, nil
@@ -96,7 +99,7 @@ func Changed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	return !equality.Semantic.DeepEqual(live, computed)
 }
 
-// BecomesProgrammed says whether computed says of a generation that every proxy runs it, which the Gateway's status does not.
+// BecomesProgrammed reports whether computed is the first status by which every proxy runs a generation.
 func BecomesProgrammed(gateway *appv1.Gateway, computed appv1.GatewayStatus) bool {
 	isProgrammed := func(status appv1.GatewayStatus) bool {
 		c := meta.FindStatusCondition(status.Conditions, appv1.ConditionProgrammed)
@@ -105,9 +108,9 @@ func BecomesProgrammed(gateway *appv1.Gateway, computed appv1.GatewayStatus) boo
 	return isProgrammed(computed) && !isProgrammed(gateway.Status)
 }
 
-// Warnings returns those of the computed conditions that someone should look at and that the Gateway's status does not
-// tell yet: the ones that are false, not merely on their way, or true for a remarkable reason, and new in reason or message. Ready says
-// nothing that Programmed does not.
+// Warnings returns the computed conditions that need attention and that the Gateway's status does not have yet. They
+// are False, and not merely on their way, or True for a remarkable reason, with a new reason or message. Ready is left
+// out: it repeats Programmed.
 func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Condition {
 	var warnings []metav1.Condition
 	for _, c := range computed.Conditions {
@@ -122,8 +125,8 @@ func Warnings(gateway *appv1.Gateway, computed appv1.GatewayStatus) []metav1.Con
 	return warnings
 }
 
-// ApplyConfiguration turns a computed status into what is applied under proxypod.FieldManager. The UID makes the API
-// server refuse it for another Gateway of the same name.
+// ApplyConfiguration turns a computed status into an apply configuration for proxypod.FieldManager. With the UID, the
+// API server refuses it for another Gateway of the same name.
 func ApplyConfiguration(gateway *appv1.Gateway, computed appv1.GatewayStatus) *applyappv1.GatewayApplyConfiguration {
 	status := applyappv1.GatewayStatus().
 		WithObservedGeneration(computed.ObservedGeneration).
@@ -159,12 +162,12 @@ func applyConditions(conditions []metav1.Condition) []*metav1ac.ConditionApplyCo
 	return applied
 }
 
-// isBalanced says whether a Service has a load balancer, or is to get one.
+// isBalanced reports whether a Service has a load balancer, or is to get one.
 func isBalanced(service *corev1.Service) bool {
 	return service != nil && service.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// lacksAddress says whether a Service has no address yet, or not the one that the Gateway asks for.
+// lacksAddress reports whether a Service has no address yet, or not the one that the Gateway asks for.
 func lacksAddress(gateway *appv1.Gateway, service *corev1.Service) bool {
 	found, wanted := addresses(service), gateway.Spec.Service.Address
 	if wanted == "" || service == nil {
@@ -173,8 +176,8 @@ func lacksAddress(gateway *appv1.Gateway, service *corev1.Service) bool {
 	return !slices.ContainsFunc(found, func(address appv1.GatewayAddress) bool { return model.SameAddress(address.Value, wanted) })
 }
 
-// addresses are those of the Service's load balancer, none until it has some, or else the cluster IPs of a Service without one.
-// DNS tools publish them.
+// addresses are those of the Service's load balancer, none until it has some. A Service without one has its cluster
+// IPs. DNS tools publish these addresses.
 func addresses(service *corev1.Service) []appv1.GatewayAddress {
 	var found []appv1.GatewayAddress
 	switch {

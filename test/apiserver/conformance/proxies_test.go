@@ -280,7 +280,7 @@ func setParents(kind string, object client.Object, routeStatus *gatewayv1.RouteS
 	routeStatus.Parents = parents
 }
 
-// Plane says whether a Gateway has a HAProxy: what it runs is what there is to run.
+// Plane reports whether a Gateway has a HAProxy: what it runs is what there is to run.
 func (s *cluster) Plane(parent gatewayapi.Parent) (live bool, reason, message string) {
 	return s.proxies[parent] != nil, "Pending", "there is no HAProxy yet"
 }

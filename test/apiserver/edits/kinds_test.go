@@ -145,7 +145,7 @@ func (s *site) feature(rule *appv1.RouteRule) {
 	}
 }
 
-// kind is a kind of edits. weight is how often it is chosen, reloads says whether it takes a reload.
+// kind is a kind of edits. weight is how often it is chosen, reloads reports whether it takes a reload.
 type kind struct {
 	name    string
 	weight  int

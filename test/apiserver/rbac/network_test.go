@@ -83,7 +83,7 @@ func expectSelects(t *testing.T, policy *networkingv1.NetworkPolicy, pod map[str
 	}
 }
 
-// admits says whether pods of a namespace with these labels reach a TCP port; no labels stand for anybody.
+// admits reports whether pods of a namespace with these labels reach a TCP port; no labels stand for anybody.
 func admits(policy *networkingv1.NetworkPolicy, namespace map[string]string, port int32) bool {
 	for _, rule := range policy.Spec.Ingress {
 		if allowsPeer(rule.From, namespace) && allowsPort(rule.Ports, port) {

@@ -19,7 +19,7 @@ import (
 // Fault answers a request in place of next, which is the API server.
 type Fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
-// Match says whether a fault is about a request.
+// Match reports whether a fault is about a request.
 type Match func(*http.Request) bool
 
 // All are all requests.

@@ -46,7 +46,7 @@ type Proxy struct {
 type Request struct {
 	At                  time.Time
 	Method, Path, Agent string
-	// Watch says whether it is a watch, Write whether it is to change something; leases and reviews do not count.
+	// Watch reports whether it is a watch, Write whether it is to change something; leases and reviews do not count.
 	Watch, Write bool
 	// Code is what was answered, 0 for nothing.
 	Code int

@@ -108,7 +108,7 @@ func readCommand(conn net.Conn) ([]byte, error) {
 	return command, nil
 }
 
-// hasPayload says whether a command is followed by a payload (HAProxy's management guide, section 9.3).
+// hasPayload reports whether a command is followed by a payload (HAProxy's management guide, section 9.3).
 func hasPayload(command []byte) bool { return bytes.Contains(command, []byte(" <<\n")) }
 
 // ask returns HAProxy's answer, nil if it does not listen: the agent sees the connection end without one. While HAProxy loads it

@@ -26,7 +26,7 @@ const host = "web.example.com"
 // backend answers as the echo backend does, until a test has it do wrong.
 type backend struct {
 	options Options
-	// wrong is called before each request is answered; it says whether it has answered.
+	// wrong is called before each request is answered; it reports whether it has answered.
 	wrong atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 	// seen has a value for every request and message that was answered; who is not interested reads it no more.
 	seen chan string

@@ -21,7 +21,7 @@ import (
 type conversation interface {
 	// say sends a message and reads the answer.
 	say(message string) (string, error)
-	// orderly says whether the error that say returned is an end in order.
+	// orderly reports whether the error that say returned is an end in order.
 	orderly(err error) bool
 	close()
 }
