@@ -25,8 +25,8 @@ const (
 // literalPath is a path whose segments are none that requests are refused for.
 const literalPath = `^/(` + segment + `/)*(` + segment + `)?$`
 
-// framing are the headers that say where a message ends, where it goes and how its connection works. Who could change them
-// could smuggle requests. Some backends take other signs for the hyphen.
+// framing are the headers that say where a message ends, where it goes and how its connection works. Who could change
+// them could smuggle requests. Some backends take other signs for the hyphen.
 const framing = `(?i)^(host|content[-_.]length|transfer[-_.]encoding|connection|keep[-_.]alive|proxy[-_.]connection|te|trailer|upgrade|http2[-_.]settings|expect)$`
 
 // notFraming is a pattern that no name has: it is what the API server says of a name that is refused.
@@ -95,21 +95,22 @@ func at(from schema, path ...string) schema {
 	return from
 }
 
-// unless is a schema for what meets a condition, or else has a field with one of the other values. The API server tells what
-// is wrong with the former.
+// unless is a schema for what meets a condition, or else has a field with one of the other values. The API server tells
+// what is wrong with the former.
 func unless(condition schema, field string, others ...any) schema {
 	return schema{"anyOf": []any{condition, schema{"properties": schema{field: schema{"enum": others}}}}}
 }
 
-// addPaths makes the type of a path decide what its value may be; the characters that both kinds may have are the field's own pattern.
-// There are as few schemas as possible: for each path of each route, the API server makes a validator of every one.
+// addPaths makes the type of a path decide what its value may be; the characters that both kinds may have are the
+// field's own pattern. There are as few schemas as possible: for each path of each route, the API server makes a
+// validator of every one.
 func addPaths(path schema) {
 	literal := schema{"properties": schema{"value": schema{"pattern": literalPath}}}
 	maps.Copy(path, unless(literal, "type", "RegularExpression"))
 }
 
-// addUnion makes the type of an object decide which of the other fields it has; the struct allows no second one. What is
-// not the type comes last: the API server tells what is wrong with the first of several that fit as well.
+// addUnion makes the type of an object decide which of the other fields it has; the struct allows no second one. What
+// is not the type comes last: the API server tells what is wrong with the first of several that fit as well.
 func addUnion(object schema) {
 	properties := object["properties"].(schema)
 	var all []any

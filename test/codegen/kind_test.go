@@ -14,8 +14,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// checkNewKind: the copy's operator, with the copy's role, makes pods run as the ProxyProfile says, and as they did when it is
-// gone.
+// checkNewKind: the copy's operator, with the copy's role, makes pods run as the ProxyProfile says, and as they did
+// when it is gone.
 func checkNewKind(t *testing.T, r *recipe) {
 	t.Helper()
 	server.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", filepath.Join(r.tree, "artifacts/rbac"))

@@ -72,8 +72,8 @@ func connect() error {
 	return nil
 }
 
-// newNamespace makes a namespace for the test that enforces the restricted Pod Security Standard, and waits until pods can be
-// made in it.
+// newNamespace makes a namespace for the test that enforces the restricted Pod Security Standard, and waits until pods
+// can be made in it.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{

@@ -16,9 +16,10 @@ const (
 
 var sourcePortsTaken atomic.Uint32
 
-// dialAnew opens a connection from a port that was not used for minutes. The kernel takes the same ports again within seconds, as
-// all clients are on one machine here; and of a connection that was reset, the node's connection tracking remembers for 10 s where it went, and sends a
-// new one from the same port there, too, whatever the Service's endpoints are by now.
+// dialAnew opens a connection from a port that was not used for minutes. The kernel takes the same ports again within
+// seconds, as all clients are on one machine here; and of a connection that was reset, the node's connection tracking
+// remembers for 10 s where it went, and sends a new one from the same port there, too, whatever the Service's endpoints
+// are by now.
 func dialAnew(ctx context.Context, network, address string) (net.Conn, error) {
 	for ctx.Err() == nil {
 		port := firstSourcePort + int(sourcePortsTaken.Add(1)%sourcePorts)

@@ -94,8 +94,8 @@ func restart(component string) func(*testing.T) {
 	}
 }
 
-// freezeLeader stops the leader's process until another one leads, has something done, and wakes it: it ends, and what the
-// other one did stays.
+// freezeLeader stops the leader's process until another one leads, has something done, and wakes it: it ends, and what
+// the other one did stays.
 func (s *site) freezeLeader(t *testing.T) {
 	t.Helper()
 	frozen := getPod(t, operatorNamespace, leaderPod(t))

@@ -60,8 +60,8 @@ func TestFaultOfManyEdits(t *testing.T) {
 	})
 }
 
-// A Gateway as large as one can be runs; one that is larger is refused by the API server, which says why. Not parallel: it
-// keeps the API server busy.
+// A Gateway as large as one can be runs; one that is larger is refused by the API server, which says why. Not parallel:
+// it keeps the API server busy.
 func TestFaultOfTheSizeLimit(t *testing.T) {
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)
@@ -86,8 +86,8 @@ func TestFaultOfTheSizeLimit(t *testing.T) {
 	newClient(t, namespace).waitAnswer(t, "many-4095.example.com", "/"+strings.Repeat("p", 100), http.StatusOK, "v1")
 }
 
-// createMany creates a Gateway with so many routes, each for a host of its own and with a path of so many bytes. It returns how
-// many bytes they are.
+// createMany creates a Gateway with so many routes, each for a host of its own and with a path of so many bytes. It
+// returns how many bytes they are.
 func createMany(t *testing.T, namespace string, routes, path int) (int, error) {
 	t.Helper()
 	all := make([]appv1.Route, routes)

@@ -61,8 +61,8 @@ type program struct {
 	id, parent int
 }
 
-// programs returns those of a program in a pod, in the order they were started. It asks the kernel alone, so it works when
-// nothing else does.
+// programs returns those of a program in a pod, in the order they were started. It asks the kernel alone, so it works
+// when nothing else does.
 func programs(t *testing.T, pod *corev1.Pod, name string) []program {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -143,7 +143,8 @@ func send(t *testing.T, id int, signal syscall.Signal) {
 	must(t, syscall.Kill(id, signal))
 }
 
-// kill ends a process of a pod's HAProxy, and so all of them; it returns when they are gone, and nothing can reach them any more.
+// kill ends a process of a pod's HAProxy, and so all of them; it returns when they are gone, and nothing can reach them
+// any more.
 func kill(t *testing.T, pod *corev1.Pod, id int) time.Time {
 	t.Helper()
 	all := programs(t, pod, haproxyProgram)
@@ -191,8 +192,8 @@ func configVolume(pod *corev1.Pod) string {
 	return filepath.Join(state, "kubelet/pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/config")
 }
 
-// drop makes all packets that others send to a pod vanish, until the function it returns is called. The node's own still
-// arrive, so kubelet finds the pod healthy: nobody says that it is gone.
+// drop makes all packets that others send to a pod vanish, until the function it returns is called. The node's own
+// still arrive, so kubelet finds the pod healthy: nobody says that it is gone.
 func drop(t *testing.T, pod *corev1.Pod) (undo func()) {
 	t.Helper()
 	table := "gateway-fault-" + strings.ReplaceAll(pod.Status.PodIP, ".", "-")

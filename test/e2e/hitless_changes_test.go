@@ -49,7 +49,8 @@ func (h *hitless) editWeights(t *testing.T) {
 	}
 }
 
-// addServices adds Services, and moves the requests between v1 and v2 with each. With retries, HAProxy has to be reloaded.
+// addServices adds Services, and moves the requests between v1 and v2 with each. With retries, HAProxy has to be
+// reloaded.
 func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 	t.Helper()
 	h.answers.reloads(retry != nil)
@@ -71,8 +72,9 @@ func (h *hitless) addServices(t *testing.T, retry *appv1.RouteRetry) {
 	}
 }
 
-// changeListeners renames the listener of a port, has another one of the port come before it, and takes that away. Between the changes
-// kube-proxy, which works once a second at most, comes to rest: then it takes up each part of a change by itself.
+// changeListeners renames the listener of a port, has another one of the port come before it, and takes that away.
+// Between the changes kube-proxy, which works once a second at most, comes to rest: then it takes up each part of a
+// change by itself.
 func (h *hitless) changeListeners(t *testing.T) {
 	t.Helper()
 	listener := func(name, hostname string) appv1.Listener {

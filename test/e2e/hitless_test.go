@@ -26,8 +26,8 @@ import (
 // hitlessDrain is the drainTimeout of the Gateways under load: short, so that what happens after it is seen too.
 const hitlessDrain = 10 * time.Second
 
-// TestHitless: no planned change of routes, certificates or backends costs a request. During each, a steady load of all kinds of requests gets the answers that the
-// configuration before or after the change asks for, and nothing else.
+// TestHitless: no planned change of routes, certificates or backends costs a request. During each, a steady load of all
+// kinds of requests gets the answers that the configuration before or after the change asks for, and nothing else.
 func TestHitless(t *testing.T) {
 	needNode(t)
 	t.Parallel()
@@ -106,15 +106,15 @@ func (h *hitless) newService(t *testing.T, name, app string, protocol *string) {
 	must(t, err)
 }
 
-// routes sends requests to the backends, and gRPC to v1. Both versions are always in use, so that no edit of these routes
-// needs a reload.
+// routes sends requests to the backends, and gRPC to v1. Both versions are always in use, so that no edit of these
+// routes needs a reload.
 func (h *hitless) routes(backends ...appv1.BackendRef) []appv1.Route {
 	return []appv1.Route{route("web", rule("/", backends...), rule("/echo.Echo", backend("v1-grpc", 1)),
 		rule("/both", backend("v1", 1), backend("v2", 1)))}
 }
 
-// during sends the load while do changes something, and fails the test for every request that was not answered as it has to
-// be. ended says which ends of WebSockets and streams are in order.
+// during sends the load while do changes something, and fails the test for every request that was not answered as it
+// has to be. ended says which ends of WebSockets and streams are in order.
 func (h *hitless) during(t *testing.T, change string, ended func(load.End) error, do func(*testing.T)) {
 	t.Helper()
 	t.Run(change, func(t *testing.T) {

@@ -111,8 +111,8 @@ func applyCRD(ctx context.Context, client dynamic.Interface, newField bool) erro
 	return err
 }
 
-// renameImages has all proxies replaced by such with images of other names, which are the same images, and then by the first
-// again. It applies what make deploy applied, so that the next make deploy meets no other owner.
+// renameImages has all proxies replaced by such with images of other names, which are the same images, and then by the
+// first again. It applies what make deploy applied, so that the next make deploy meets no other owner.
 func (h *hitless) renameImages(t *testing.T) {
 	t.Helper()
 	deployments := kube.AppsV1().Deployments(operatorNamespace)

@@ -145,8 +145,8 @@ func expectHolds(t *testing.T, p task, want ...string) {
 	}
 }
 
-// credential says which kind of secret some content is, if it is one. Programs have the words in their code, without what
-// follows them in a file.
+// credential says which kind of secret some content is, if it is one. Programs have the words in their code, without
+// what follows them in a file.
 func credential(name string, content []byte) []string {
 	switch {
 	case bytes.Contains(content, []byte("PRIVATE KEY-----\nMI")):
@@ -202,8 +202,8 @@ func expectListening(t *testing.T, p task, want ...int) {
 	}
 }
 
-// expectPrivateSockets checks that HAProxy's command lines are there, in a directory that the process mounts, and are the
-// user's alone.
+// expectPrivateSockets checks that HAProxy's command lines are there, in a directory that the process mounts, and are
+// the user's alone.
 func expectPrivateSockets(t *testing.T, p task) {
 	t.Helper()
 	for _, name := range []string{"haproxy/master.sock", "haproxy/worker.sock", "haproxy-keys/keys.sock"} {

@@ -18,8 +18,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// How long changes take to become live, from the moment before the API write to the first answer by the new state. It is a
-// measurement, so it holds no bound: what is slow fails by eventually's patience only.
+// How long changes take to become live, from the moment before the API write to the first answer by the new state. It
+// is a measurement, so it holds no bound: what is slow fails by eventually's patience only.
 func TestMeasurePropagation(t *testing.T) {
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)

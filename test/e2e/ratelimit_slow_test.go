@@ -16,7 +16,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// TestRateLimitUnderLoad: three proxy pods get three times as many requests as their limit lets through. One of them is killed, and another is added.
+// TestRateLimitUnderLoad: three proxy pods get three times as many requests as their limit lets through. One of them is
+// killed, and another is added.
 func TestRateLimitUnderLoad(t *testing.T) {
 	namespace := newNamespace(t)
 	newBackend(t, namespace, "v1", 1)

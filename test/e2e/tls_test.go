@@ -89,8 +89,9 @@ func setListeners(t *testing.T, namespace string, listeners ...appv1.Listener) {
 	must(t, err)
 }
 
-// wakeKubelet changes the proxies again and again until the test ends: kubelet writes changed Secrets into a pod that changes, and
-// else within a minute or so. Once would not do, since it may hear of the pod before it hears of the Secret.
+// wakeKubelet changes the proxies again and again until the test ends: kubelet writes changed Secrets into a pod that
+// changes, and else within a minute or so. Once would not do, since it may hear of the pod before it hears of the
+// Secret.
 func wakeKubelet(t *testing.T, namespace string) {
 	t.Helper()
 	ctx, pods := t.Context(), kube.CoreV1().Pods(namespace)
@@ -160,8 +161,8 @@ func expectInvalidCertificate(t *testing.T, namespace, told string) {
 	})
 }
 
-// expectHeld compares which credentials the containers of the running proxies mount: Secrets the one that passes them on, and the agent its
-// token. What a container sees in the end, TestLockedDown reads from the running processes.
+// expectHeld compares which credentials the containers of the running proxies mount: Secrets the one that passes them
+// on, and the agent its token. What a container sees in the end, TestLockedDown reads from the running processes.
 func expectHeld(t *testing.T, namespace, secrets string) {
 	t.Helper()
 	pods := slices.DeleteFunc(proxyPods(t, namespace), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })

@@ -35,8 +35,8 @@ type reply struct {
 	Headers   http.Header `json:"headers"`
 }
 
-// handler answers everything. It is no ServeMux: that would redirect paths that it finds unclean, and the tests want to see
-// them as they arrive.
+// handler answers everything. It is no ServeMux: that would redirect paths that it finds unclean, and the tests want to
+// see them as they arrive.
 type handler struct {
 	version, pod string
 	// streams ends when streams have to.

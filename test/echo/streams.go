@@ -86,8 +86,8 @@ func (h *handler) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	}}.ServeHTTP(w, r)
 }
 
-// messageService is a gRPC service echo.Echo with a stream Echo that sends every message back, until the client or the program
-// ends. Its messages are health checks for want of another type in the library.
+// messageService is a gRPC service echo.Echo with a stream Echo that sends every message back, until the client or the
+// program ends. Its messages are health checks for want of another type in the library.
 func messageService(streams context.Context) *grpc.ServiceDesc {
 	echo := func(_ any, stream grpc.ServerStream) error {
 		ended := make(chan error, 1)

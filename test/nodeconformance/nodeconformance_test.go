@@ -1,5 +1,5 @@
-// Package nodeconformance runs the Gateway API's own conformance suite on a cluster with nodes: that of TEST_KUBECONFIG,
-// with the operator, the CRDs and the suite's image in it. hack/conformance.sh does all that.
+// Package nodeconformance runs the Gateway API's own conformance suite on a cluster with nodes: that of
+// TEST_KUBECONFIG, with the operator, the CRDs and the suite's image in it. hack/conformance.sh does all that.
 package nodeconformance
 
 import (

@@ -139,7 +139,8 @@ type requests struct {
 	lost []string
 }
 
-// traffic sends 50 requests a second, over connections that stay and over new ones, with and without TLS, until ctx ends.
+// traffic sends 50 requests a second, over connections that stay and over new ones, with and without TLS, until ctx
+// ends.
 func (s *site) traffic(ctx context.Context, group *sync.WaitGroup) *requests {
 	all := &requests{}
 	config := &tls.Config{RootCAs: s.authority.Pool(), ServerName: host}

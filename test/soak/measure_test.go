@@ -55,8 +55,8 @@ func addProcesses(counts map[string]float64, pod *corev1.Pod) {
 	}
 }
 
-// proportionalMemory is a process's share of the memory it is in, in MiB: what workers have in common with the master counts
-// once.
+// proportionalMemory is a process's share of the memory it is in, in MiB: what workers have in common with the master
+// counts once.
 func proportionalMemory(dir string) float64 {
 	raw, _ := os.ReadFile(filepath.Join(dir, "smaps_rollup"))
 	for line := range strings.Lines(string(raw)) {

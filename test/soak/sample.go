@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// How much more the last third of the samples may have on average than the first: a tenth, and what comes and goes anyway.
+// How much more the last third of the samples may have on average than the first: a tenth, and what comes and goes
+// anyway.
 const marginPercent = 10
 
 var slack = map[string]float64{"MiB": 8, "descriptors": 15, "goroutines": 15, "processes": 2}

@@ -59,14 +59,15 @@ func create(ctx context.Context, gateways typedappv1.GatewayInterface) error {
 	return nil
 }
 
-// applyRoute makes the Gateway have the route. In an apply configuration, what is not set is not zero but left out: the API server
-// leaves it to others, and removes what this field manager applied before and does not any more.
+// applyRoute makes the Gateway have the route. In an apply configuration, what is not set is not zero but left out: the
+// API server leaves it to others, and removes what this field manager applied before and does not any more.
 func applyRoute(ctx context.Context, gateways typedappv1.GatewayInterface) error {
 	wanted := applyappv1.Gateway(*name, *namespace).WithSpec(applyappv1.GatewaySpec().
 		WithRoutes(applyappv1.Route().WithName(appv1.Name(*service)).WithRules(applyappv1.RouteRule().
 			WithBackendRefs(applyappv1.BackendRef().WithName(*service).WithPort(80)))))
 
-	// Force: the route is this program's to decide. Without it, a route that somebody else has applied differently is a conflict.
+	// Force: the route is this program's to decide. Without it, a route that somebody else has applied differently is a
+	// conflict.
 	applied, err := gateways.Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if err != nil {
 		return fmt.Errorf("failed to apply route %s of Gateway %s/%s: %w", *service, *namespace, *name, err)

@@ -1,5 +1,6 @@
-// Command dynamic does what create and watch do, with the dynamic client: for objects whose Go types a program does not have, or
-// does not know before it runs. It makes a Gateway, adds a route, and prints what changes until it is interrupted.
+// Command dynamic does what create and watch do, with the dynamic client: for objects whose Go types a program does not
+// have, or does not know before it runs. It makes a Gateway, adds a route, and prints what changes until it is
+// interrupted.
 package main
 
 import (
@@ -25,7 +26,8 @@ var (
 	namespace = flag.String("namespace", metav1.NamespaceDefault, "the Gateway's `namespace`")
 	name      = flag.String("gateway", "shop", "the Gateway's `name`")
 
-	// What is asked for by URL: the plural, in lower case. meta.RESTMapper finds it for a kind that is known only when the program runs.
+	// What is asked for by URL: the plural, in lower case. meta.RESTMapper finds it for a kind that is known only when the
+	// program runs.
 	resource = schema.GroupVersionResource{Group: "app.example.com", Version: "v1", Resource: "gateways"}
 )
 

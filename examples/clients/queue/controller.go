@@ -24,8 +24,8 @@ const (
 	lastDelay  = 10 * time.Second
 )
 
-// key is what the queue holds: names, never objects. So many changes of an object in a row are one thing to do, and it is done with what
-// the cache holds then, not with what is outdated.
+// key is what the queue holds: names, never objects. So many changes of an object in a row are one thing to do, and it
+// is done with what the cache holds then, not with what is outdated.
 type key struct {
 	kind string
 	name cache.ObjectName
@@ -65,7 +65,8 @@ func (c *controller) watch(kind string, informer cache.SharedIndexInformer) erro
 // handler puts names into the queue, and does nothing that could take long or fail: the next change waits for it.
 func (c *controller) handler(kind string) cache.ResourceEventHandler {
 	enqueue := func(obj any) {
-		// For an object that went while the watch was broken, obj is a tombstone, cache.DeletedFinalStateUnknown: only its key is sure.
+		// For an object that went while the watch was broken, obj is a tombstone, cache.DeletedFinalStateUnknown: only its
+		// key is sure.
 		name, err := cache.DeletionHandlingObjectToName(obj)
 		if err != nil {
 			utilruntime.HandleErrorWithContext(context.Background(), err, "An informer has handed out what is no object") // a bug
@@ -130,7 +131,8 @@ func (c *controller) handleNext(ctx context.Context) bool {
 	return true
 }
 
-// print is the work: here, to print how an object is. Whatever fails, say a write to another system, is returned and tried again.
+// print is the work: here, to print how an object is. Whatever fails, say a write to another system, is returned and
+// tried again.
 func (c *controller) print(k key) error {
 	obj, exists, err := c.caches[k.kind].GetByKey(k.name.String())
 	if err != nil {

@@ -36,8 +36,9 @@ func (p *printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// start runs a controller with one Pod in the cache until the end of the test, in a bubble of synctest: its clock stands still as long
-// as anything can be done, and then jumps to what is waited for. So delays are exact, and take no time.
+// start runs a controller with one Pod in the cache until the end of the test, in a bubble of synctest: its clock
+// stands still as long as anything can be done, and then jumps to what is waited for. So delays are exact, and take no
+// time.
 func start(t *testing.T, out *printer) *controller {
 	t.Helper()
 	out.start = time.Now()

@@ -1,5 +1,5 @@
-// Command queue prints every Pod and every Gateway, and each again when it changes, by a work queue as controllers have it: an
-// informer per kind feeds names into the queue, workers take them out and look in the caches what is to be done.
+// Command queue prints every Pod and every Gateway, and each again when it changes, by a work queue as controllers have
+// it: an informer per kind feeds names into the queue, workers take them out and look in the caches what is to be done.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command weight changes the weight of a Service in all rules of a Gateway, as for a canary. Its test shows the fake clientset.
+// Command weight changes the weight of a Service in all rules of a Gateway, as for a canary. Its test shows the fake
+// clientset.
 package main
 
 import (
@@ -44,8 +45,8 @@ func run(ctx context.Context, config *rest.Config) error {
 // another one. It takes the interface that the real clientset and the fake one both have.
 func setWeight(ctx context.Context, client versioned.Interface, namespace, name, service string, weight int32) (changed int, err error) {
 	gateways := client.AppV1().Gateways(namespace)
-	// An Update carries the resourceVersion that was read, so it never undoes what others did meanwhile: it is a conflict, and what they
-	// left is read and changed again.
+	// An Update carries the resourceVersion that was read, so it never undoes what others did meanwhile: it is a conflict,
+	// and what they left is read and changed again.
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		gateway, err := gateways.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {

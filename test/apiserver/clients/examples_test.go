@@ -100,8 +100,8 @@ func testCreate(t *testing.T, e example) {
 		}
 		return e.get(t, "shop")
 	}
-	// The API server sorts those who apply by the second, then by name. What was another's last may become this one's, which is a write,
-	// unless both fell into one second: after that, the order stays, "another" first.
+	// The API server sorts those who apply by the second, then by name. What was another's last may become this one's,
+	// which is a write, unless both fell into one second: after that, the order stays, "another" first.
 	before := applyAgain()
 	if after := applyAgain(); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("applying the same again has written\n%+v instead of\n%+v", after, before)

@@ -18,8 +18,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// clockOffset is a file for package time: the wall clock, not the monotonic one, is off by so many seconds as are in a file
-// that is mapped into memory.
+// clockOffset is a file for package time: the wall clock, not the monotonic one, is off by so many seconds as are in a
+// file that is mapped into memory.
 const clockOffset = `package time
 
 import (
@@ -46,8 +46,8 @@ func mapClockOffset() *int64 {
 }
 `
 
-// offClock returns the flag of "go build" for programs whose clock can be changed, what they need in their environment, and what
-// changes it.
+// offClock returns the flag of "go build" for programs whose clock can be changed, what they need in their environment,
+// and what changes it.
 func offClock(t *testing.T) (flag, env string, jump func(by time.Duration)) {
 	t.Helper()
 	dir := t.TempDir()

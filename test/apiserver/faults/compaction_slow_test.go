@@ -14,8 +14,9 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestCompaction: what the watches of the operator and the agent want to go on from is really gone: while they are cut off,
-// everything changes, etcd forgets, and the API server is started anew. So this test does not run in parallel with others.
+// TestCompaction: what the watches of the operator and the agent want to go on from is really gone: while they are cut
+// off, everything changes, etcd forgets, and the API server is started anew. So this test does not run in parallel with
+// others.
 func TestCompaction(t *testing.T) {
 	s := startStack(t, "compaction")
 	stopTraffic := s.pod.traffic(t)

@@ -47,8 +47,8 @@ type flappingSlice struct {
 	port          int32
 }
 
-// TestFlapping: Services and EndpointSlices come, change and go in any order, as fast as the API server takes it. What is left
-// in the end is what HAProxy serves; a Service that is not touched is served all the time.
+// TestFlapping: Services and EndpointSlices come, change and go in any order, as fast as the API server takes it. What
+// is left in the end is what HAProxy serves; a Service that is not touched is served all the time.
 func TestFlapping(t *testing.T) {
 	t.Parallel()
 	s := &stack{namespace: "flapping"}

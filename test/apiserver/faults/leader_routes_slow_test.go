@@ -87,8 +87,8 @@ func TestFrozenLeaderOfRoutes(t *testing.T) {
 	}
 }
 
-// expectNoWrites: a leader that woke up changed nothing. It may delete the RoleBinding that has just been created: that is
-// right by then.
+// expectNoWrites: a leader that woke up changed nothing. It may delete the RoleBinding that has just been created: that
+// is right by then.
 func expectNoWrites(t *testing.T, requests []faultproxy.Request) {
 	t.Helper()
 	for _, request := range requests {

@@ -17,12 +17,13 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// outage is longer than a lease, and than what a program that retries more and more slowly would notice the end of in time.
+// outage is longer than a lease, and than what a program that retries more and more slowly would notice the end of in
+// time.
 const outage = 25 * time.Second
 
-// TestLongOutage: an API server that is away for longer than the operator's lease. There are two operators, as artifacts/operator
-// has it; the leader may end, and is then started again as kubelet does. One of the agents starts anew meanwhile. Traffic goes on,
-// and what changed meanwhile is in force soon after.
+// TestLongOutage: an API server that is away for longer than the operator's lease. There are two operators, as
+// artifacts/operator has it; the leader may end, and is then started again as kubelet does. One of the agents starts
+// anew meanwhile. Traffic goes on, and what changed meanwhile is in force soon after.
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []apiFault{
@@ -80,8 +81,8 @@ func (s *stack) startStandby(t *testing.T) *operator {
 	return standby
 }
 
-// keepRunning starts an operator again when it ends, as kubelet does: at once the first time, then after 10 s, 20 s and so
-// on, until the returned function is called.
+// keepRunning starts an operator again when it ends, as kubelet does: at once the first time, then after 10 s, 20 s and
+// so on, until the returned function is called.
 func keepRunning(t *testing.T, o *operator) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,8 +12,8 @@ import (
 // within is when an edit has to be in force. The machine of make test has other things to do.
 var within = map[bool]time.Duration{false: soon, true: promised}[testtier.All]
 
-// TestRestarts: the API server, then etcd are killed and started again. All tests have the same server, so this one does not run in
-// parallel with others.
+// TestRestarts: the API server, then etcd are killed and started again. All tests have the same server, so this one
+// does not run in parallel with others.
 func TestRestarts(t *testing.T) {
 	s := startStack(t, "restarts")
 	operatorLeaks, agentLeaks := watchLeaks(t, s.operator.address), watchLeaks(t, s.pod.health)

@@ -43,8 +43,9 @@ func sized(port int32, kilobytes int) appv1.GatewaySpec {
 	return spec
 }
 
-// TestSizeLimit: the largest Gateway that the API server admits is served, and an edit that makes it larger is refused with
-// a clear word and changes nothing. There is no room for a status then, which an event tells; with a little room all is well.
+// TestSizeLimit: the largest Gateway that the API server admits is served, and an edit that makes it larger is refused
+// with a clear word and changes nothing. There is no room for a status then, which an event tells; with a little room
+// all is well.
 func TestSizeLimit(t *testing.T) {
 	t.Parallel()
 	s := &stack{namespace: "size"}
@@ -116,8 +117,8 @@ func findLargest(t *testing.T, gateways typedappv1.GatewayInterface, port int32)
 	return largest
 }
 
-// fill edits the Gateway to be as large as there is room for, which leaves none for the status of it, and returns how many
-// kilobytes that is.
+// fill edits the Gateway to be as large as there is room for, which leaves none for the status of it, and returns how
+// many kilobytes that is.
 func fill(t *testing.T, gateways typedappv1.GatewayInterface, port int32, least int) int {
 	t.Helper()
 	return least - 1 + sort.Search(60, func(more int) bool {

@@ -35,8 +35,8 @@ func answering(t *testing.T, answer string) int32 {
 	return serving(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
 }
 
-// serving starts a server on an interface of this machine, as the API server admits no loopback address, and returns its
-// port.
+// serving starts a server on an interface of this machine, as the API server admits no loopback address, and returns
+// its port.
 func serving(t *testing.T, handler http.HandlerFunc) int32 {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(testenv.OwnAddress(t), "0"))
@@ -98,8 +98,8 @@ func (p *dataPlane) expectAnswer(t *testing.T, within time.Duration, path, want 
 	})
 }
 
-// traffic sends requests to "/" until the returned function is called, which fails the test if one of them did not get the
-// answer of Service "api". Every other one is over a connection of its own.
+// traffic sends requests to "/" until the returned function is called, which fails the test if one of them did not get
+// the answer of Service "api". Every other one is over a connection of its own.
 func (p *dataPlane) traffic(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,8 @@ func gauges(ctx context.Context, address string, names ...string) (map[string]fl
 // leaks are what a program must not have more and more of.
 var leaks = []string{"go_goroutines", "process_open_fds"}
 
-// watchLeaks notes what the program at the address uses, and returns what waits until it uses no more than that and a little.
+// watchLeaks notes what the program at the address uses, and returns what waits until it uses no more than that and a
+// little.
 func watchLeaks(t *testing.T, address string) (check func()) {
 	t.Helper()
 	before, err := gauges(t.Context(), address, leaks...)

@@ -16,8 +16,8 @@ type chooser struct {
 	chosen object
 }
 
-// decided returns the schema of an object with such fields chosen: what other fields may be, or must be there, then depends
-// on nothing any more.
+// decided returns the schema of an object with such fields chosen: what other fields may be, or must be there, then
+// depends on nothing any more.
 func (g *generator) decided(schema object) object {
 	c := chooser{g, schema, object{}}
 	rules, _ := schema["x-kubernetes-validations"].([]any)

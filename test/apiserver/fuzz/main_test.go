@@ -1,5 +1,5 @@
-// Package fuzz checks that nothing an API server admits as a Gateway makes a configuration that HAProxy refuses, or that
-// means anything else than it should.
+// Package fuzz checks that nothing an API server admits as a Gateway makes a configuration that HAProxy refuses, or
+// that means anything else than it should.
 package fuzz
 
 import (

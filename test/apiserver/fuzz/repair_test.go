@@ -103,8 +103,8 @@ func (g *generator) repairListeners(spec object) {
 	spec["listeners"] = kept
 }
 
-// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types and not both BasicAuth and JWT, and limits
-// of bodies.
+// repairListenerFilters: only HTTP and HTTPS listeners have filters, of some types and not both BasicAuth and JWT, and
+// limits of bodies.
 func repairListenerFilters(listener object) {
 	var kept []any
 	secured := false

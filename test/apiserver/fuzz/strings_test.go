@@ -25,7 +25,8 @@ var hostile = []string{
 	"a/b; c=d", "text/html; charset='utf-8'", "*/*", "a/#", "a/b ;c=#",
 }
 
-// isHostile reports whether a string has something that is special somewhere, or is one of the hostile ones, or very long.
+// isHostile reports whether a string has something that is special somewhere, or is one of the hostile ones, or very
+// long.
 func isHostile(s string) bool {
 	return len(s) >= 200 || hostileSet[s] || strings.ContainsAny(s, "\"'\\#$%{}|,;[]()&*?!~^`<> \t\r\n\x00") || !isASCII(s)
 }

@@ -10,8 +10,8 @@ import (
 	routesclient "sigs.k8s.io/gateway-api/pkg/client/clientset/versioned"
 )
 
-// testExternalAuth: a Service decides about the requests of an HTTPRoute. Where it must not be asked, or not be asked so,
-// they are answered with 500.
+// testExternalAuth: a Service decides about the requests of an HTTPRoute. Where it must not be asked, or not be asked
+// so, they are answered with 500.
 func testExternalAuth(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx, routes := t.Context(), api.GatewayV1().HTTPRoutes("team")

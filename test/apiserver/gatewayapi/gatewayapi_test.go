@@ -34,8 +34,8 @@ func service(name gatewayv1.ObjectName) gatewayv1.BackendObjectReference {
 	return gatewayv1.BackendObjectReference{Name: name, Port: ptr.To[gatewayv1.PortNumber](80)}
 }
 
-// TestGatewayAPI: a Gateway of the Gateway API is a working one. Routes of other namespaces are, where it lets them, and
-// its agents may read where there is something for it, and nowhere else.
+// TestGatewayAPI: a Gateway of the Gateway API is a working one. Routes of other namespaces are, where it lets them,
+// and its agents may read where there is something for it, and nowhere else.
 func TestGatewayAPI(t *testing.T) {
 	operator := startOperator(t)
 	server.InstallGatewayAPI(t) // it begins when they appear

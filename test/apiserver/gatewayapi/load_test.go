@@ -18,8 +18,8 @@ import (
 // editRounds is how often routes are edited under load.
 const editRounds = 20
 
-// testEditsUnderLoad: while routes are created, edited and deleted, requests for other routes and for the edited ones are
-// answered.
+// testEditsUnderLoad: while routes are created, edited and deleted, requests for other routes and for the edited ones
+// are answered.
 func testEditsUnderLoad(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	routes, ctx := api.GatewayV1().HTTPRoutes("team"), t.Context()

@@ -35,8 +35,8 @@ func clientsOf(clients appv1.ClientAddress) appv1.RuleFilter {
 
 const loopback appv1.AddressRange = "127.0.0.0/8"
 
-// testFirstRouteFilter: no request fails when a route comes to name a RouteFilter that the agents know, though no route of
-// the namespace did before.
+// testFirstRouteFilter: no request fails when a route comes to name a RouteFilter that the agents know, though no route
+// of the namespace did before.
 func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) {
 	t.Helper()
 	ctx := t.Context()
@@ -78,8 +78,8 @@ func testFirstRouteFilter(t *testing.T, api routesclient.Interface, port int32) 
 	expectAnswer(t, port, "/guarded", 404, "")
 }
 
-// testRouteFilters: a RouteFilter does to an HTTPRoute's requests what it says, and its edits are live without a reload.
-// Without it, they are answered with 500.
+// testRouteFilters: a RouteFilter does to an HTTPRoute's requests what it says, and its edits are live without a
+// reload. Without it, they are answered with 500.
 func testRouteFilters(t *testing.T, api routesclient.Interface, haproxy *haproxytest.Instance, port int32) {
 	t.Helper()
 	ctx := t.Context()

@@ -62,8 +62,8 @@ func startSite(t *testing.T) *site {
 // block are the fenced blocks of the page.
 var block = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// apply runs the page's commands and applies its objects. It returns the Gateway, with a free port, and the container of
-// oauth2-proxy.
+// apply runs the page's commands and applies its objects. It returns the Gateway, with a free port, and the container
+// of oauth2-proxy.
 func (s *site) apply() (*appv1.Gateway, corev1.Container) {
 	s.t.Helper()
 	_, err := server.Kube.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// expectContains checks that the object has all fields of the YAML with those values; of lists, the items in that order,
-// perhaps with others behind them.
+// expectContains checks that the object has all fields of the YAML with those values; of lists, the items in that
+// order, perhaps with others behind them.
 func expectContains(t *testing.T, object *unstructured.Unstructured, want string) {
 	t.Helper()
 	if err := contains(object, want); err != nil {

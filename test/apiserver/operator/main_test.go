@@ -1,6 +1,7 @@
-// Package operator tests the built operator from outside, on a real API server: what it makes of a Gateway, what it says,
-// and how it starts, stops and hands over. The operator runs with the permissions in artifacts/rbac. There is no
-// controller manager, and no node but those of TestSpread: the tests write the EndpointSlices and reports that those would.
+// Package operator tests the built operator from outside, on a real API server: what it makes of a Gateway, what it
+// says, and how it starts, stops and hands over. The operator runs with the permissions in artifacts/rbac. There is no
+// controller manager, and no node but those of TestSpread: the tests write the EndpointSlices and reports that those
+// would.
 package operator
 
 import (
@@ -43,8 +44,8 @@ type operator struct {
 	address string
 }
 
-// startOperator starts an operator that works in one namespace, made here, and has a lease of its own there: so the tests
-// do not disturb one another.
+// startOperator starts an operator that works in one namespace, made here, and has a lease of its own there: so the
+// tests do not disturb one another.
 func startOperator(t *testing.T, namespace string, arguments ...string) *operator {
 	t.Helper()
 	ensureNamespace(t, operatorNamespace)

@@ -16,8 +16,9 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// TestSpread has a real scheduler place the second proxy of a rollout, with the first one on node a1. It goes to another zone, though b1
-// is busier; nor does it go to a1 because each other node has a proxy that is about to be replaced.
+// TestSpread has a real scheduler place the second proxy of a rollout, with the first one on node a1. It goes to
+// another zone, though b1 is busier; nor does it go to a1 because each other node has a proxy that is about to be
+// replaced.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	const namespace = "spread"
@@ -81,8 +82,9 @@ func createNode(t *testing.T, name, zone string) {
 	}
 }
 
-// newPlacer makes a Gateway, and returns what makes its proxies as its Deployment would, those of a pod template's hash. The scheduler that
-// is named as the namespace places each on a node, if one is given on that, and is waited for: what it has placed itself it knows of.
+// newPlacer makes a Gateway, and returns what makes its proxies as its Deployment would, those of a pod template's
+// hash. The scheduler that is named as the namespace places each on a node, if one is given on that, and is waited for:
+// what it has placed itself it knows of.
 func newPlacer(t *testing.T, namespace, gateway string) func(hash, node string) string {
 	t.Helper()
 	createGateway(t, namespace, gateway, "listeners: [{name: http, port: 80, protocol: HTTP}]")

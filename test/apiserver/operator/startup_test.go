@@ -60,8 +60,8 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
-// TestAbsentServer: an operator that starts before the API server says so in one line, where whoever started it sees it, and
-// waits.
+// TestAbsentServer: an operator that starts before the API server says so in one line, where whoever started it sees
+// it, and waits.
 func TestAbsentServer(t *testing.T) {
 	t.Parallel()
 	o := testenv.Start(t, nil, server.Build(t, "."), "-kubeconfig="+server.Kubeconfig, "-master=https://127.0.0.1:1", "-health-address=127.0.0.1:0")

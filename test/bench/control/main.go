@@ -1,6 +1,6 @@
-// Command control measures the operator on a real API server without nodes: a burst of Gateways, restarts, steady state, edits
-// among many. Beside it, in the same run, is the same job written in the plain manner of sample controllers (./plain). Then it
-// measures what the agents' watches cost the API server. It prints tables in Markdown.
+// Command control measures the operator on a real API server without nodes: a burst of Gateways, restarts, steady
+// state, edits among many. Beside it, in the same run, is the same job written in the plain manner of sample
+// controllers (./plain). Then it measures what the agents' watches cost the API server. It prints tables in Markdown.
 package main
 
 import (

@@ -76,8 +76,8 @@ func (s *server) metrics(ctx context.Context) (metrics, error) {
 	return parseMetrics(string(raw)), nil
 }
 
-// operatorKubeconfig writes a kubeconfig of the operator's ServiceAccount with the permissions in artifacts/rbac, so that the
-// API server treats its requests as it would on a cluster.
+// operatorKubeconfig writes a kubeconfig of the operator's ServiceAccount with the permissions in artifacts/rbac, so
+// that the API server treats its requests as it would on a cluster.
 func (s *server) operatorKubeconfig(ctx context.Context, root, dir string) (string, error) {
 	admin := filepath.Join(dir, "admin")
 	if err := os.WriteFile(admin, s.env.KubeConfig, 0o600); err != nil {

@@ -95,8 +95,8 @@ func roundRobin(services int) []appv1.Backend {
 	return all
 }
 
-// gateway returns HAProxy with what the agent would write for a Gateway with this spec, beside its listeners, after a sed
-// script if there is one.
+// gateway returns HAProxy with what the agent would write for a Gateway with this spec, beside its listeners, after a
+// sed script if there is one.
 func gateway(name string, spec appv1.GatewaySpec, edit string) proxy {
 	run := func(site *site, dir string, ports [2]int) (*process, error) {
 		in, err := gatewayInput(spec, ports, site.servers)

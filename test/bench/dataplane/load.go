@@ -29,7 +29,8 @@ const (
 	h2    protocol = "HTTP/2"
 )
 
-// request is a GET of a path at a host, with the header lines that all have and perhaps more. With a body, it is a POST.
+// request is a GET of a path at a host, with the header lines that all have and perhaps more. With a body, it is a
+// POST.
 type request struct {
 	host, path string
 	headers    []string
@@ -61,7 +62,8 @@ type load struct {
 // patience is how long a client waits for an answer: one that comes much too late is a failure, not a high figure.
 const patience = 5 * time.Second
 
-// client is a connection, or a share of one with HTTP/2. send sends request number i and returns when it has the answer.
+// client is a connection, or a share of one with HTTP/2. send sends request number i and returns when it has the
+// answer.
 type client struct {
 	send  func(i int64) error
 	close func() error

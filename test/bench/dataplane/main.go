@@ -1,8 +1,9 @@
-// Command dataplane measures what a proxied request costs: the CPU time of the proxy's processes, for Gateways of several
-// kinds and for what a good administrator would write for HAProxy, nginx and Caddy. It prints a table in Markdown.
+// Command dataplane measures what a proxied request costs: the CPU time of the proxy's processes, for Gateways of
+// several kinds and for what a good administrator would write for HAProxy, nginx and Caddy. It prints a table in
+// Markdown.
 //
-// All proxies run on one core, clients and backends on the other. The proxies take turns in short slices, so that a busy
-// machine disturbs all alike: their ratios count, not the absolute figures.
+// All proxies run on one core, clients and backends on the other. The proxies take turns in short slices, so that a
+// busy machine disturbs all alike: their ratios count, not the absolute figures.
 package main
 
 import (

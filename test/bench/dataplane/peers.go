@@ -33,7 +33,8 @@ type written struct {
 	defaults string
 	// routes is a map that haproxy.cfg finds backends by, instead of rules for the ten hosts, if it is not empty.
 	routes string
-	// policy are lines for what is done to each request, sections are those that they need, and files those that they name.
+	// policy are lines for what is done to each request, sections are those that they need, and files those that they
+	// name.
 	policy, sections string
 	files            map[string]string
 }

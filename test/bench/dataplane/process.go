@@ -18,8 +18,8 @@ type process struct {
 	cmds []*exec.Cmd
 }
 
-// start runs a proxy and returns when it accepts connections on the port. What it prints, the access log, goes to /dev/null, what it
-// complains of to our standard error. More programs are started before it.
+// start runs a proxy and returns when it accepts connections on the port. What it prints, the access log, goes to
+// /dev/null, what it complains of to our standard error. More programs are started before it.
 func start(port int, cmds ...*exec.Cmd) (*process, error) {
 	p := &process{}
 	for _, cmd := range cmds {

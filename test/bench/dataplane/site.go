@@ -13,8 +13,8 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// What every backend answers, but to requests for textPath, to which it is a long text, for cachedPath, to which it may be
-// kept, and for checkPath, to which it is empty: after a body, nginx would close the connection of a question.
+// What every backend answers, but to requests for textPath, to which it is a long text, for cachedPath, to which it may
+// be kept, and for checkPath, to which it is empty: after a body, nginx would close the connection of a question.
 const (
 	body       = "hello, world\n"
 	textPath   = "/app/text"

@@ -174,8 +174,8 @@ func conditionsRequests(hosts int) []request {
 	return spread(all)
 }
 
-// spread changes the order of requests, so that none is like the last one. The Services get them in the same order, however many hosts
-// there are.
+// spread changes the order of requests, so that none is like the last one. The Services get them in the same order,
+// however many hosts there are.
 func spread(requests []request) []request {
 	const step = 7919 // A prime, so none is left out.
 	all := make([]request, len(requests))

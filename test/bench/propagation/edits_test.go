@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// edit is a kind of change. do makes one and says what it leads to, after prepare, if there is one; undo leaves the world
-// such that do can be done again.
+// edit is a kind of change. do makes one and says what it leads to, after prepare, if there is one; undo leaves the
+// world such that do can be done again.
 type edit struct {
 	name    string
 	prepare func(b *testing.B, w *world)

@@ -11,8 +11,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// BenchmarkMemory measures what the agent and HAProxy keep in memory for Gateways of several sizes, with five endpoints for each Service,
-// once they have started.
+// BenchmarkMemory measures what the agent and HAProxy keep in memory for Gateways of several sizes, with five endpoints
+// for each Service, once they have started.
 func BenchmarkMemory(b *testing.B) {
 	for _, size := range []struct{ hosts, rules, services int }{{10, 1, 10}, {1000, 1, 1000}, {2000, 5, 5000}} {
 		b.Run(fmt.Sprintf("%d-rules/%d-Services", size.hosts*size.rules, size.services), func(b *testing.B) {

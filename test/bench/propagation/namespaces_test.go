@@ -19,8 +19,8 @@ import (
 	"gateway/test/internal/testenv"
 )
 
-// BenchmarkManyNamespaces measures what HTTPRoutes of many namespaces cost, which belong to many Gateways. Each namespace
-// has one Service. One Gateway has a pod.
+// BenchmarkManyNamespaces measures what HTTPRoutes of many namespaces cost, which belong to many Gateways. Each
+// namespace has one Service. One Gateway has a pod.
 func BenchmarkManyNamespaces(b *testing.B) {
 	server.InstallGatewayAPI(b)
 	const gateways, namespaces, routes = 50, 500, 10_000

@@ -23,8 +23,8 @@ import (
 // contour is a peer whose control plane can be built from public modules: hack/peer/go.mod has the version.
 const contour = "github.com/projectcontour/contour"
 
-// BenchmarkControlPlanes measures how long control planes take until many HTTPRoutes are accepted, one after the other on
-// the same API server: the operator, and Contour's. No proxies run.
+// BenchmarkControlPlanes measures how long control planes take until many HTTPRoutes are accepted, one after the other
+// on the same API server: the operator, and Contour's. No proxies run.
 func BenchmarkControlPlanes(b *testing.B) {
 	server.InstallGatewayAPI(b)
 	const routes = 5000

@@ -1,5 +1,6 @@
 // Package propagation measures how long changes take to become live, with the built agent, a real API server and a real
-// HAProxy, from before the API write to the first answer by the new configuration, and what agent and HAProxy keep in memory.
+// HAProxy, from before the API write to the first answer by the new configuration, and what agent and HAProxy keep in
+// memory.
 package propagation
 
 import (
@@ -28,8 +29,9 @@ func must(t testing.TB, err error) {
 // poll is how often it is asked whether a change is live.
 const poll = time.Millisecond
 
-// BenchmarkPropagation measures each kind of change among many routes: one at a time, each once the one before is in the status, and
-// while ten other routes a second are added and removed. Every route has a hostname and a Service of its own.
+// BenchmarkPropagation measures each kind of change among many routes: one at a time, each once the one before is in
+// the status, and while ten other routes a second are added and removed. Every route has a hostname and a Service of
+// its own.
 func BenchmarkPropagation(b *testing.B) {
 	for _, routes := range []int{10, 1000, 3000} {
 		b.Run(fmt.Sprintf("routes=%d", routes), func(b *testing.B) {
@@ -139,8 +141,8 @@ func (w *world) ask(ctx context.Context, want effect) (string, error) {
 // loadEvery is the time between two requests of the load.
 const loadEvery = 5 * time.Millisecond
 
-// load sends requests for a route that is never edited and for one that is, until the function that it returns is called.
-// That returns how many failed.
+// load sends requests for a route that is never edited and for one that is, until the function that it returns is
+// called. That returns how many failed.
 func (w *world) load(b *testing.B) (stop func() int) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())

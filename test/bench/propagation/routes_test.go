@@ -45,8 +45,8 @@ func BenchmarkRoutes(b *testing.B) {
 	}
 }
 
-// BenchmarkManyRoutes measures how long many HTTPRoutes take from nothing until all are created, which the operator's writes
-// slow down, and until all are Programmed, and what for.
+// BenchmarkManyRoutes measures how long many HTTPRoutes take from nothing until all are created, which the operator's
+// writes slow down, and until all are Programmed, and what for.
 func BenchmarkManyRoutes(b *testing.B) {
 	server.InstallGatewayAPI(b)
 	for _, routes := range []int{5000} {
@@ -258,8 +258,8 @@ func (w *world) deleteRoute(b *testing.B, name string) {
 	}
 }
 
-// settleEdited waits until the HTTPRoutes that are edited are Programmed. It watches them, so that the API server's CPU time
-// is that of edits and statuses.
+// settleEdited waits until the HTTPRoutes that are edited are Programmed. It watches them, so that the API server's CPU
+// time is that of edits and statuses.
 func (w *world) settleEdited(b *testing.B) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), soon)

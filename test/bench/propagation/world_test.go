@@ -60,7 +60,8 @@ type world struct {
 	turn, churned int
 	newServices   []string
 
-	// api reaches the Gateway API, nil if the Gateway is one of our own. created and programmed are how long the first routes took.
+	// api reaches the Gateway API, nil if the Gateway is one of our own. created and programmed are how long the first
+	// routes took.
 	api                 routesclient.Interface
 	operator            *testenv.Program
 	created, programmed time.Duration

@@ -20,8 +20,8 @@ const anything = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResou
 	"group": "example.com", "scope": "Namespaced", "names": {"plural": "anythings", "singular": "anything", "kind": "Anything", "listKind": "AnythingList"},
 	"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
 
-// BenchmarkWrite measures what the API server takes for an edit of one route among many, with nobody watching: of a Gateway, and of
-// an object of the same content that has no schema.
+// BenchmarkWrite measures what the API server takes for an edit of one route among many, with nobody watching: of a
+// Gateway, and of an object of the same content that has no schema.
 func BenchmarkWrite(b *testing.B) {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	var crd unstructured.Unstructured

@@ -62,8 +62,8 @@ func (e Example) Split() (setup, requests []Command) {
 	return e.Commands, nil
 }
 
-// Run runs the command in a directory, with env added to the environment and another namespace in place of shop, and says
-// what is wrong if it does not do what the comment says.
+// Run runs the command in a directory, with env added to the environment and another namespace in place of shop, and
+// says what is wrong if it does not do what the comment says.
 func (c Command) Run(ctx context.Context, dir, namespace string, env ...string) error {
 	text := strings.ReplaceAll(c.Text, "-n shop ", "-n "+namespace+" ")
 	command := exec.CommandContext(ctx, "bash", "-c", text)
@@ -133,8 +133,8 @@ func parse(name string, content []byte) (Example, error) {
 // expectation ends a command's line.
 var expectation = regexp.MustCompile(`\s+# (.+)$`)
 
-// commands finds the commands, which are indented. One goes on in the next line after a backslash, or if that is indented
-// more, up to the end of a loop.
+// commands finds the commands, which are indented. One goes on in the next line after a backslash, or if that is
+// indented more, up to the end of a loop.
 func commands(comment string) []Command {
 	var all []Command
 	more := false

@@ -81,8 +81,8 @@ func CutWatches(after time.Duration) Fault {
 	}
 }
 
-// Gone ends every watch after a time, and tells those that want to go on from there that it was forgotten, with the status of
-// the answer or as an event. Watches that begin with what there is are let through, as by the API server.
+// Gone ends every watch after a time, and tells those that want to go on from there that it was forgotten, with the
+// status of the answer or as an event. Watches that begin with what there is are let through, as by the API server.
 func Gone(after time.Duration, event bool) Fault {
 	cut, refuse := CutWatches(after), Answer(All, http.StatusGone, metav1.StatusReasonExpired, 0)
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -100,8 +100,8 @@ func Gone(after time.Duration, event bool) Fault {
 	}
 }
 
-// AtNth calls do at the nth request that matches, from 1, before or after it reaches the API server. That one gets no answer,
-// nor does any later one.
+// AtNth calls do at the nth request that matches, from 1, before or after it reaches the API server. That one gets no
+// answer, nor does any later one.
 func AtNth(match Match, n int64, before bool, do func()) Fault {
 	var matched atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -121,8 +121,8 @@ func AtNth(match Match, n int64, before bool, do func()) Fault {
 	}
 }
 
-// Hold keeps the first request that matches from the API server. Arrived is closed when it is there; release lets it go on,
-// whether its sender still lives or not, and returns the answer's code.
+// Hold keeps the first request that matches from the API server. Arrived is closed when it is there; release lets it go
+// on, whether its sender still lives or not, and returns the answer's code.
 func Hold(match Match) (fault Fault, arrived <-chan struct{}, release func() int) {
 	var first sync.Once
 	there, released, code := make(chan struct{}), make(chan struct{}), make(chan int, 1)

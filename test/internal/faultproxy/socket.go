@@ -111,8 +111,8 @@ func readCommand(conn net.Conn) ([]byte, error) {
 // hasPayload reports whether a command is followed by a payload (HAProxy's management guide, section 9.3).
 func hasPayload(command []byte) bool { return bytes.Contains(command, []byte(" <<\n")) }
 
-// ask returns HAProxy's answer, nil if it does not listen: the agent sees the connection end without one. While HAProxy loads it
-// does not listen for a moment; the agent would try again then, but here it has been let in already.
+// ask returns HAProxy's answer, nil if it does not listen: the agent sees the connection end without one. While HAProxy
+// loads it does not listen for a moment; the agent would try again then, but here it has been let in already.
 func (s *Socket) ask(command []byte) []byte {
 	conn, err := net.Dial("unix", s.target)
 	for deadline := time.Now().Add(2 * time.Second); err != nil && time.Now().Before(deadline); {

@@ -122,8 +122,8 @@ func (a *Answer) fill(response *http.Response) (err error) {
 	return errors.Join(err, response.Body.Close())
 }
 
-// http2Client has one connection that many use at a time, and opens another when a GOAWAY says that no more streams may be
-// opened on it.
+// http2Client has one connection that many use at a time, and opens another when a GOAWAY says that no more streams may
+// be opened on it.
 type http2Client struct {
 	dial       func(ctx context.Context) (net.Conn, error)
 	mutex      sync.Mutex
@@ -153,8 +153,8 @@ func (c *http2Client) send(ctx context.Context, request *http.Request) (Answer, 
 	}
 }
 
-// unprocessed says that the server promised not to have looked at the request, or that it was not even sent. The first two
-// errors have no names in the package; their texts are what net/http's own client goes by, too.
+// unprocessed says that the server promised not to have looked at the request, or that it was not even sent. The first
+// two errors have no names in the package; their texts are what net/http's own client goes by, too.
 func unprocessed(err error) bool {
 	switch err.Error() {
 	case "http2: Transport received Server's graceful shutdown GOAWAY", "http2: client conn not usable":

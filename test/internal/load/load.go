@@ -1,5 +1,5 @@
-// Package load sends a steady load of requests of all kinds and tells of each one that is not answered as it has to be. It
-// sends nothing a second time but what HTTP/2 says was not looked at, and leaves no connection before it is told to.
+// Package load sends a steady load of requests of all kinds and tells of each one that is not answered as it has to be.
+// It sends nothing a second time but what HTTP/2 says was not looked at, and leaves no connection before it is told to.
 package load
 
 import (
@@ -46,8 +46,8 @@ type Options struct {
 	Interval time.Duration
 	// Check says what is wrong with an answer. It is called from many goroutines.
 	Check func(Answer) error
-	// Ended says what is wrong with the end of a WebSocket or stream that the other side ended. Without it, any such end is a
-	// failure.
+	// Ended says what is wrong with the end of a WebSocket or stream that the other side ended. Without it, any such end
+	// is a failure.
 	Ended func(End) error
 }
 
@@ -188,8 +188,8 @@ func (l *Load) sleepUntil(due time.Time) bool {
 	}
 }
 
-// request sends the n-th request of a sender. Its latency counts from when it was due: if the ones before had to wait, so had
-// this.
+// request sends the n-th request of a sender. Its latency counts from when it was due: if the ones before had to wait,
+// so had this.
 func (l *Load) request(kind Kind, s sender, n int, due time.Time) {
 	timeout, path, body := l.options.Timeout, "/", ""
 	if kind == Slow {

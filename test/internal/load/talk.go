@@ -117,8 +117,8 @@ func (w webSocket) say(message string) (got string, err error) {
 	return got, err
 }
 
-// orderly: a close frame and a FIN between two messages both end in io.EOF. A message that cannot be written because the
-// other side has closed before is told by a reset, and cannot be told from one without a FIN before it.
+// orderly: a close frame and a FIN between two messages both end in io.EOF. A message that cannot be written because
+// the other side has closed before is told by a reset, and cannot be told from one without a FIN before it.
 func (webSocket) orderly(err error) bool { return errors.Is(err, io.EOF) }
 
 func (w webSocket) close() { _ = w.Close() }
@@ -130,8 +130,8 @@ type stream struct {
 	timeout    time.Duration
 }
 
-// EchoMethod is a stream of the echo backend that sends every message back. Its messages are health checks for want of another
-// type in the library.
+// EchoMethod is a stream of the echo backend that sends every message back. Its messages are health checks for want of
+// another type in the library.
 const EchoMethod = "/echo.Echo/Echo"
 
 func (l *Load) openStream() (conversation, error) {
@@ -167,9 +167,9 @@ func (s stream) say(message string) (string, error) {
 	return got.Service, nil
 }
 
-// orderly: the other side said so by GOAWAY, RST_STREAM or a status, or ended the stream without one. Where HAProxy closes other
-// connections, it resets the stream. What the library says of a connection that broke without a GOAWAY, or of
-// a stream that this side gave up, has the same code, so only its text tells.
+// orderly: the other side said so by GOAWAY, RST_STREAM or a status, or ended the stream without one. Where HAProxy
+// closes other connections, it resets the stream. What the library says of a connection that broke without a GOAWAY, or
+// of a stream that this side gave up, has the same code, so only its text tells.
 func (stream) orderly(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true

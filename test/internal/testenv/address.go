@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// OwnAddress returns an address of an interface of this machine: the API server admits no loopback address as an endpoint.
+// OwnAddress returns an address of an interface of this machine: the API server admits no loopback address as an
+// endpoint.
 func OwnAddress(t testing.TB) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

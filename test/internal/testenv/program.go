@@ -29,8 +29,8 @@ func Root() (string, error) {
 	return "", errors.New("these tests have to run inside the project's tree")
 }
 
-// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once for each list of flags, and returns
-// the program's path.
+// Build compiles the package of the project, such as "." or "./cmd/gateway-agent", once for each list of flags, and
+// returns the program's path.
 func (s *Server) Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
 	s.building.Lock()

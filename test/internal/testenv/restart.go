@@ -19,8 +19,8 @@ const (
 	Etcd      = "etcd"
 )
 
-// Kill ends a part of the control plane without a chance to clean up, and returns what starts it again as it was: with its
-// port, its certificates and its data.
+// Kill ends a part of the control plane without a chance to clean up, and returns what starts it again as it was: with
+// its port, its certificates and its data.
 func (s *Server) Kill(t testing.TB, part string) (start func()) {
 	t.Helper()
 	pid := s.pid(t, part)

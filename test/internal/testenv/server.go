@@ -90,8 +90,8 @@ func Main(m *testing.M, server **Server, crds bool) {
 	os.Exit(code)
 }
 
-// setParallel lets four tests run at once if nobody said how many. Most of the time a test waits, so there are more of them than cores; too
-// many would keep the programs from being as fast as they promise.
+// setParallel lets four tests run at once if nobody said how many. Most of the time a test waits, so there are more of
+// them than cores; too many would keep the programs from being as fast as they promise.
 func setParallel() {
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })

@@ -18,8 +18,8 @@ import (
 var kubeconfig = flag.String("kubeconfig", "", "`file` that says how to reach the cluster. "+
 	"If empty: $KUBECONFIG, else ~/.kube/config, else, in a pod, its ServiceAccount")
 
-// Main parses the flags, calls run with a context that the first SIGINT or SIGTERM cancels, and exits. If run fails, it says why in
-// one line.
+// Main parses the flags, calls run with a context that the first SIGINT or SIGTERM cancels, and exits. If run fails, it
+// says why in one line.
 func Main(run func(ctx context.Context, config *rest.Config) error) {
 	flag.Parse()
 	if err := connectAndRun(run); err != nil {
