@@ -27,6 +27,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	clientset "gateway/generated/app/clientset/versioned"
 	gatewayinformers "gateway/generated/app/informers/externalversions/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/logging"
 	"gateway/internal/operator/children"
 	"gateway/internal/operator/metrics"
@@ -345,7 +346,7 @@ func (c *Controller) observe(gateway *appv1.Gateway, made children.Result) (stat
 	translated := source.Translate(gateway)
 	observed := status.Observed{
 		Routes:     translated.Routes,
-		Problems:   routing.Problems(translated),
+		Problems:   routing.Problems(translated, filters.Problem),
 		Backends:   map[string]*corev1.Service{},
 		Service:    made.Service,
 		Deployment: made.Deployment,

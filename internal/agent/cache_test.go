@@ -14,6 +14,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/model"
@@ -42,12 +43,12 @@ func TestCaches(t *testing.T) {
 			Listeners: []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}},
 		}},
 	}
-	in, cache := inputs{}, &gatewayapi.Cache{}
+	in, cache := inputs{compiler: routing.Compiler{Check: filters.Problem}}, &gatewayapi.Cache{}
 	for i := range 400 {
 		if c.edit(i) {
 			cache = &gatewayapi.Cache{}
 		}
-		var compiler routing.Compiler
+		compiler := routing.Compiler{Check: filters.Problem}
 		want, wantProblems := c.render(nil, &compiler, nil)
 		got, problems := c.render(cache, &in.compiler, &in.cache)
 		if !reflect.DeepEqual(problems, wantProblems) {

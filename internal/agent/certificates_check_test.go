@@ -11,6 +11,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certtest"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 )
@@ -225,7 +226,7 @@ func TestKeysOfManyRules(t *testing.T) {
 			Rules: []model.Rule{{Matches: []model.Match{{Path: path, PathType: model.Prefix}}}},
 		})
 	}
-	table, _ := routing.Compile(gateway)
+	table, _ := routing.Compile(gateway, filters.Problem)
 	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "%s is bad"}}}, "shop", time.Now())
 	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff is bad`
 	if len(got.problems) != 1 || got.problems[0].Message != want {

@@ -10,6 +10,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/jwks"
@@ -104,6 +105,7 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 	if in.resources = changes.Resources; changes.Gateway == nil {
 		return false
 	}
+	in.compiler.Check = filters.Problem
 	table, problems := in.compiler.Compile(changes.Gateway)
 	for _, p := range problems {
 		logging.Warningf("%s %s/%s generation %d: route %s, listener %s: %s",

@@ -10,13 +10,20 @@ import (
 	"gateway/internal/model"
 )
 
+// Check returns what of the filters of a rule the proxies cannot carry out; "": they can do all.
+type Check func(rule *Rule) string
+
 // Compile returns the routing table of a Gateway and everything that is not in it, which includes the Gateway's own
 // problems.
-func Compile(gateway *model.Gateway) (Table, []Problem) { return new(Compiler).Compile(gateway) }
+func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
+	return (&Compiler{Check: check}).Compile(gateway)
+}
 
 // Compiler compiles Gateways one after the other. It keeps what it made of the rules of each route, and of each host, as
 // long as the next Gateway has the same rules: the same slices, which nobody changes.
 type Compiler struct {
+	// Check is asked about each rule.
+	Check  Check
 	routes map[routeID]*compiledRoute
 	hosts  map[hostID]compiledHost
 	// filters are those of listeners, by name.
@@ -66,7 +73,9 @@ func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 }
 
 // Problems returns those of Compile, without a table. A small Gateway can ask for a table of half a million entries.
-func Problems(gateway *model.Gateway) []Problem { return new(Compiler).Problems(gateway) }
+func Problems(gateway *model.Gateway, check Check) []Problem {
+	return (&Compiler{Check: check}).Problems(gateway)
+}
 
 // Problems returns those of Compile, without a table.
 func (c *Compiler) Problems(gateway *model.Gateway) []Problem { return c.compile(gateway).problems }
@@ -127,7 +136,7 @@ func (c *Compiler) compile(gateway *model.Gateway) *compilation {
 				if known := c.routes[id]; known != nil {
 					route.compiledRoute = known
 				} else {
-					route.compile()
+					route.compile(c.Check)
 				}
 				kept[id] = route.compiledRoute
 			}

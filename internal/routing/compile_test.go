@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
@@ -262,7 +263,7 @@ func TestCompileProblems(t *testing.T) {
 			if _, got := routingtest.Compile(spec); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			if got := routing.Problems(source.Translate(&appv1.Gateway{Spec: *spec})); !reflect.DeepEqual(got, test.want) {
+			if got := routing.Problems(source.Translate(&appv1.Gateway{Spec: *spec}), filters.Problem); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("without the table, got %+v, want %+v", got, test.want)
 			}
 		})
@@ -344,7 +345,7 @@ func TestProblemsOfATableTooLarge(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	problems := routing.Problems(source.Translate(&appv1.Gateway{Spec: spec}))
+	problems := routing.Problems(source.Translate(&appv1.Gateway{Spec: spec}), filters.Problem)
 	runtime.ReadMemStats(&after)
 	if allocated := after.TotalAlloc - before.TotalAlloc; len(problems) > 0 || allocated > 8<<20 {
 		t.Errorf("%d bytes for the problems %v", allocated, problems)
@@ -365,7 +366,7 @@ func BenchmarkCompile(b *testing.B) {
 		b.Run(fmt.Sprint("rules=", rules), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				routing.Compile(source.Translate(gateway))
+				routing.Compile(source.Translate(gateway), filters.Problem)
 			}
 		})
 	}

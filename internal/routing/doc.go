@@ -5,6 +5,7 @@
 // Table.Match says what the answer to a request has to be: a linear scan too simple to be wrong, against which the
 // proxies' configuration is tested.
 //
-// The package is pure: the same model always gives the same Table. It knows no proxy: what a proxy makes of a Table is
-// in internal/haproxy, and what regular expressions become and cost is in internal/regex.
+// The package is pure: the same model always gives the same Table. It knows no proxy: a Check tells which filters the
+// proxies cannot carry out. What a proxy makes of a Table is in internal/haproxy, and what regular expressions become
+// and cost is in internal/regex.
 package routing

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
@@ -27,7 +28,7 @@ routes:
 
 // TestListenerFilters: a rule is another one at each listener that has filters.
 func TestListenerFilters(t *testing.T) {
-	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, listenerFilters)}))
+	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, listenerFilters)}), filters.Problem)
 	for i, want := range []struct {
 		users, scope, own, stored string
 		maxBody                   *int64
@@ -79,7 +80,7 @@ routes:
       - {matches: [{path: {value: /}}], backendRefs: [{name: web, port: 80}]}
       - {matches: [{path: {value: /own}}], filters: [{type: ClientAddress, clientAddress: {deny: [192.0.2.0/24]}}], backendRefs: [{name: web, port: 80}]}
 `
-	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, spec)}))
+	table, problems := routing.Compile(source.Translate(&appv1.Gateway{Spec: *parseSpec(t, spec)}), filters.Problem)
 	for i := range table.Listeners {
 		for entry := range table.Listeners[i].Entries() {
 			if isOpen := len(entry.Rule.Targets) > 0 || entry.Rule.Redirect != nil; isOpen != (entry.Path == "/own/") {
@@ -120,7 +121,7 @@ func TestListenerFiltersAreKept(t *testing.T) {
 		}
 		return hosts
 	}
-	compiler := &routing.Compiler{}
+	compiler := &routing.Compiler{Check: filters.Problem}
 	before, same, after := compile(compiler, "b"), compile(compiler, "b"), compile(compiler, "other")
 	if !slices.Equal(before, same) {
 		t.Errorf("hosts are compiled again though nothing changed")

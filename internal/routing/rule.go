@@ -12,9 +12,9 @@ import (
 
 // compile adds an entry for every match of every rule of a route. For one that cannot be carried out there is an entry
 // that answers all requests that it may be for with an error.
-func (c *attachedRoute) compile() {
+func (c *attachedRoute) compile(check Check) {
 	for i := range c.Rules {
-		rule, sessions := c.compileRule(i)
+		rule, sessions := c.compileRule(i, check)
 		for j := range c.Rules[i].Matches {
 			entry, err := compileMatch(&c.Rules[i].Matches[j])
 			entry.Rule = rule
@@ -51,7 +51,7 @@ func newProblem(route *model.Route, format string, args ...any) Problem {
 }
 
 // compileRule returns what happens to the requests of a rule, and to those of clients that have a session.
-func (c *attachedRoute) compileRule(index int) (*Rule, []session) {
+func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
 	from := &c.Rules[index]
 	rule := &Rule{Kind: c.Kind, Route: c.Name, Index: index, Action: from.With(c.filters)}
 	for _, target := range from.Backends {
@@ -59,38 +59,28 @@ func (c *attachedRoute) compileRule(index int) (*Rule, []session) {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
-	if problem := filterProblem(&rule.Action); problem != "" {
-		if filterProblem(&from.Action) == "" {
+	sessions := compileSessions(rule, from.Backends)
+	if problem := filterProblem(rule, sessions, check); problem != "" {
+		alone := *rule
+		if alone.Action = from.Action; filterProblem(&alone, compileSessions(&alone, from.Backends), check) == "" {
 			problem = "with the filters of its listener, " + problem
 		}
 		c.problem("requests for rules[%d] are answered with 500: %s", index, problem)
 		return failing(rule), nil
 	}
-	sessions := compileSessions(rule, from.Backends)
-	size := filtersSize(rule)
-	for _, session := range sessions {
-		size = max(size, filtersSize(session.rule))
-	}
-	if size > maxFilters {
-		c.problem("requests for rules[%d] are answered with 500: its filters have %d bytes where %d are allowed", index, size, maxFilters)
-		return failing(rule), nil
-	}
 	return rule, sessions
 }
 
-// filterProblem says what of the filters of a rule cannot be done; "": all can.
-func filterProblem(action *model.Action) string {
-	if invalid := action.Invalid(); invalid != "" {
+// filterProblem returns what of the filters of a rule cannot be done; "": all can.
+func filterProblem(rule *Rule, sessions []session, check Check) string {
+	if invalid := rule.Invalid(); invalid != "" {
 		return invalid
 	}
-	i := slices.IndexFunc(action.RateLimits, func(limit RateLimit) bool { return limit.Key == model.ByClaim })
-	if i >= 0 && action.JWT == nil {
-		return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", action.RateLimits[i].Name)
+	problem := check(rule)
+	for i := 0; i < len(sessions) && problem == ""; i++ {
+		problem = check(sessions[i].rule)
 	}
-	if action.Cache && action.KnowsUsers() {
-		return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
-	}
-	return ""
+	return problem
 }
 
 // failing returns a rule without targets in place of another: its requests are answered with 500.
@@ -178,88 +168,4 @@ func checkRegex(field, expression string) (regexSize, error) {
 		return regexSize{}, fmt.Errorf("the regular expression of %s is not valid: %w", field, err)
 	}
 	return regexSize{len(translated), steps}, nil
-}
-
-// maxFilters is how long the filters of a rule may be, with those of one of its targets: a proxy has to hold them in
-// one buffer.
-const maxFilters = 10000
-
-// filtersSize returns how many bytes the filters of a rule take at most, with those of one of its targets.
-func filtersSize(rule *Rule) int {
-	size, largest := headersSize(rule.Headers), 0
-	for _, target := range rule.Targets {
-		largest = max(largest, headersSize(target.Headers))
-	}
-	if rewrite := rule.Rewrite; rewrite != nil {
-		size += pathSize(rewrite.Path)
-	}
-	if redirect := rule.Redirect; redirect != nil {
-		size += pathSize(redirect.Path)
-	}
-	if cors := rule.CORS; cors != nil {
-		for _, name := range slices.Concat(cors.Methods, cors.Headers, cors.Expose) {
-			size += len(name) + len(", ")*3
-		}
-	}
-	if len(rule.RateLimits) > 0 {
-		size += encodedSize(rule.RateLimitScope()) + len("limit=//1024&client=1&")
-	}
-	for _, limit := range rule.RateLimits {
-		size += len(limit.Name) + len("limit.concurrent_claim=1000000&limit.concurrent_claim.by=header.&limit.concurrent_claim.retry=7200&")
-	}
-	if basic := rule.BasicAuth; basic != nil {
-		size += len(basic.Secret) + 5*len(basic.Realm) + 2*len(basic.UserHeader) +
-			len("basic=users&basic.path=/?header=%26realm=%26secret=&basic.send=authorization&basic.keep=&basic.timeout=10000&")
-	}
-	if jwt := rule.JWT; jwt != nil {
-		size += encodedSize(jwt.Issuer) + len(jwt.KeysFrom.ConfigMap) + len("jwt.from=configmap%2F0123456789abcdefghijkl&jwt=0123456789abcdefghijkl&jwt.iss=&jwt.aud=?0123456789abcdefghijkl&jwt.skew=300&jwt.scopes=?0123456789abcdefghijkl&jwt.scope=&")
-		for _, scope := range jwt.Scopes {
-			size += encodedSize(scope) + len("%20")
-		}
-		for _, header := range jwt.Headers {
-			size += len(header.Name) + len(header.Claim) + len("jwt.to.=&")
-		}
-	}
-	if auth := rule.ExternalAuth; auth != nil {
-		size += encodedSize(auth.Path) + len(auth.Backend.Namespace) + len(auth.Backend.Service) +
-			len("auth=__65535.0123456789abcdefghijkl&auth.path=&auth.send=&auth.keep=&auth.timeout=2073600000&auth.repeat=1&auth.body=8192&")
-		for _, name := range slices.Concat(auth.RequestHeaders, auth.ResponseHeaders) {
-			size += len(name) + len(",")*3
-		}
-	}
-	for _, mirror := range rule.Mirrors {
-		size += len(mirror.Backend.Namespace) + len(mirror.Backend.Service) + len("__65535.0123456789abcdefghijkl:1073741824,")
-	}
-	return size + largest
-}
-
-func pathSize(path *PathChange) int {
-	if path == nil {
-		return 0
-	}
-	return encodedSize(path.Full) + encodedSize(path.Prefix)
-}
-
-func headersSize(changes HeaderChanges) int {
-	size := 0
-	for _, side := range [][]HeaderChange{changes.Request, changes.Response} {
-		for _, change := range side {
-			size += 2 * (len(change.Name) + 2)
-			for _, value := range change.Values {
-				size += len(change.Name) + 2 + len(value) + 3
-			}
-		}
-	}
-	return size*4/3 + len("rdel=&radd=&")
-}
-
-// encodedSize is how long a text is where some signs are percent-encoded.
-func encodedSize(s string) int {
-	size := len(s)
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '%' || c == '|' || c == '+' || c == '#' {
-			size += 2
-		}
-	}
-	return size
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
@@ -29,8 +30,8 @@ func TestFiltersThatAreTooLong(t *testing.T) {
 		return "{type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /" + strings.Repeat("%20", n) + "}}}"
 	}
 	tests := map[string]string{
-		setting(16, "h", strings.Repeat("ä", 250)):                                                                             "its filters have 11",
-		setting(16, strings.Repeat("h", 127), strings.Repeat("a", 300)):                                                        "its filters have 14",
+		setting(16, "h", strings.Repeat("ä", 250)):                                                                             "its filters have 10",
+		setting(16, strings.Repeat("h", 127), strings.Repeat("a", 300)):                                                        "its filters have 11",
 		setting(14, "h", strings.Repeat("a", 500)) + ", " + path(341):                                                          "its filters have 11",
 		"{type: CORS, cors: {allowOrigins: ['*'], allowHeaders: [" + strings.Repeat(strings.Repeat("h", 160)+", ", 64) + "]}}": "its filters have 10",
 	}
@@ -97,7 +98,7 @@ func TestRoutesOfManyObjects(t *testing.T) {
 		Listeners: []model.Listener{{Name: "http", Port: 80, Protocol: model.ProtocolHTTP}},
 		Routes:    []model.Route{route("one", "first", root), route("two", "second", root, api), route("two", "third", broken)},
 		Problems:  []model.Problem{{Message: "of the source"}},
-	})
+	}, filters.Problem)
 	if len(problems) != 2 || problems[0].Origin.Name != "third" || problems[0].Origin.Namespace != "two" || problems[1].Message != "of the source" {
 		t.Errorf("got the problems %+v", problems)
 	}

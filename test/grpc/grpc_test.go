@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -73,7 +74,7 @@ func start(t *testing.T, part string) *grpc.ClientConn {
 	if err := yaml.UnmarshalStrict([]byte(spec), &gateway.Spec); err != nil {
 		t.Fatal(err)
 	}
-	table, _ := routing.Compile(source.Translate(gateway))
+	table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 	in := render.Input{
 		Table: table, Paths: haproxytest.NewPaths(t),
 		Bind: render.Bind{Addresses: []string{"127.0.0.1"}, MetricsPort: haproxytest.FreePort(t)},

@@ -24,8 +24,14 @@ const CacheName = "responses"
 // get both headers as they were, with the time here added to the Age.
 var cache = filter{
 	mayStay: true,
+	check: func(rule *routing.Rule) string {
+		if rule.Cache && rule.KnowsUsers() {
+			return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
+		}
+		return ""
+	},
 	encode: func(in Input, p *params) {
-		if in.Rule.Cache && !in.Rule.KnowsUsers() {
+		if in.Rule.Cache {
 			p.set("cache", "1")
 		}
 	},

@@ -21,7 +21,7 @@ var clients = filter{
 	guard: "ClientAddress", param: "clients",
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
-			p.set("clients", in.Content(ir.AddressesFile, addressEntries(in.Rule.Clients)))
+			p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))
 		}
 	},
 	rules: func(env Env) Rules {

@@ -11,6 +11,7 @@ package filters
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
@@ -38,7 +39,7 @@ type Input struct {
 	// List adds a list of regular expressions to the conditions, and returns its name.
 	List func(expressions []string) string
 	// Content adds entries of a map, whose keys begin with a "/", and returns what comes before that.
-	Content func(file string, entries []ir.MapEntry) string
+	Content func(file string, entries func() []ir.MapEntry) string
 	// BackendFor returns the name of the backend for requests to a Service port; "" if there can be none.
 	BackendFor func(routing.Backend) string
 }
@@ -51,6 +52,8 @@ type filter struct {
 	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
 	// rule has it any more.
 	mayStay bool
+	// check returns what of a rule cannot be carried out; "", or nil: all can.
+	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
 	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
@@ -90,6 +93,42 @@ func Encode(in Input) string {
 		p.set("guard", first)
 	}
 	return strings.Join(p, "&")
+}
+
+// maxSize is how long the value of a rule may be: the command that adds it has to fit HAProxy's buffer.
+const maxSize = 10000
+
+// Problem returns what of the filters of a rule cannot be carried out; "": all can.
+func Problem(rule *routing.Rule) string {
+	for _, f := range order {
+		if f.check == nil {
+			continue
+		}
+		if problem := f.check(rule); problem != "" {
+			return problem
+		}
+	}
+	size := len(Encode(sizing(rule, nil)))
+	for i := range rule.Targets {
+		size = max(size, len(Encode(sizing(rule, &rule.Targets[i]))))
+	}
+	if size > maxSize {
+		return fmt.Sprintf("its filters have %d bytes where %d are allowed", size, maxSize)
+	}
+	return ""
+}
+
+// sizing returns an Input whose value is as long as any for the rule and target.
+func sizing(rule *routing.Rule, target *routing.Target) Input {
+	name := ir.ContentName("")
+	return Input{
+		Rule: rule, Target: target,
+		List:    func([]string) string { return "?" + name },
+		Content: func(string, func() []ir.MapEntry) string { return name },
+		BackendFor: func(backend routing.Backend) string {
+			return fmt.Sprintf("%s_%s_%d.%s", backend.Namespace, backend.Service, backend.Port, name)
+		},
+	}
 }
 
 // AllRules are the rules of all filters.

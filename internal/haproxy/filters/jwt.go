@@ -36,7 +36,7 @@ var jwt = filter{
 			p.set("jwt.from", from)
 			p.set("jwt", noKeys)
 		} else {
-			p.set("jwt", in.Content(ir.KeysFile, KeyEntries(jwt.Keys)))
+			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return KeyEntries(jwt.Keys) }))
 		}
 		p.set("jwt.iss", jwt.Issuer)
 		p.set("jwt.aud", in.List(anyOf(jwt.Audiences)))

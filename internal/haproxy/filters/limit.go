@@ -50,6 +50,13 @@ var limit, claimLimit = filter{
 	rules: func(env Env) Rules { return limitRules(env, "") },
 }, filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
+	check: func(rule *routing.Rule) string {
+		i := slices.IndexFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClaim })
+		if i < 0 || rule.JWT != nil {
+			return ""
+		}
+		return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", rule.RateLimits[i].Name)
+	},
 	rules: func(env Env) Rules { return limitRules(env, byClaim) },
 }
 

@@ -318,7 +318,8 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.
-func (r *renderer) addNamed(file string, entries []ir.MapEntry) string {
+func (r *renderer) addNamed(file string, make func() []ir.MapEntry) string {
+	entries := make()
 	name := contentName(entries)
 	r.addContent(file, name, func() []ir.MapEntry { return named(name, entries) })
 	return name

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/logging"
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -145,7 +146,7 @@ func (c *Controller) evaluateSome(seen *observed, objects source.Objects) *evalu
 	compilers := map[source.Parent]*routing.Compiler{}
 	for parent, plane := range translated.Planes {
 		if compilers[parent] = c.compilers[parent]; compilers[parent] == nil {
-			compilers[parent] = &routing.Compiler{}
+			compilers[parent] = &routing.Compiler{Check: filters.Problem}
 		}
 		problems = append(problems, compilers[parent].Problems(plane)...)
 	}

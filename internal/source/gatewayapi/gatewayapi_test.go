@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -193,7 +194,7 @@ func describePlanes(b *strings.Builder, result *gatewayapi.Result) []model.Probl
 		plane := result.Planes[parent]
 		fmt.Fprintf(b, "%s %s/%s\n", parent.Group, parent.Namespace, parent.Name)
 		describePlane(b, plane)
-		problems = append(problems, routing.Problems(plane)...)
+		problems = append(problems, routing.Problems(plane, filters.Problem)...)
 	}
 	b.WriteString("\n")
 	describeDataPlanes(b, result)

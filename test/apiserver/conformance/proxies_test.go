@@ -21,6 +21,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -44,7 +45,7 @@ func (s *cluster) sync(ctx context.Context, state *state) error {
 	var problems []model.Problem
 	var errs []error
 	for parent, plane := range result.Planes {
-		table, found := routing.Compile(plane)
+		table, found := routing.Compile(plane, filters.Problem)
 		problems = append(problems, found...)
 		errs = append(errs, s.load(ctx, state, parent, table))
 	}

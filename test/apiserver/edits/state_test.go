@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
 	source "gateway/internal/source/appv1"
@@ -33,7 +34,7 @@ type state struct {
 // newState returns what is wished for.
 func (s *site) newState() *state {
 	n := &state{spec: s.spec(), exists: maps.Clone(s.wish.exists), endpoints: maps.Clone(s.wish.endpoints), rules: map[string][]appv1.RouteRule{}}
-	n.table, _ = routing.Compile(source.Translate(&appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: n.spec}))
+	n.table, _ = routing.Compile(source.Translate(&appv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: n.spec}), filters.Problem)
 	for _, route := range n.spec.Routes {
 		n.rules[string(route.Name)] = route.Rules
 	}

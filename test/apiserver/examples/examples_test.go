@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
 	"gateway/test/internal/examples"
@@ -109,7 +110,7 @@ func TestExamples(t *testing.T) {
 		if gateway.Name != example.Name || gateway.Namespace != "shop" {
 			t.Errorf("the Gateway is %s/%s, want shop/%s, like the file", gateway.Namespace, gateway.Name, example.Name)
 		}
-		table, problems := routing.Compile(source.Translate(gateway))
+		table, problems := routing.Compile(source.Translate(gateway), filters.Problem)
 		for _, problem := range problems {
 			t.Errorf("a part has no effect: %s", problem.Message)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -45,7 +46,7 @@ func TestHAProxyAcceptsExamples(t *testing.T) {
 // is there and good.
 func input(t *testing.T, gateway *appv1.Gateway, servers []ir.Server) render.Input {
 	t.Helper()
-	table, _ := routing.Compile(source.Translate(gateway))
+	table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 	in := render.Input{
 		Table:        table,
 		Backends:     map[routing.Backend]render.BackendState{},

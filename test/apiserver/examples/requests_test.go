@@ -20,6 +20,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -111,7 +112,7 @@ func (s *stage) startHAProxy(t *testing.T, gateway *appv1.Gateway) {
 	t.Helper()
 	secrets := filepath.Join(s.dir, "secrets")
 	certificate := s.writeSecret(t, secrets, "echo-tls")
-	table, _ := routing.Compile(source.Translate(gateway))
+	table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 	if len(table.TrustedProxies) > 0 {
 		// The client is on this machine, not in the cluster.
 		table.TrustedProxies = append(table.TrustedProxies, "127.0.0.0/8")

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/plan"
@@ -223,7 +224,7 @@ func checkFiles(rendered ir.Config, files map[string][]byte) error {
 
 // input is what the agent would have gathered for a Gateway whose references are mostly there.
 func (r *run) input(g *generator, gateway *appv1.Gateway, paths ir.Paths) (render.Input, error) {
-	table, _ := routing.Compile(source.Translate(gateway))
+	table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 	in := render.Input{
 		Table: table, Paths: paths,
 		Backends: map[routing.Backend]render.BackendState{}, Certificates: map[string][]render.Certificate{}, Authorities: map[string][]byte{},

@@ -116,7 +116,7 @@ func gatewayInput(spec appv1.GatewaySpec, ports [2]int, servers [][]ir.Server) (
 		{Name: "https", Port: int32(ports[1]), Protocol: appv1.ProtocolHTTPS, TLS: &appv1.ListenerTLS{}},
 	}
 	var problems []routing.Problem
-	if in.Table, problems = routing.Compile(source.Translate(&appv1.Gateway{Spec: spec})); len(problems) > 0 {
+	if in.Table, problems = routing.Compile(source.Translate(&appv1.Gateway{Spec: spec}), filters.Problem); len(problems) > 0 {
 		return in, fmt.Errorf("the Gateway is not usable: %v", problems)
 	}
 	for i := range servers {

@@ -10,6 +10,7 @@ import (
 
 	"gateway/internal/agent"
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/operator/status"
 	"gateway/internal/passwords"
@@ -18,7 +19,7 @@ import (
 
 // Compile returns the table of the Gateway, and the problems of what is refused.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
-	return routing.Compile(s.Model())
+	return routing.Compile(s.Model(), filters.Problem)
 }
 
 // Problems returns what the proxies do not serve, by all that is known: what is refused, and what cannot be used of

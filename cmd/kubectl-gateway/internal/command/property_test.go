@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
@@ -61,7 +62,7 @@ func TestExplainAgreesWithHAProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := clitest.WriteFile(t, "gateway.yaml", string(content))
-		table, _ := routing.Compile(source.Translate(gateway))
+		table, _ := routing.Compile(source.Translate(gateway), filters.Problem)
 		haproxyPaths := haproxytest.NewPaths(t)
 		proxy := haproxytest.Start(t, haproxyPaths, haproxytest.ShowMatches(render.Render(render.Input{
 			Table: table, Backends: backends, Paths: haproxyPaths,

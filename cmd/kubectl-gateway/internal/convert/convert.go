@@ -15,6 +15,7 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/operator/status"
 	"gateway/internal/routing"
 	source "gateway/internal/source/appv1"
@@ -90,7 +91,7 @@ func Convert(in Input) (*Result, error) {
 	gateways := fromIngresses(&r.objects, in, r.notes)
 	for _, gateway := range gateways {
 		name := objectName(gateway)
-		for _, problem := range routing.Problems(source.Translate(gateway)) {
+		for _, problem := range routing.Problems(source.Translate(gateway), filters.Problem) {
 			r.note(name+" Gateway", "%s", problem.Message)
 		}
 		object, err := toObject(gateway)

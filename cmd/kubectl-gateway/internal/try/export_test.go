@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/routing"
 )
 
@@ -35,7 +36,7 @@ func Start(ctx context.Context, options *cli.Options, paths []string, name strin
 		return nil, err
 	}
 	tried = &Tried{Problems: o.problems}
-	tried.Table, _ = routing.Compile(o.gateway)
+	tried.Table, _ = routing.Compile(o.gateway, filters.Problem)
 	o.gateway.Listeners = slices.Clone(o.gateway.Listeners)
 	for i := range o.gateway.Listeners {
 		port := &o.gateway.Listeners[i].Port

@@ -12,6 +12,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/agent"
 	"gateway/internal/certificates"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -35,7 +36,7 @@ func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort)
 	if err := o.movePorts(c.offset); err != nil {
 		return nil, err
 	}
-	table, refused := routing.Compile(o.gateway)
+	table, refused := routing.Compile(o.gateway, filters.Problem)
 	o.addConfigMaps(site, table)
 	if err := c.made.complete(o); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ import (
 	"gateway/generated/app/clientset/versioned"
 	"gateway/generated/app/informers/externalversions"
 	applisters "gateway/generated/app/listers/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/health"
 	"gateway/internal/operator/metrics"
 	"gateway/internal/operator/resources"
@@ -188,7 +189,7 @@ func (c *controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 }
 
 func (c *controller) applyStatus(ctx context.Context, gateway *appv1.Gateway, observed status.Observed, options metav1.ApplyOptions) error {
-	_, observed.Problems = routing.Compile(source.Translate(gateway))
+	_, observed.Problems = routing.Compile(source.Translate(gateway), filters.Problem)
 	computed := status.Compute(gateway, observed, time.Now())
 	_, err := c.app.AppV1().Gateways(gateway.Namespace).ApplyStatus(ctx, status.ApplyConfiguration(gateway, computed), options)
 	if err != nil {
