@@ -113,10 +113,11 @@ spec:
   routes: [{name: r, rules: [{matches: [{queryParams: [{name: a, value: b}]}], backendRefs: [{name: one, port: 80}]}]}]
 backends: [{service: one, port: 80, servers: ["127.0.0.1:1"]}]
 `))
-	if got := newClient(t, g.ports[80]).send(get("x", "/?"+strings.Repeat("c", 3201))); got.Status != 400 {
-		t.Errorf("got %d, want 400", got.Status)
+	got := newClient(t, g.ports[80]).send(get("x", "/?"+strings.Repeat("c", 3201)))
+	if got.Status != 400 || got.Body != "the request has a value that is too long to be compared\n" {
+		t.Errorf("got %d with %q, want 400 and why", got.Status, got.Body)
 	}
-	if line := g.accessLog(t, 1)[0]; !strings.Contains(line, `"route":"-","rule":"-","listener":"http","backend":"-"`) {
+	if line := g.accessLog(t, 1)[0]; !strings.Contains(line, `"route":"-","rule":"-","listener":"http","backend":"too-long"`) {
 		t.Errorf("the log says %s", line)
 	}
 }

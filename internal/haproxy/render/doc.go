@@ -20,7 +20,7 @@
 //	paths.map       CONTENT/PATH        HIT or ?LIST|HITS      PATH ends in "/" for a prefix, in "/>" for an exact path
 //	paths.map       CONTENT~            ?LIST|HITS             the regular expressions for paths
 //	conditions.map  expressions         NUMBER                 see ir.ConditionEntries
-//	lists.map       ?LIST|HITS/NUMBER   HIT                    what the expression of that number in a list stands for
+//	lists.map       NUMBER?LIST|HITS    HIT                    what the expression of that number in a list stands for
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
 //	splits.map      TARGETS/NUMBER      HIT                    one of its targets
 //	filters.map     FILTERS             NAME=VALUE&...         see package filters

@@ -28,19 +28,19 @@ func decodeOnly(encodings string) string {
 func factLines(headers, params []string) []string {
 	var lines []string
 	set := func(name, value, condition string) {
-		lines = append(lines, "http-request set-var(txn."+name+") "+value+" if "+condition+" !{ var(txn.hit) -m found }")
+		lines = append(lines, "http-request set-var(txn."+name+") "+value+" if "+isUnknown+condition)
 	}
 	format := func(name, value, condition string) {
-		lines = append(lines, "http-request set-var-fmt(txn."+name+") \""+value+"\" if "+condition+" !{ var(txn.hit) -m found }")
+		lines = append(lines, "http-request set-var-fmt(txn."+name+") \""+value+"\" if "+isUnknown+condition)
 	}
-	const always = "TRUE"
-	const encoded = "{ var(txn.clean) -m sub % }"
+	const always = ""
+	const encoded = " { var(txn.clean) -m sub % }"
 	set("value", "'var(txn.clean),"+decodeOnly("20|"+encodedText)+"'", encoded)
 	format("facts", `\n%[method]\n%[var(txn.clean)]\n`, always)
 	format("facts", `\n%[method]\n%[var(txn.value)]\n`, encoded)
 	for _, header := range headers {
 		name, literal := ir.Quote(header, ir.InName), regex.Quote(header)
-		count := "{ req.fhdr_cnt(" + name + ") "
+		count := " { req.fhdr_cnt(" + name + ") "
 		set("value", "req.fhdr("+name+")", count+"eq 1 }")
 		format("value", `\n%[req.hdrs]`, count+"gt 1 }")
 		set("value", `'var(txn.value),regsub("\x0D\x0A","\x0A\x0A",g),regsub("\x0A(?!`+literal+`:)[^\x0A]+\x0A","",g),`+
@@ -50,13 +50,13 @@ func factLines(headers, params []string) []string {
 	if len(params) > 0 {
 		// It grows to at most five times its length on the way, and HAProxy would cut it without a word. Who is asked
 		// about a longer one is refused.
-		set("long", "bool(true)", "{ query -m len gt 3200 }")
-		set("query", `'query,`+decodeOnly(encodedName)+`'`, "!{ var(txn.long) -m found }")
+		set("long", "bool(true)", " { query -m len gt 3200 }")
+		set("query", `'query,`+decodeOnly(encodedName)+`'`, " !{ var(txn.long) -m found }")
 		format("query", `&%[var(txn.query)]`, always)
 	}
 	for _, param := range params {
 		literal := regex.Quote(param)
-		found := "{ var(txn.query) -m reg '&" + literal + "=' }"
+		found := " { var(txn.query) -m reg '&" + literal + "=' }"
 		set("value", `'var(txn.query),regsub("^.*?&`+literal+`=",""),regsub("&.*$",""),regsub("%(?![0-9A-Fa-f][0-9A-Fa-f])","%25",g),`+
 			`regsub("%00","%2500",g),url_dec(1),url_enc,`+decodeOnly(encodedText)+`'`, found)
 		format("facts", `%[var(txn.facts)]\n\nq:`+label(param)+`\n%[var(txn.value)]\n`, found)

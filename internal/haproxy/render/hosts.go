@@ -18,6 +18,9 @@ const (
 	answered  = "answer"
 )
 
+// tooLongHit is the hit of a request with something that is too long to be compared.
+const tooLongHit = "|-|-|" + tooLong
+
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
 
@@ -219,7 +222,7 @@ func (r *renderer) list(listener *routing.Listener, entries []routing.Entry) str
 		list[i] = &entries[i]
 	}
 	expressions := longExpressions(list)
-	hits := slices.Repeat([]string{"|-|-|" + tooLong}, len(expressions))
+	hits := slices.Repeat([]string{tooLongHit}, len(expressions))
 	for _, entry := range list {
 		expressions, hits = append(expressions, conditionExpression(entry)), append(hits, r.hit(listener, entry))
 	}
@@ -228,7 +231,13 @@ func (r *renderer) list(listener *routing.Listener, entries []routing.Entry) str
 		end = asksQuery
 	}
 	name := r.addList(expressions, end) + "|" + ir.ContentName(strings.Join(hits, "\n"))
-	r.addContent(ir.ListsFile, name, func() []ir.MapEntry { return numbered(name, hits) })
+	r.addContent(ir.ListsFile, name, func() []ir.MapEntry {
+		entries := make([]ir.MapEntry, len(hits))
+		for i := range hits {
+			entries[i] = entry(strconv.Itoa(i)+name, hits[i])
+		}
+		return entries
+	})
 	return name
 }
 

@@ -67,7 +67,7 @@ func (r *renderer) routingLines() []ir.Line {
 		lines = append(lines, tlsLines(r.in)...)
 	}
 	lines = append(lines,
-		"http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+") unless "+isOdd,
+		"http-request set-var(txn.hit) var(txn.hosts),field(2,|),concat(,txn.path,/>),map_beg("+r.in.Paths.Map(ir.PathsFile)+",none) unless "+isOdd,
 		// The request is of the usual kind, and its rule has no conditions, weights or filters.
 		"http-request allow if { var(txn.hit) -m beg | }",
 		"http-request set-var(txn.clean) var(txn.path) unless "+isOdd,
@@ -127,29 +127,31 @@ func (r *renderer) hostLines(directive string) []string {
 	}
 }
 
+// isUnknown is the condition that nothing was found for a request, and isConditional that a list of conditions was.
+const (
+	isUnknown     = "{ var(txn.hit) -m str none }"
+	isConditional = "{ var(txn.hit) -m beg ? }"
+)
+
 // searchLines find the first entry whose conditions a request meets. The entries of its host come before those of
 // wildcards and of all hosts, and in each exact paths come before regular expressions and prefixes.
 func (r *renderer) searchLines() []string {
-	const found = "{ var(txn.hit) -m found }"
 	paths, conditions, lists := r.in.Paths.Map(ir.PathsFile), r.in.Paths.Map(ir.ConditionsFile), r.in.Paths.Map(ir.ListsFile)
 	headers, params := conditionNames(r.in.Table)
-	lines := []string{"http-request unset-var(txn.hit) if { var(txn.hit) -m beg ? }"}
+	lines := []string{"http-request set-var(txn.hit) str(none) if " + isOdd + " or " + isConditional}
 	lines = append(lines, factLines(headers, params)...)
 	for i := range r.chainLength() {
-		lines = append(lines, fmt.Sprintf("http-request set-var(txn.content) var(txn.hosts),field(%d,|) unless %s", i+2, found))
+		content := fmt.Sprintf("var(txn.hosts),field(%d,|)", i+2)
 		for _, lookup := range []string{",concat(,txn.clean,/>),map_str(", ",concat(~),map_str(", ",concat(,txn.clean,/),map_beg("} {
-			lines = append(lines, "http-request set-var(txn.entry) var(txn.content)"+lookup+paths+",-) unless "+found)
+			lines = append(lines, "http-request set-var(txn.hit) "+content+lookup+paths+",none) if "+isUnknown)
 			if len(params) > 0 {
-				lines = append(lines, "http-request deny deny_status 400 if { var(txn.long) -m found } { var(txn.entry) -m beg ? } { var(txn.entry) -m sub "+asksQuery+"| } !"+found)
+				lines = append(lines, "http-request set-var(txn.hit) str("+tooLongHit+") if { var(txn.long) -m found } "+isConditional+" { var(txn.hit) -m sub "+asksQuery+"| }")
 			}
 			lines = append(lines,
-				"http-request set-var(txn.number) var(txn.entry),concat(,txn.facts),map_reg("+conditions+",-) if { var(txn.entry) -m beg ? } !"+found,
-				"http-request set-var(txn.hit) var(txn.entry),concat(/,txn.number),map_str("+lists+") if { var(txn.entry) -m beg ? } !"+found,
-				"http-request set-var(txn.hit) var(txn.entry) unless { var(txn.entry) -m beg ? - } or "+found,
-			)
+				"http-request set-var(txn.hit) var(txn.hit),concat(,txn.facts),map_reg("+conditions+",-),concat(,txn.hit),map_str("+lists+",none) if "+isConditional)
 		}
 	}
-	return lines
+	return append(lines, "http-request unset-var(txn.hit) if "+isUnknown)
 }
 
 // splitLines choose among the backends of a rule by their weights.
