@@ -3,6 +3,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -161,6 +162,10 @@ func Admit(object *unstructured.Unstructured) error {
 	for _, path := range unknown {
 		problems = append(problems, fmt.Sprintf("unknown field %q", path))
 	}
+	// They come in the order of maps.
+	slices.SortFunc(errs, func(a, b *field.Error) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Error(), b.Error()))
+	})
 	for _, err := range errs {
 		problems = append(problems, err.Error())
 	}

@@ -35,6 +35,18 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestOrder: what is wrong with an object is named in one order, each time. The API server's code walks maps.
+func TestOrder(t *testing.T) {
+	const text = `{apiVersion: app.example.com/v1, kind: Gateway, metadata: {name: a, namespace: b}, spec: {replicas: two, drainTimeout: 3, a: 1, b: 1,
+		compression: {types: 1}, listeners: [{name: http, port: no, protocol: 1, tls: 4}], routes: [{name: 1, hostnames: 2, rules: 3}]}}`
+	want := Admit(parse(t, text)).Error()
+	for range 50 {
+		if got := Admit(parse(t, text)).Error(); got != want {
+			t.Fatalf("got\n%s\nafter\n%s", got, want)
+		}
+	}
+}
+
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	content, err := yaml.YAMLToJSON([]byte(text))
