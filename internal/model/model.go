@@ -193,6 +193,8 @@ func CompareBackends(a, b Backend) int {
 type Target struct {
 	// Backend gets them. The zero value stands for none: they are answered with 500, connections are refused.
 	Backend Backend
+	// Refused is why there is none; "": there is.
+	Refused string
 	// Weight is the share: the weight divided by the sum of the weights of the rule's targets.
 	Weight int32
 	// Headers is what happens to the headers of requests for this backend, after the rule's.

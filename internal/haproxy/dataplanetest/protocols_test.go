@@ -42,7 +42,7 @@ func TestHTTP2(t *testing.T) {
 	for _, test := range []struct{ kind, appProtocol, want string }{
 		{"HTTPRoute", "kubernetes.io/h2c", "HTTP/2.0"}, {"HTTPRoute", "grpc", "HTTP/2.0"}, {"HTTPRoute", "http2", "HTTP/2.0"}, {"HTTPRoute", "h2c", "HTTP/2.0"},
 		{"HTTPRoute", "kubernetes.io/ws", "HTTP/1.1"}, {"HTTPRoute", "ws", "HTTP/1.1"}, {"HTTPRoute", "http", "HTTP/1.1"}, {"HTTPRoute", "tcp", "HTTP/1.1"},
-		{"HTTPRoute", "", "HTTP/1.1"}, {"GRPCRoute", "", "HTTP/2.0"}, {"GRPCRoute", "tcp", "HTTP/2.0"}, {"GRPCRoute", "http", "HTTP/1.1"},
+		{"HTTPRoute", "", "HTTP/1.1"}, {"GRPCRoute", "", "HTTP/2.0"}, {"GRPCRoute", "tcp", "HTTP/2.0"},
 	} {
 		appProtocol, want := test.appProtocol, test.want
 		mode := cleartextHTTP2
@@ -55,6 +55,19 @@ func TestHTTP2(t *testing.T) {
 			if err != nil || got.Status != 200 || !strings.HasPrefix(got.Proto, name) || got.Body != want {
 				t.Errorf("%s to a backend of a %s of %q: got %q (%v), want %q", name, test.kind, appProtocol, got.Body, err, want)
 			}
+		}
+	}
+}
+
+// TestGRPCNeedsHTTP2: a Service port that takes HTTP/1.1 alone gets no call. It could not answer it.
+func TestGRPCNeedsHTTP2(t *testing.T) {
+	t.Parallel()
+	answer := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "asked") }
+	for _, appProtocol := range []string{"http", "ws", "kubernetes.io/ws"} {
+		g := startKind(t, "GRPCRoute", appProtocol, serve(t, answer, nil))
+		got, err := fetch(http2Client(t), fmt.Sprintf("http://127.0.0.1:%d/", g.ports[80]), "x")
+		if err != nil || got.Status != 500 || got.Body == "asked" {
+			t.Errorf("%s: got %d %q (%v), want 500", appProtocol, got.Status, got.Body, err)
 		}
 	}
 }

@@ -46,8 +46,9 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 
 // Usable says whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
 // may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
-// verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance.
-func Usable(in Input, backend routing.Backend, connections bool) bool {
+// verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance. kind is
+// that of the route.
+func Usable(in Input, backend routing.Backend, kind string, connections bool) bool {
 	state, policy := in.Backends[backend], in.Table.Policies[backend]
 	if !state.Exists || policy.Refused != "" {
 		return false
@@ -56,8 +57,7 @@ func Usable(in Input, backend routing.Backend, connections bool) bool {
 	if tls != nil && (len(authority(in, tls.CAs)) == 0 || in.Table.BackendCertificate != "" && !in.HasBackendCertificate) {
 		return false
 	}
-	protocol := model.ProtocolOf(state.AppProtocol, "")
-	return connections || protocol != model.UnknownProtocol && (tls != nil || !protocol.NeedsTLS())
+	return connections || model.ProtocolOf(state.AppProtocol, kind).Carries(kind, tls != nil)
 }
 
 // presets are the defaults sections that are always there, so that a first Service with another algorithm takes no

@@ -86,7 +86,7 @@ func (r *renderer) record(f *fragment) (end func()) {
 func (r *renderer) use(key hitKey, ref routing.Backend) string {
 	state := r.in.Backends[ref]
 	u := use{ref: ref, exists: state.Exists, appProtocol: state.AppProtocol, name: noBackend}
-	if Usable(r.in, ref, key.connections) {
+	if Usable(r.in, ref, key.rule.Kind, key.connections) {
 		r.makeBackend(&u, key)
 	}
 	r.recording.uses = append(r.recording.uses, u)

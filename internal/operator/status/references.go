@@ -76,7 +76,7 @@ func RefProblems(gateway *appv1.Gateway, service func(name string) (*corev1.Serv
 		if !known {
 			continue
 		}
-		if reason, message := checkRef(ref, found, tls); reason != "" {
+		if reason, message := CheckRef(ref, found, tls[ref.Backend]); reason != "" {
 			problem := model.Problem{RouteKind: ref.Kind, Route: ref.Route, Reason: model.Reason(reason)}
 			if ref.Kind == source.Listener {
 				problem = model.Problem{Listener: ref.Route, Reason: model.Reason(reason)}
@@ -118,9 +118,9 @@ func backendsWithTLS(gateway *appv1.Gateway) map[model.Backend]bool {
 	return tls
 }
 
-// checkRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none. tls
-// names the ports to which TLS is spoken.
-func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backend]bool) (reason, message string) {
+// CheckRef returns a reason and a message, or "" if requests can be sent there. service is nil if there is none. tls
+// reports whether TLS is spoken to the port.
+func CheckRef(ref model.Reference, service *corev1.Service, tls bool) (reason, message string) {
 	name, from := ref.Backend.Namespace+"/"+ref.Backend.Service, "route"
 	if ref.Kind == source.Listener {
 		from = "listener"
@@ -139,7 +139,7 @@ func checkRef(ref model.Reference, service *corev1.Service, tls map[model.Backen
 		return ReasonPortNotFound, fmt.Sprintf("Service %s has no TCP port %d: add it or change the %s", name, ref.Backend.Port, from)
 	}
 	if (ref.Kind == source.HTTPRoute || ref.Kind == source.Listener) && port.AppProtocol != nil {
-		if problem := ProtocolProblem(*port.AppProtocol, tls[ref.Backend]); problem != "" {
+		if problem := ProtocolProblem(*port.AppProtocol, tls); problem != "" {
 			return ReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s has appProtocol %q, %s", ref.Backend.Port, name, *port.AppProtocol, problem)
 		}
 	}

@@ -34,7 +34,7 @@ func (t *translator) addAuth(r *route, rule, index int, action *model.Action, fi
 		return slices.Contains(alwaysSent, name)
 	})
 	keep := r.authHeaders(rule, "allowedResponseHeaders", config.AllowedResponseHeaders, nil)
-	backend, problem := t.backend(r, filter.BackendRef)
+	backend, problem := t.backend(r, "HTTPRoute", filter.BackendRef)
 	if problem.reason != "" {
 		r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
 		return false

@@ -14,21 +14,23 @@ import (
 // resolved, so that these are answered with 500 or refused.
 func (t *translator) target(r *route, rule, index int, ref gatewayv1.BackendRef) model.Target {
 	target := model.Target{Weight: or(ref.Weight, 1)}
-	backend, problem := t.backend(r, ref.BackendObjectReference)
+	backend, problem := t.backend(r, r.kind, ref.BackendObjectReference)
 	if problem.reason != "" {
 		r.resolved.also(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
+		target.Refused = problem.message
 		return target
 	}
 	target.Backend = backend
 	return target
 }
 
-// backend returns the Service port that a reference of a route is to, or what is wrong with the reference.
-func (t *translator) backend(r *route, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {
+// backend returns the Service port that a reference of a route is to, or what is wrong with the reference. It gets
+// requests of a kind of route, which are not the route's own if it is that of a filter.
+func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {
 	backend := model.Backend{
 		Namespace: string(or(ref.Namespace, gatewayv1.Namespace(r.GetNamespace()))), Service: string(ref.Name), Port: or(ref.Port, 0),
 	}
-	problem := t.backendProblem(r, ref, backend)
+	problem := t.backendProblem(r, requests, ref, backend)
 	if problem.reason == "" {
 		r.backends = append(r.backends, backend)
 	}
@@ -36,7 +38,7 @@ func (t *translator) backend(r *route, ref gatewayv1.BackendObjectReference) (mo
 }
 
 // backendProblem says what is wrong with a reference to a Service port.
-func (t *translator) backendProblem(r *route, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
+func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
 	switch {
@@ -48,12 +50,12 @@ func (t *translator) backendProblem(r *route, ref gatewayv1.BackendObjectReferen
 	case backend.Port == 0:
 		v.no(gatewayv1.RouteReasonBackendNotFound, "the reference to Service %s/%s has no port", backend.Namespace, backend.Service)
 	default:
-		t.checkPort(&v, r.kind, backend)
+		t.checkPort(&v, requests, backend)
 	}
 	return v
 }
 
-// checkPort says what is wrong with a Service port that an object of a kind names.
+// checkPort says what is wrong with a Service port that gets requests of a kind of route.
 func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	service, known := t.service(backend)
 	if !known {
@@ -84,6 +86,8 @@ func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s the proxies do not speak: use %s, or remove it", of, model.KnownProtocols)
 	case protocol.NeedsTLS() && len(t.tlsPolicies.of(t, backend)) == 0:
 		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s needs a BackendTLSPolicy", of)
+	case !protocol.Carries(kind, len(t.tlsPolicies.of(t, backend)) > 0):
+		v.no(gatewayv1.RouteReasonUnsupportedProtocol, "%s is HTTP/1.1, and gRPC takes HTTP/2: use kubernetes.io/h2c, or remove it", of)
 	}
 }
 

@@ -47,7 +47,7 @@ func (t *translator) addExtension(r *route, rule, index int, action *model.Actio
 	for i := range filter.Spec.Filters {
 		if auth := filter.Spec.Filters[i].ExternalAuth; auth != nil {
 			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
-			if _, problem := t.backend(r, to); problem.reason != "" {
+			if _, problem := t.backend(r, "HTTPRoute", to); problem.reason != "" {
 				r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s %s: %s", rule, index, kindFilter, ref.Name, problem.message)
 				return false
 			}
@@ -143,7 +143,7 @@ func (t *translator) addListenerFilters(p *plane) {
 		}
 		if auth := l.Filters.ExternalAuth; auth != nil {
 			p.used = append(p.used, auth.Backend)
-			t.checkPort(&problem, "Gateway", auth.Backend)
+			t.checkPort(&problem, "HTTPRoute", auth.Backend)
 		}
 	}
 	p.resolved.alsoReported(problem, kindConfig+": filters")

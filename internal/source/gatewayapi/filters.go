@@ -43,7 +43,7 @@ func (t *translator) addMirror(r *route, rule, index int, action *model.Action, 
 		r.invalidate(rule, "calls of gRPC are not copied: they do not say how long they are")
 		return
 	}
-	backend, problem := t.backend(r, filter.BackendRef)
+	backend, problem := t.backend(r, "HTTPRoute", filter.BackendRef)
 	if problem.reason != "" {
 		r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s", rule, index, problem.message)
 		return

@@ -55,6 +55,17 @@ func (s *Site) references(table routing.Table, refused []model.Problem) []string
 	return all
 }
 
+// BackendProblem says why requests of a route of a Gateway of our own cannot be sent to a Service port; "" if they can,
+// or nobody knows. Those of the Gateway API have no such backends.
+func (s *Site) BackendProblem(rule *routing.Rule, backend routing.Backend, tls bool) string {
+	service, known := s.service(backend.Namespace, backend.Service)
+	if !known {
+		return ""
+	}
+	_, message := status.CheckRef(model.Reference{Kind: rule.Kind, Route: rule.Route, Backend: backend}, service, tls)
+	return message
+}
+
 // LacksUsers reports whether a Secret of the files has no users: nobody gets in by it.
 func (s *Site) LacksUsers(secret string) bool {
 	files, isThere := s.secrets[secret]

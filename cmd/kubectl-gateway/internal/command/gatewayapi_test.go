@@ -67,7 +67,7 @@ func TestExplainGatewayAPI(t *testing.T) {
 			"gateway   infra/shop\n", "route     team/web rules[0]: host shop.example.com, path prefix /api\nbackend   100% to Service team/api port 8080, endpoints not known\n",
 		}},
 		{[]string{"shop", "http://shop.example.com/"}, 3, []string{
-			"backend   100% to no Service, answered with 500: the reference of the route cannot be resolved\n",
+			"backend   100% to no Service, answered with 500: no ReferenceGrant of namespace other lets HTTPRoutes of namespace team refer to Service web\n",
 			"HTTPRoute team/web: rules[1].backendRefs[0]: no ReferenceGrant of namespace other lets HTTPRoutes of namespace team refer to Service web",
 		}},
 		{[]string{"shop", "http://other.example.com/api"}, 3, []string{"404: listener http has no route for the host other.example.com"}},
@@ -229,6 +229,69 @@ spec: {targetRefs: [{group: "", kind: Service, name: api, sectionName: PORT}], v
 		clitest.Run(t, "", append(args, "-f", write("apj", "https"))...).Want(t, code,
 			"BackendPolicy team/api: spec.targetRefs[0] has no effect: no route of the Gateway API that a Gateway has sends anything to Service team/apj\n",
 			"BackendTLSPolicy team/api: spec.targetRefs[0] has no effect: Service team/api has no port with the name https, but http\n")
+	}
+}
+
+// TestBackendReasons: explain says of each backend why it gets nothing, in the words of the status.
+func TestBackendReasons(t *testing.T) {
+	const gateway = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: demo}
+spec: {gatewayClassName: gateway, listeners: [{name: web, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: r, namespace: demo}
+spec:
+  parentRefs: [{name: edge}]
+  hostnames: [a.test]
+  rules: [{backendRefs: [{name: x, namespace: n1, port: 80}, {name: web, port: 81}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: g, namespace: demo}
+spec:
+  parentRefs: [{name: edge}]
+  hostnames: [g.test]
+  rules: [{backendRefs: [{name: web, port: 80}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: demo}
+spec: {ports: [{port: 80, appProtocol: http}]}
+`
+	const own = `
+apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: edge, namespace: demo}
+spec:
+  listeners: [{name: web, port: 80, protocol: HTTP}]
+  routes: [{name: r, rules: [{backendRefs: [{name: web, port: 80}]}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: demo}
+spec: {type: ExternalName, externalName: example.org, ports: [{port: 80}]}
+`
+	for _, test := range []struct {
+		file, url string
+		wants     []string
+	}{
+		{gateway, "http://a.test/", []string{
+			"50% to no Service, answered with 500: no ReferenceGrant of namespace n1 lets HTTPRoutes of namespace demo refer to Service x\n",
+			"50% to no Service, answered with 500: Service demo/web has no port 81 for TCP\n",
+		}},
+		{gateway, "http://g.test/", []string{
+			`answered with 500: port 80 of Service demo/web has appProtocol "http", which is HTTP/1.1, and gRPC takes HTTP/2: use kubernetes.io/h2c, or remove it` + "\n",
+		}},
+		{own, "http://a.test/", []string{"Service web port 80, answered with 500: Service demo/web is of type ExternalName, which is refused: use a Service with endpoints\n"}},
+	} {
+		file := clitest.WriteFile(t, "objects.yaml", test.file)
+		clitest.Run(t, "", "explain", "-f", file, test.url).Want(t, 3, test.wants...)
+		clitest.Run(t, "", "render", "-f", file, "--check").Want(t, 3)
+		clitest.Run(t, "", "try", "-f", file, "--once", "--port-offset", fmt.Sprint(haproxytest.FreePort(t)-80), "--request", test.url, "--expect", "500").
+			Want(t, 3, test.url+": 500\n")
 	}
 }
 

@@ -297,8 +297,8 @@ items:
 		t.Errorf("an endpoint that is not ready is there:\n%s", rendered.Out)
 	}
 	clitest.Run(t, "", "explain", "-f", path, "http://a/").Want(t, 0, "33.33% to Service s port 80, ready: 192.0.2.1:8080",
-		"Service s port 81, answered with 500: there is no such Service, or it has no such port",
-		`Service tls port 443, answered with 500: it cannot be spoken to: see its appProtocol ("https")`)
+		"Service s port 81, answered with 500: Service default/s has no TCP port 81: add it or change the route",
+		`Service tls port 443, answered with 500: port 443 of Service default/tls has appProtocol "https", which is over TLS, and spec.backends does not say how to verify it`)
 }
 
 // TestOddServers is about API servers that do not do: a line each that says what to do.

@@ -69,7 +69,7 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 		backend := Backend{
 			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
 			Filters: headerChanges(target.Headers), Settings: input.Table.Policies[target.Backend].From,
-			Answer: cannot(site, input, listener, target.Backend),
+			Answer: cannot(site, input, listener, rule, target),
 		}
 		for _, server := range state.Servers {
 			backend.Ready = append(backend.Ready, ir.ServerAddress(server))
@@ -88,17 +88,20 @@ func serviceName(site *cli.Site, backend routing.Backend) string {
 }
 
 // cannot says why a backend cannot be asked.
-func cannot(site *cli.Site, input render.Input, listener *routing.Listener, backend routing.Backend) string {
+func cannot(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, target routing.Target) string {
+	backend := target.Backend
+	if backend == (routing.Backend{}) {
+		return "500: " + target.Refused
+	}
 	state, policy := input.Backends[backend], input.Table.Policies[backend]
+	problem := site.BackendProblem(rule, backend, policy.TLS != nil)
 	switch {
-	case backend == routing.Backend{}:
-		return "500: the reference of the route cannot be resolved"
-	case !state.Exists:
-		return "500: there is no such Service, or it has no such port"
+	case problem != "":
+		return "500: " + problem
 	case policy.Refused != "":
 		return "500: " + policy.Refused
-	case !render.Usable(input, backend, listener.Protocol == "TCP" || listener.Protocol == "TLS"):
-		return fmt.Sprintf("500: it cannot be spoken to: see its appProtocol (%q) and spec.backends, or its BackendTLSPolicy", state.AppProtocol)
+	case !render.Usable(input, backend, rule.Kind, listener.Protocol == "TCP" || listener.Protocol == "TLS"):
+		return "500: no certificate can verify its TLS: see the warnings"
 	case site.Knows(backend.Namespace) && len(state.Servers) == 0:
 		return "503: no endpoint is ready"
 	}
