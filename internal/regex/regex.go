@@ -11,7 +11,7 @@ import (
 	"regexp/syntax"
 )
 
-// MinValue is how long a value may be that an expression is compared with, whatever the expression, in bytes.
+// MinValue is the length in bytes up to which a value may be compared with any expression.
 const MinValue = 1024
 
 // re2 is RE2's syntax without its classes of Unicode: no byte is such a character, and Go takes long to read them.
@@ -27,7 +27,7 @@ var (
 // Expression is a regular expression of a user.
 type Expression struct{ parsed *syntax.Regexp }
 
-// Parse reads an expression. An error says what is wrong with it. What is right may still take too long to be compared:
+// Parse reads an expression. It returns an error that names the mistake. A valid expression may still take too long:
 // Translate reports that.
 func Parse(text string) (Expression, error) {
 	if ignoresCase.MatchString(text) && namesUnicode.MatchString(text) {
@@ -57,7 +57,7 @@ func (e Expression) Matches(value string) bool {
 // Steps returns how many steps PCRE takes at most to compare a value of a length with the expression.
 func (e Expression) Steps(length int) float64 { return steps(e.parsed, length) }
 
-// Prefix returns what all texts that the expression matches begin with.
+// Prefix returns the common beginning of all texts that the expression matches.
 func (e Expression) Prefix() string {
 	prefix := ""
 	for _, part := range append([]*syntax.Regexp{e.parsed}, e.parsed.Sub...) {

@@ -47,7 +47,7 @@ func (s *bytesOf) add(first, last rune) {
 	}
 }
 
-// flow is a bound on the ways that come to a place in the expression.
+// flow bounds the ways that come to a place in the expression.
 type flow struct {
 	// total is how many there are, paths is how many of them are at the same place of the value.
 	total, paths float64
@@ -57,7 +57,7 @@ type flow struct {
 	last bytesOf
 }
 
-// boundless is more than anybody counts to.
+// boundless is more steps than anybody can count.
 const boundless = 1e60
 
 // and returns what comes from two places.
@@ -87,7 +87,7 @@ func steps(re *syntax.Regexp, length int) float64 {
 	return m.steps
 }
 
-// walk returns what comes out of an expression, and the ways out for each way in. What follows the expression begins
+// walk returns the flow out of an expression, and the ways out for each way in. The part after the expression begins
 // with one of the bytes.
 func (m *meter) walk(re *syntax.Regexp, in flow, follow bytesOf) (out flow, ways float64) {
 	m.steps += in.total + in.doomed
@@ -175,7 +175,7 @@ func (m *meter) alternate(branches []*syntax.Regexp, in flow, follow bytesOf) (f
 	return in.bounded(out, sum)
 }
 
-// repeat is for a group, which is repeated a few times.
+// repeat is for a group that is repeated a few times.
 func (m *meter) repeat(group *syntax.Regexp, least, most int, in flow, follow bytesOf) (flow, float64) {
 	again := first(group, follow)
 	apart := !again.meets(follow)
@@ -289,7 +289,7 @@ func runs(sequence ...*syntax.Regexp) []bytesOf {
 	return items
 }
 
-// first returns the bytes that what an expression and what follows it match can begin with. Assertions look at more
+// first returns the bytes that the texts of an expression and its continuation can begin with. Assertions look at more
 // than that: they may fail whatever follows.
 func first(re *syntax.Regexp, follow bytesOf) bytesOf {
 	switch re.Op {

@@ -15,13 +15,13 @@ const (
 	maxSteps = 8 << 20
 )
 
-// Translate returns an expression for PCRE that, compared with one line of several, matches as a whole the bytes that
-// the RE2 expression matches as a whole, and how many steps it takes for a value of MinValue bytes. It consists of
-// letters, digits and the signs of the syntax: everything else is written as \xHH. An error says what is wrong with the
+// Translate returns an expression for PCRE that, compared with one line of several, matches as a whole the same bytes
+// as the RE2 expression. It also returns how many steps it takes for a value of MinValue bytes. The result consists of
+// letters, digits and the signs of the syntax: everything else is written as \xHH. The error names the mistake in the
 // expression.
 //
-// RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from what it was
-// parsed to.
+// RE2's own form, as text, does not mean the same to PCRE, which knows more. So it is written anew from the parsed
+// expression.
 func Translate(text string) (pcre string, steps float64, err error) {
 	e, err := Parse(text)
 	if err != nil {
@@ -47,8 +47,8 @@ func Translate(text string) (pcre string, steps float64, err error) {
 	return b.String(), steps, nil
 }
 
-// maxGroupRepeat is how often a group may be repeated. PCRE has little memory for that, and HAProxy takes its failure
-// for "does not match", which would skip a rule that guards.
+// maxGroupRepeat is the limit for the repetitions of a group. PCRE has little memory for them, and HAProxy treats its
+// failure as "does not match", which would skip a rule that guards.
 const maxGroupRepeat = 32
 
 // longRepeat returns an operator that repeats more than a single character too often, nil if there is none.

@@ -12,8 +12,8 @@ import (
 
 // What a request is compared with are lists of entries: at each of its hostnames those of its exact path, those of
 // regular expressions, and those of its longest prefix with the shorter ones. A list is for values of at least
-// regex.MinValue bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer; longer
-// ones are answered with 400. So no request takes long, and none gets past an expression because it would.
+// regex.MinValue bytes, for which it takes maxSteps at most. Where expressions take little, values may be longer;
+// longer ones are answered with 400. So no request takes long, and none gets past an expression because it would.
 
 const (
 	// maxSteps bounds the steps of a list, of all hostnames of a request together. A step takes less than a nanosecond.
@@ -29,7 +29,7 @@ const (
 // longerValues are how long values may be where expressions take little.
 var longerValues = []int{8192, 4096, 2048}
 
-// LongestValue returns how long a value may be that an expression in a list is compared with.
+// LongestValue returns the longest value that an expression in a list is compared with.
 func LongestValue(list []*Entry) int {
 	var all []regex.Expression
 	for _, entry := range list {
@@ -160,8 +160,8 @@ func hostnameLevel(hostname string) int {
 	return 0
 }
 
-// refuseStepsAt refuses those of a place: those of longer prefixes before those of shorter ones, then the last ones. It
-// adds the problems that were not told yet.
+// refuseStepsAt refuses entries of a place: those of longer prefixes before those of shorter ones, then the last ones.
+// It adds the problems that are new.
 func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]bool) {
 	type candidate struct {
 		*Entry
@@ -213,8 +213,8 @@ func (c *compilation) refuseStepsAt(at place, most float64, told map[Problem]boo
 	}
 }
 
-// closed returns an entry that is met by all requests that may meet another one, which cannot be compared with them.
-// They are answered with 500, so that none gets to a rule that is for others.
+// closed returns an entry that all requests match which may match another entry that cannot be compared with them. They
+// get 500, so that none reaches a rule that is for others.
 func closed(entry Entry) Entry {
 	if entry.PathType == Regex {
 		prefix := ""

@@ -58,8 +58,8 @@ func decodedPath(path string) string {
 	return percentEncode(decoded, func(c byte) bool { return c == ' ' || isText(c) })
 }
 
-// checkEncodings returns an error for an expression with an encoded character in a form that decodedPath never returns: no
-// path has that, so that a rule that guards would not hold.
+// checkEncodings returns an error for an expression with an encoded character in a form that decodedPath never returns:
+// no path has it, so a rule that guards would not hold.
 func checkEncodings(expression string) error {
 	for i := range len(expression) {
 		c, ok := encodedByte(expression, i)
@@ -78,7 +78,7 @@ func checkEncodings(expression string) error {
 	return nil
 }
 
-// decodedValue returns a value with everything decoded that is text.
+// decodedValue returns a value with all encoded text decoded.
 func decodedValue(value string) string {
 	decoded, _ := url.PathUnescape(keepMalformed(value)) // nothing in it is malformed any more
 	return percentEncode(decoded, isText)
@@ -121,15 +121,15 @@ func keepMalformed(s string) string {
 	return b.String()
 }
 
-// isText says whether a byte is printable ASCII and no percent sign.
+// isText reports whether a byte is printable ASCII and no percent sign.
 func isText(c byte) bool { return c > ' ' && c < 0x7f && c != '%' }
 
-// isPathCharacter says whether a path may have a byte as it is.
+// isPathCharacter reports whether a path may have a byte unencoded.
 func isPathCharacter(c byte) bool {
 	return isText(c) && !strings.ContainsRune("\"#<>?[\\]^`{|}", rune(c))
 }
 
-// percentEncode encodes every byte but those that are to be kept.
+// percentEncode encodes every byte except those to keep.
 func percentEncode(s string, keep func(c byte) bool) string {
 	var b strings.Builder
 	for i := range len(s) {

@@ -10,17 +10,17 @@ import (
 	"gateway/internal/model"
 )
 
-// Check returns what of the filters of a rule the proxies cannot carry out; "": they can do all.
+// Check returns the parts of a rule's filters that the proxies cannot carry out, "" if there are none.
 type Check func(rule *Rule) string
 
-// Compile returns the routing table of a Gateway and everything that is not in it, which includes the Gateway's own
-// problems.
+// Compile returns the routing table of a Gateway, and the problems of everything that is not in it, including the
+// Gateway's own.
 func Compile(gateway *model.Gateway, check Check) (Table, []Problem) {
 	return (&Compiler{Check: check}).Compile(gateway)
 }
 
-// Compiler compiles Gateways one after the other. It keeps what it made of the rules of each route, and of each host, as
-// long as the next Gateway has the same rules: the same slices, which nobody changes.
+// Compiler compiles Gateways one after the other. It keeps the results for the rules of each route, and for each host,
+// while the next Gateway has the same rules: the same slices, which nobody changes.
 type Compiler struct {
 	// Check is asked about each rule.
 	Check  Check
@@ -45,7 +45,7 @@ type compiledHost struct {
 	routes []*compiledRoute
 }
 
-// Compile does what the function of that name does. A host that did not change is the same pointer as in the table before.
+// Compile is the function Compile with a memory. An unchanged host is the same pointer as in the previous table.
 func (c *Compiler) Compile(gateway *model.Gateway) (Table, []Problem) {
 	run := c.compile(gateway)
 	table := Table{Settings: gateway.Settings, Listeners: make([]Listener, 0, len(gateway.Listeners))}
@@ -80,7 +80,7 @@ func Problems(gateway *model.Gateway, check Check) []Problem {
 // Problems returns those of Compile, without a table.
 func (c *Compiler) Problems(gateway *model.Gateway) []Problem { return c.compile(gateway).problems }
 
-// compilation is what a table is made of.
+// compilation is the state of a table in the making.
 type compilation struct {
 	// routes are those of the Gateway, in their order.
 	routes   []attachedRoute
@@ -155,8 +155,8 @@ func (c *Compiler) compile(gateway *model.Gateway) *compilation {
 	return run
 }
 
-// keepFilters takes the filters of listeners from a Gateway. Those that say the same are the same pointer, also the one
-// of the Gateway before.
+// keepFilters takes the filters of listeners from a Gateway. Equal filters are the same pointer, even from one Gateway
+// to the next.
 func (c *Compiler) keepFilters(gateway *model.Gateway) {
 	filters := map[string]*model.Action{}
 	known := slices.Collect(maps.Values(c.filters))
@@ -182,9 +182,9 @@ func newListener(from *model.Listener) Listener {
 }
 
 // hosts returns those of a listener, ordered by precedence, of routes that are attached to it. Each has the hostname of
-// routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's hosts
-// get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes before are
-// taken from there; all are added to kept.
+// routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's
+// hosts get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes
+// before are taken from there; all are added to kept.
 func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before, kept map[hostID]compiledHost) []*Host {
 	parts := map[string][]*compiledRoute{}
 	for _, route := range routes {

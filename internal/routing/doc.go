@@ -1,4 +1,4 @@
-// Package routing knows which requests of a Gateway go where.
+// Package routing decides which requests of a Gateway go where.
 //
 // In: the model of a Gateway. Out: a Table, which holds, for every listener, what can match a request, in the order of
 // precedence, with the Rule that says what happens to it, and the Problems of what could not be given a place in it.

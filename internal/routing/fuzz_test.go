@@ -41,7 +41,7 @@ func FuzzCanonicalPath(f *testing.F) {
 
 func onceSlashed(path string) string { return regexp.MustCompile(`/+`).ReplaceAllString(path, "/") }
 
-// hasDots says whether a decoded path has a segment that some backend could take for the one above.
+// hasDots reports whether a decoded path has a segment that some backend could take for the one above.
 func hasDots(path string) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
 		name, _, _ := strings.Cut(segment, ";")

@@ -7,7 +7,7 @@ import (
 	"gateway/internal/regex"
 )
 
-// Request is what a request is matched by.
+// Request is the part of a request that rules match.
 type Request struct {
 	// Port is the one the request was accepted on.
 	Port int32
@@ -22,7 +22,7 @@ type Request struct {
 	Header map[string][]string
 }
 
-// Match is what a request meets.
+// Match is what a request matches.
 type Match struct {
 	// Listener is the listener's name.
 	Listener string
@@ -34,11 +34,11 @@ type Match struct {
 	TooLong bool
 }
 
-// Match returns what a request meets. False means that nothing matches, which is answered with 404, or, if the path is
-// not one that CanonicalPath accepts or something is TooLong, with 400.
+// Match returns what a request matches. False means that nothing matches, which is answered with 404, or, if
+// CanonicalPath refuses the path or something is TooLong, with 400.
 //
-// It is the definition of routing, and kept simple for that: it takes time linear in the size of the table, so only tests
-// and the plugin call it.
+// It is the definition of routing, and kept simple for that: it takes time linear in the size of the table, so only
+// tests and the plugin call it.
 func (t Table) Match(r Request) (Match, bool) {
 	path, ok := CanonicalPath(r.Path)
 	if !ok {
@@ -86,10 +86,10 @@ func (h *Host) list(pathType PathType, r Request) []*Entry {
 	return list
 }
 
-// maxQuery is how long a query may be where there are conditions on it, in bytes.
+// maxQuery is the longest query, in bytes, if there are conditions on it.
 const maxQuery = 3200
 
-// isTooLong says whether a request has something that is too long to be compared with a list.
+// isTooLong reports whether a part of a request is too long to be compared with a list.
 func isTooLong(list []*Entry, r Request) bool {
 	longest := LongestValue(list)
 	for _, entry := range list {

@@ -10,8 +10,8 @@ import (
 	"gateway/internal/regex"
 )
 
-// compile adds an entry for every match of every rule of a route. For one that cannot be carried out there is an entry
-// that answers all requests that it may be for with an error.
+// compile adds an entry for every match of every rule of a route. For a rule that cannot be carried out, it adds an
+// entry that answers all requests that the rule may be for with an error.
 func (c *attachedRoute) compile(check Check) {
 	for i := range c.Rules {
 		rule, sessions := c.compileRule(i, check)
@@ -34,7 +34,7 @@ func (c *attachedRoute) compile(check Check) {
 	}
 }
 
-// problem notes what cannot be done of what a route says.
+// problem notes the part of a route that cannot be carried out.
 func (c *attachedRoute) problem(format string, args ...any) {
 	c.problems = append(c.problems, newProblem(c.Route, format, args...))
 }
@@ -71,7 +71,7 @@ func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
 	return rule, sessions
 }
 
-// filterProblem returns what of the filters of a rule cannot be done; "": all can.
+// filterProblem returns the parts of a rule's filters that cannot be carried out, "" if there are none.
 func filterProblem(rule *Rule, sessions []session, check Check) string {
 	if invalid := rule.Invalid(); invalid != "" {
 		return invalid
@@ -88,8 +88,8 @@ func failing(rule *Rule) *Rule {
 	return &Rule{Kind: rule.Kind, Route: rule.Route, Index: rule.Index}
 }
 
-// compileMatch returns an entry without hostname and rule. An error names the field and what is wrong with it; the
-// entry has no path then if no request has it.
+// compileMatch returns an entry without hostname and rule. An error names the field and the mistake. The entry then has
+// no path if no request has it.
 func compileMatch(match *model.Match) (Entry, error) {
 	entry := Entry{
 		PathType: match.PathType, Path: match.Path, Method: match.Method,
@@ -122,10 +122,10 @@ func compileMatch(match *model.Match) (Entry, error) {
 	return entry, cmp.Or(invalid, err)
 }
 
-// maxMatch is how long the expressions of a match may be together, in bytes: a proxy has to hold them in one line.
+// maxMatch is the longest total of a match's expressions, in bytes: a proxy must hold them in one line.
 const maxMatch = 6000
 
-// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and says what is wrong with
+// checkConditions sorts the conditions of an entry, counts the steps of its expressions, and returns what is wrong with
 // them.
 func checkConditions(entry *Entry, size regexSize) error {
 	for _, kind := range []struct {

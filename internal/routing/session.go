@@ -2,14 +2,14 @@ package routing
 
 import "strings"
 
-// session is what happens to requests of clients that a backend of a split has a session with.
+// session is the rule for requests of clients that have a session with a backend of a split.
 type session struct {
 	cookie string
 	rule   *Rule
 }
 
-// compileSessions returns the sessions of a rule that sends requests to several backends, those of weight zero
-// included: who was with one of them stays there (GEP-1619, "Traffic Splitting").
+// compileSessions returns the sessions of a rule with several backends, including those of weight zero: clients with a
+// session stay there (GEP-1619, "Traffic Splitting").
 func compileSessions(rule *Rule, backends []Target) []session {
 	if rule.Affinity == nil {
 		return nil
@@ -42,7 +42,7 @@ func appendWithSessions(entries []Entry, entry Entry, sessions []session) []Entr
 	return append(entries, entry)
 }
 
-// hasCookie says whether a header Cookie, whose values are joined by commas, has a cookie of a name.
+// hasCookie reports whether a header Cookie, whose values are joined by commas, has a cookie called name.
 func hasCookie(header, name string) bool {
 	for pair := range strings.FieldsFuncSeq(header, func(r rune) bool { return r == ';' || r == ',' }) {
 		if strings.HasPrefix(strings.TrimLeft(pair, " \t"), name+"=") {

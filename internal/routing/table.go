@@ -43,7 +43,7 @@ const (
 	Prefix = model.Prefix
 )
 
-// Table says which requests go where. It is immutable.
+// Table maps requests to rules. It is immutable.
 type Table struct {
 	// Listeners are ordered by port, then by precedence of their hostnames, of which no two on a port are the same.
 	Listeners []Listener
@@ -107,7 +107,7 @@ type Rule struct {
 	Action
 }
 
-// LogName is what the access log and counters call the route. An HTTPRoute and a GRPCRoute may have the same name.
+// LogName is the name of the route in the access log and counters. An HTTPRoute and a GRPCRoute may have the same name.
 func (r *Rule) LogName() string {
 	if r.Kind == "GRPCRoute" {
 		return r.Kind + "/" + r.Route
@@ -123,12 +123,12 @@ func (r *Rule) RateLimitScope() string {
 	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }
 
-// Conditional says whether there is more to check than the host and path that lead to the entry.
+// Conditional reports whether there is more to check than the host and path that lead to the entry.
 func (e *Entry) Conditional() bool {
 	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0 || e.Session != ""
 }
 
-// Entries returns those of all hosts, ordered by precedence.
+// Entries returns the entries of all hosts, ordered by precedence.
 func (l *Listener) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, host := range l.Hosts {
@@ -150,7 +150,7 @@ func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 	}
 }
 
-// Backends returns all backends the table refers to, sorted, each once. The one that stands for none is not among them.
+// Backends returns all backends of the table, sorted and unique, without the one that stands for none.
 func (t Table) Backends() []Backend {
 	var all []Backend
 	t.EachBackend(func(backend Backend) { all = append(all, backend) })

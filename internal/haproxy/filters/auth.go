@@ -11,13 +11,12 @@ import (
 	"gateway/internal/routing"
 )
 
-// AuthProgram is what asks a Service about requests. Nothing of users is in it.
+// AuthProgram asks a Service about requests. It contains no user input.
 //
 //go:embed auth.lua
 var AuthProgram []byte
 
-// The headers by which AuthProgram says which backend is asked, what its parameters are, for which host, and by which
-// method if not GET.
+// The headers that tell AuthProgram the backend to ask, the parameters, the host, and the method if it is not GET.
 const (
 	AuthBackendHeader = "gateway-auth-backend"
 	AuthFiltersHeader = "gateway-auth-filters"
@@ -25,9 +24,9 @@ const (
 	AuthMethodHeader  = "gateway-auth-method"
 )
 
-// question is one that the program asks about requests. The parameter of its name is the backend that is asked, "-" if
-// there is none. NAME.path is where, NAME.send and NAME.keep are the names of headers that go there and come back,
-// separated by commas, and NAME.timeout is in milliseconds.
+// question is what the program asks about requests. The parameter with its name is the backend to ask, "-" if there is
+// none. NAME.path is the path, NAME.send and NAME.keep are the names of headers that are sent and come back, separated
+// by commas, and NAME.timeout is in milliseconds.
 type question struct {
 	backend, path string
 	send, keep    []string
@@ -46,9 +45,9 @@ func (q question) encode(name string, p *params) {
 	p.set(name+".timeout", strconv.FormatInt(max(1, int64(limit/time.Millisecond)), 10))
 }
 
-// questionRules ask the question of a name. Only the program lets a request pass. What the client sends in headers that
-// come back goes either way. The answer to one question says nothing about the next. What answers is what comes before
-// the refusal of a request that nobody could say anything about.
+// questionRules ask a question. Only the program lets a request pass. The client's own values of headers that come back
+// are removed either way. The answer to one question says nothing about the next. If the program denies the request,
+// the client gets its answer. Otherwise nobody could decide, and the request is refused.
 func questionRules(env Env, name string, answers ...string) []string {
 	asked := " if " + has(name)
 	rules := []string{
@@ -64,8 +63,8 @@ func questionRules(env Env, name string, answers ...string) []string {
 		"http-request return "+env.Answer(503, "nobody could say whether the request may pass")+asked+" !{ var(txn.authorized) -m bool }")
 }
 
-// auth has a Service decide about requests, by a question. The parameter "auth.body" is how many bytes the body of a
-// request may have that goes with the question.
+// auth lets a Service decide about requests, by a question. The parameter "auth.body" is the most bytes of a body that
+// goes with the question.
 //
 // A body whose length is not known is waited for until it is longer than any may be. HAProxy's buffer always holds that
 // beside the headers, so what was waited for is the whole body, or too long.
@@ -106,7 +105,7 @@ var auth = filter{
 	},
 }
 
-// HasAuth says whether any rule has a Service decide about its requests.
+// HasAuth reports whether any rule asks a Service about its requests.
 func HasAuth(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.ExternalAuth != nil })

@@ -8,11 +8,11 @@ import (
 	"gateway/internal/routing"
 )
 
-// passwordTime is how long it may take to check a password, while others are being checked.
+// passwordTime is how long a password check may take while others are being checked.
 const passwordTime = 10 * time.Second
 
-// basic asks for a user and a password. gateway-keys checks them: it is asked as a Service that decides about requests
-// is. The backend does not get the password.
+// basic asks for a user and a password. gateway-keys checks them, like a Service that decides about requests. The
+// backend does not get the password.
 var basic = filter{
 	guard: "BasicAuth", param: "basic", mayStay: true,
 	encode: func(in Input, p *params) {
@@ -37,7 +37,7 @@ var basic = filter{
 	},
 }
 
-// HasBasic says whether any rule asks for a user and a password.
+// HasBasic reports whether any rule asks for a user and a password.
 func HasBasic(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.BasicAuth != nil })

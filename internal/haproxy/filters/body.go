@@ -7,31 +7,32 @@ import (
 	"gateway/internal/routing"
 )
 
-// BodyProgram is what counts bodies of unknown length. Nothing of users is in it.
+// BodyProgram counts bodies of unknown length. It contains no user input.
 //
 //go:embed body.lua
 var BodyProgram []byte
 
-// The headers by which a request whose body is counted says where it goes on, and what its parameters are there.
+// The headers that tell, for a request whose body is counted, its backend and the parameters there.
 const (
 	BodyBackendHeader = "gateway-body-backend"
 	BodyFiltersHeader = "gateway-body-filters"
 )
 
-// IsStream is the condition that the messages of a request may come after the answer has begun. Such calls need HTTP/2.
+// IsStream is the condition that messages of a request may come after the response has begun. Such calls need HTTP/2.
 const IsStream = "{ req.ver 2.0 } { req.fhdr(content-type) -i -m beg application/grpc application/connect }"
 
-// isCounted is the condition that the body of a request is counted on its way.
+// isCounted is the condition that the body of a request is counted in transit.
 const isCounted = "{ var(txn.count) -m found }"
 
-// BodyBackend is the backend for requests whose bodies are counted. It is added to what is found for a request.
+// BodyBackend is the backend for requests whose bodies are counted. It is added to the backend that was found for a
+// request.
 const BodyBackend = "bodies"
 
-// body bounds the size of request bodies. The parameter "max-body" is in bytes.
+// body limits the size of request bodies. The parameter "max-body" is in bytes.
 //
-// A body of unknown length is counted on its way, by a program. HAProxy would run it for each request of a section, so
-// only the section that such requests are sent to has it: see package render. So this guard decides last about them. A
-// body that a Service gets to decide about is not counted: auth waits for it.
+// A program counts a body of unknown length in transit. HAProxy would run it for each request of a section, so only the
+// section for such requests has it: see package render. So this guard decides last about them. A body that goes to a
+// deciding Service is not counted: auth waits for it.
 //
 // With HTTP/2, a body of unknown length only shows when it comes, and in HAProxy 3.4 only in what has come: its
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
@@ -68,7 +69,7 @@ var body = filter{
 	},
 }
 
-// CountedLines are of the section that counts bodies: what becomes of its requests shows when they are answered.
+// CountedLines are lines of the section that counts bodies: the result shows when its requests are answered.
 func CountedLines() []string {
 	const passed = " if { var(txn.counted) -m found } !{ var(txn.long) -m found }"
 	return []string{
@@ -78,7 +79,7 @@ func CountedLines() []string {
 	}
 }
 
-// HasBodies says whether any rule bounds the size of bodies.
+// HasBodies reports whether any rule limits the size of bodies.
 func HasBodies(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.MaxBody != nil })

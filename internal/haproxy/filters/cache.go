@@ -2,22 +2,22 @@ package filters
 
 import "gateway/internal/routing"
 
-// CacheName is the section with the answers that HAProxy keeps.
+// CacheName is the section of HAProxy's stored responses.
 const CacheName = "responses"
 
 // cache answers requests from what backends answered before. The parameter "cache" says that a rule wants it.
 //
-// HAProxy's key is the Host and the URI. So while it looks, Host is a hash of whatever else decides about an answer: the
-// port, the rule with its filters and its backend, the Host, and what proxies said about the request, which backends put
-// into links. A client without Accept-Encoding gets nothing that is stored for one with it.
+// HAProxy's key is the Host and the URI. So while it looks, Host is a hash of whatever else decides about an answer:
+// the port, the rule with its filters and its backend, the Host, and what proxies said about the request, which
+// backends put into links. A client without Accept-Encoding gets nothing that is stored for one with it.
 //
 // HAProxy looks when all filters are done. It stores what it would send, and an answer that comes from there is not
 // changed again by filters. These rules are in frontends: backends that are added while it runs could not have them,
 // and HAProxy 3.4.7 crashed with rules elsewhere.
 //
-// HAProxy alone would store more: answers with cookies, those that say nothing but ETag, those to requests with
-// Authorization if they are public, private ones if they are called public after that, and ages like 00. It does not
-// look at bodies of requests. Of methods but GET and HEAD, it only notes that what is stored is out of date.
+// HAProxy alone would store more: responses with cookies, those with nothing but an ETag, public ones to requests with
+// Authorization, private ones that are called public after that, and ages like 00. It ignores bodies of requests. For
+// methods other than GET and HEAD, it only marks the stored response as outdated.
 //
 // From the answer of another cache, HAProxy 3.4.7 takes the Age away, and keeps the answer as long as a new one. So it
 // gets one without Age and with what is left of its lifetime, by a last s-maxage. The Age is beside that, and clients
@@ -88,7 +88,7 @@ var cache = filter{
 	},
 }
 
-// HasCache says whether any rule has its answers stored.
+// HasCache reports whether any rule stores responses.
 func HasCache(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.Cache })

@@ -7,7 +7,7 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// ClaimsProgram reads the parts of tokens that HAProxy's converters cannot read. Nothing of users is in it.
+// ClaimsProgram reads the parts of tokens that HAProxy's converters cannot read. It contains no user input.
 //
 //go:embed claims.lua
 var ClaimsProgram []byte
@@ -91,7 +91,7 @@ func listRules(name, limited string, isSplit bool) []string {
 	)
 }
 
-// claim returns the expression for a claim, which finds no objects. A number or boolean has its mark.
+// claim returns the expression for a claim. It finds no objects. A number or boolean has its mark.
 func claim(path string) string { return "var(txn.jwt_text),json_query('$[0]." + path + "')" }
 
 // claimText returns the expression for the claim at a path, as its issuer wrote it.

@@ -10,8 +10,8 @@ import (
 
 // client finds out who the client is, for rules with the parameter "client".
 //
-// Trusted proxies say it, by X-Forwarded-For. The last address there is that of the connection. As long as one is that
-// of a trusted proxy, the one before it counts. What is not an address has no access.
+// Trusted proxies name the client in X-Forwarded-For. The last address there is that of the connection. While an
+// address is that of a trusted proxy, the previous one counts. Anything but an address has no access.
 var client = filter{
 	encode: func(in Input, p *params) {
 		byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
@@ -42,5 +42,5 @@ func (e Env) noAccess() string {
 	return "http-request return " + e.Answer(403, "the address of the client has no access") + " if "
 }
 
-// maxHops is how many addresses in X-Forwarded-For are looked at: HAProxy has no loops.
+// maxHops is how many addresses of X-Forwarded-For are checked: HAProxy has no loops.
 const maxHops = 6

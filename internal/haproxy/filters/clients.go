@@ -14,9 +14,9 @@ import (
 // clients answers 403 to clients whose addresses have no access. The parameter "clients" names a list of ranges in
 // addresses.map.
 //
-// The ranges are prefixes of addresses in hexadecimal, so that the longest one decides in one lookup, however many there
-// are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6 is
-// written as IPv4.
+// The ranges are prefixes of addresses in hexadecimal, so that the longest one decides in one lookup, however many
+// there are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6
+// is written as IPv4.
 var clients = filter{
 	guard: "ClientAddress", param: "clients",
 	encode: func(in Input, p *params) {

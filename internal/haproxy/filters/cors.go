@@ -9,7 +9,7 @@ import (
 	"gateway/internal/regex"
 )
 
-// cors implements the CORS protocol (Fetch standard, section 3.3). What a backend says on the matter does not count.
+// cors implements the CORS protocol (Fetch standard, section 3.3). CORS headers of backends are replaced.
 //
 // The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets
 // no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names

@@ -1,4 +1,5 @@
-// Package filters holds what a rule can do with its requests beside the choice of a backend, a file for each filter.
+// Package filters holds everything that a rule can do with its requests besides choosing a backend: one file for each
+// filter.
 //
 // A filter encodes its settings as parameters. All parameters of a rule are one value of filters.map, in the form of a
 // query string:
@@ -6,7 +7,7 @@
 //	timeout=5000&once=1&add.x-tenant.0=one
 //
 // And a filter has the rules of haproxy.cfg that carry them out. They find the value in the variable txn.filters, and
-// take a parameter out of it by HAProxy's converter "param".
+// extract a parameter with HAProxy's converter "param".
 package filters
 
 import (
@@ -68,9 +69,9 @@ type Env struct {
 	Paths ir.Paths
 }
 
-// order is that in which HAProxy carries the filters out: CORS first, so that a browser may read every other answer,
-// and before the wait for a body. What is copied is the request that the backend gets. What is stored needs no
-// rule for answers any more.
+// order is the order in which HAProxy carries the filters out: CORS first, so that a browser may read every other
+// response, and before the wait for a body. A copy is the request that the backend gets. A stored response needs no
+// more rules for responses.
 var order = []filter{
 	cache, cors, arrive, client, clients, limit, basic, jwt, claimLimit, body, path, auth, pass,
 	redirect, response, timeout, rewrite, headers, mirror,
@@ -95,10 +96,10 @@ func Encode(in Input) string {
 	return strings.Join(p, "&")
 }
 
-// maxSize is how long the value of a rule may be: the command that adds it has to fit HAProxy's buffer.
+// maxSize is the longest value of a rule: the command that adds it must fit HAProxy's buffer.
 const maxSize = 10000
 
-// Problem returns what of the filters of a rule cannot be carried out; "": all can.
+// Problem returns the parts of a rule's filters that cannot be carried out, "" if there are none.
 func Problem(rule *routing.Rule) string {
 	for _, f := range order {
 		if f.check == nil {

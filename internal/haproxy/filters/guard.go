@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// A guard is a filter that may refuse a request. The parameter "guard" is the first one of a rule. While a guard decides,
-// txn.guard is how users call it: the type of a filter, or a field of a rule. So the access log names it, however the
-// request ends there.
+// A guard is a filter that may refuse a request. The parameter "guard" is the first one of a rule. While a guard
+// decides, txn.guard is how users call it: the type of a filter, or a field of a rule. So the access log names it,
+// however the request ends there.
 //
-// What becomes of the requests of rules with guards is counted by rule, in a table of DecisionsTable.
+// Decisions about the requests of rules with guards are counted by rule, in a table of DecisionsTable.
 
 // DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE: of a GRPCRoute, as of the longest,
 // GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of
@@ -18,7 +18,7 @@ import (
 // not decide about.
 const DecisionsTable = "decisions"
 
-// decisionsCounter is the number of the stick counter of the table, beside those of requests and limits.
+// decisionsCounter is the number of the table's stick counter, besides those of requests and limits.
 const decisionsCounter = 6
 
 // allowed counts a request that passed all guards.
@@ -35,7 +35,7 @@ func Guards() []string {
 	return all
 }
 
-// DecisionsLines are the lines of the section. The table has room for as many rules. One that gets no requests for a day
+// DecisionsLines are the lines of the section. The table has room for as many rules. A rule without requests for a day
 // leaves it.
 func DecisionsLines() []string {
 	return []string{fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", 1+2*len(Guards()))}

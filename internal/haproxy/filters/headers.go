@@ -50,8 +50,8 @@ func list(name string) string { return param(name) + ",ub64dec" }
 
 const cookie = "cookie"
 
-// changesFor returns the changes of headers of a rule and then those of the target that gets the request, nil if none
-// does.
+// changesFor returns the header changes of a rule followed by those of the target that gets the request, nil if there
+// are none.
 func changesFor(rule *routing.Rule, target *routing.Target) routing.HeaderChanges {
 	if target == nil {
 		return rule.Headers

@@ -15,12 +15,13 @@ import (
 	"gateway/internal/routing"
 )
 
-// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With "jwt.from",
-// keysets.map does, so that other keys do not change the rules that need them. "jwt.iss" is the issuer, "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience
-// and the scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim that a header tells.
+// jwt answers 401 to requests without a valid token. The parameter "jwt" names a list of keys in keys.map. With
+// "jwt.from", keysets.map names it, so that new keys do not change the rules that need them. "jwt.iss" is the issuer,
+// "jwt.skew" is in seconds. "jwt.aud" and "jwt.scopes" name lists of regular expressions, for the audience and the
+// scopes of a token. "jwt.scope" are the scopes as a text. "jwt.to.HEADER" is the claim for a header.
 //
-// The header of a token is written by whoever sends it. All that it does is to choose one of the keys of the rule. The
-// key decides the algorithm. What a token claims is looked at once its signature is known to be that of the issuer.
+// The sender writes the header of a token. It only chooses one of the keys of the rule, and the key decides the
+// algorithm. Claims are checked once the signature is known to be the issuer's.
 //
 // HAProxy reads keys when it starts, so a new key takes a reload. It could be told of certificates while it runs, but
 // does not find them while another thread looks for one: some valid tokens would be refused. Each header with its claim
@@ -58,7 +59,7 @@ var jwt = filter{
 	},
 }
 
-// tokenRules let a request pass with a valid token only.
+// tokenRules let only requests with a valid token pass.
 func tokenRules(env Env) []string {
 	paths := env.Paths
 	limited, scoped := " if "+has("jwt"), " if "+has("jwt.scopes")
@@ -105,10 +106,10 @@ const critical = `\x5C|"crit"[ \t\r\n]*:`
 // noKeys is in place of the name of keys that are not known.
 const noKeys = "none"
 
-// signed ends a rule that is for tokens of the issuer.
+// signed ends a rule that is for tokens of the issuer only.
 const signed = " if { var(txn.jwt_verified) -m int 1 }"
 
-// claimRules remove the headers that tell claims, and add them.
+// claimRules remove the headers for claims from requests, and add them.
 func claimRules(table routing.Table) (remove, add []string) {
 	claims := map[string]map[string]bool{}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
@@ -145,7 +146,7 @@ func KeySource(source routing.KeySource) string {
 }
 
 // KeyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
-// what a token says, so that it does not matter what is in an ID.
+// the ID in a token, so any characters are safe there.
 func KeyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(keys))
 	for i, key := range keys {
@@ -154,7 +155,7 @@ func KeyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	return entries
 }
 
-// keyFile returns the name of the file of a key, which tells the key.
+// keyFile returns the name of the file of a key, which identifies the key.
 func keyFile(key routing.JWTKey) string {
 	return "jwt-" + ir.ContentName(key.PEM) + ".pem"
 }
@@ -178,7 +179,7 @@ func KeyFiles(table routing.Table, sets map[routing.KeySource][]routing.JWTKey) 
 	return files
 }
 
-// HasJWT says whether any rule needs a token.
+// HasJWT reports whether any rule needs a token.
 func HasJWT(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.JWT != nil })

@@ -13,25 +13,27 @@ import (
 	"gateway/internal/routing"
 )
 
-// limit answers 429 to requests beyond a rate, or beyond a number of concurrent requests. A rule has up to one limit for
-// each unit of time, and one of concurrent requests. A request has to be within all of them. The parameter "limit" names
-// the rule, or the listener whose rules count together. There are others for each unit, and for the unit "concurrent":
+// limit answers 429 to requests beyond a rate, or beyond a number of concurrent requests. A rule has up to one limit
+// for each unit of time, and one of concurrent requests. A request has to be within all of them. The parameter "limit"
+// names the rule, or the listener whose rules count together. There are others for each unit, and for the unit
+// "concurrent":
 //   - "limit.UNIT" is how many requests there may be.
 //   - "limit.UNIT.by" says what requests are counted by.
 //   - "limit.UNIT.retry" is the seconds of Retry-After. With a unit of time, a client that waits is surely let through.
 //
 // All proxy pods have the same tables of rates, which HAProxy keeps equal. There, each pod has an entry of its own for
-// each key: no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id of
-// the pod. pods.map has the ids of all pods, one after the other, the own one first.
+// each key: no two pods write the same one, and the sum of all is what counts. The key of an entry begins with the id
+// of the pod. pods.map has the ids of all pods, one after the other, the own one first.
 //
-// Concurrent requests are counted by each pod for itself. What it told others would outlive it when it crashes.
+// Each pod counts concurrent requests separately. If the count were shared, the requests of a crashed pod would never
+// be subtracted.
 //
 // HAProxy takes no name of a table, period or name of a header from data. So there are a table and rules for each unit,
 // and rules for each header and cookie.
 //
-// What counts by a claim comes after the token is verified, and the rest before, so that a flood of tokens is stopped
-// without looking at them. A rule has one limit for each unit, so both use the same tables and counters. In the names of
-// parameters and variables, units of the former end with byClaim.
+// Limits by a claim come after the token is verified, and all others before, so that a flood of tokens is stopped
+// before signatures are verified. A rule has one limit for each unit, so both use the same tables and counters. In the
+// names of parameters and variables, units of limits by a claim end with byClaim.
 var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	encode: func(in Input, p *params) {
@@ -60,7 +62,7 @@ var limit, claimLimit = filter{
 	rules: func(env Env) Rules { return limitRules(env, byClaim) },
 }
 
-// byClaim is the end of the names of what counts by a claim.
+// byClaim is the end of the names for limits by a claim.
 const byClaim = "_claim"
 
 // placeOf returns the end of the names for a limit.
@@ -155,8 +157,8 @@ func entryOf(pod int, unit string) string {
 	return fmt.Sprintf("var(txn.pods_%s),bytes(%d,%d),concat(,txn.counted_%[1]s)", unit, pod*ir.PodIDSize, ir.PodIDSize)
 }
 
-// countedLines set txn.left_UNIT to how many requests there may be, and txn.counted_UNIT to what they count for. A header
-// or cookie that is there twice does not tell requests apart: the backend could take the other one.
+// countedLines set txn.left_UNIT to how many requests there may be, and txn.counted_UNIT to what they count for. A
+// header or cookie that is there twice does not tell requests apart: the backend could take the other one.
 func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 	counted, by := "txn.counted_"+unit, "limit."+unit+".by"
 	limited := " if { var(txn.left_" + unit + ") -m found }"
@@ -185,7 +187,7 @@ func countedLines(unit string, limits map[string]routing.RateLimit) []string {
 	)
 }
 
-// leftLines subtract from txn.left_UNIT what all pods have counted.
+// leftLines subtract the counts of all pods from txn.left_UNIT.
 func leftLines(unit, table string, paths ir.Paths) []string {
 	set, variable := "http-request set-var(txn.left_"+unit+") ", "var(txn.left_"+unit+")"
 	limited := " if { " + variable + " -m found }"
@@ -241,15 +243,16 @@ func ratesOf(table routing.Table) []time.Duration {
 	return slices.Sorted(maps.Keys(limits))
 }
 
-// HasRates says whether a table has limits that pods count together for.
+// HasRates reports whether a table has limits that pods count together.
 func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
 
-// CurrentTable is what tables have in common that count what there is at the moment. HAProxy may find no room in a full
-// table, though only few of its entries are in use. So the table is large, and forgets the others soon. HAProxy allocates
+// CurrentTable are the settings of tables that count something momentary. HAProxy may find no room in a full table,
+// even if only few of its entries are in use. So the table is large, and drops unused entries soon. HAProxy allocates
 // an entry when it is used.
 const CurrentTable = "size 1m expire 1s store conn_cur"
 
-// ConcurrentLines are the lines of the section with the table of concurrent requests; none: there are no limits of them.
+// ConcurrentLines are the lines of the section with the table of concurrent requests; none: there are no limits of
+// them.
 func ConcurrentLines(table routing.Table) []string {
 	if limitsOf(table, "", byClaim)[0] == nil {
 		return nil

@@ -9,26 +9,28 @@ import (
 	"gateway/internal/routing"
 )
 
-// MirrorProgram is what sends copies of requests. Nothing of users is in it.
+// MirrorProgram sends copies of requests. It contains no user input.
 //
 //go:embed mirror.lua
 var MirrorProgram []byte
 
-// MirrorHeader is the header that leads a copy to its backend. The first of its name counts, which the program sets.
+// MirrorHeader is the header that leads a copy to its backend. The first header of that name counts, which the program
+// sets.
 const MirrorHeader = "x-mirror-to"
 
-// draws is how many numbers are drawn from, to choose what is copied.
+// draws is the number of random numbers, one of which decides what is copied.
 const draws = 1 << 30
 
-// longestCopy is how long the body of a request may be that is copied: HAProxy has to hold it in its buffer.
+// longestCopy is the longest body of a request that is copied: HAProxy must hold it in its buffer.
 const longestCopy = 15 << 10
 
 // mirror copies requests. The parameter "mirror" is the largest share of a mirror, a number up to draws. "mirrors" is
-// BACKEND:SHARE,... for all of them. One number is drawn for each request: a mirror gets a copy if it is below the share.
+// BACKEND:SHARE,... for all of them. One number is drawn for each request: a mirror gets a copy if it is below the
+// share.
 //
-// The copy is made of the request with its body, so HAProxy has to wait for the body. It would refuse a request that
-// does not come in time, so it waits only for what is known to come: not for what a client streams. The program does
-// not copy what did not arrive as a whole. What asks for an upgrade is not copied.
+// The copy contains the body, so HAProxy has to wait for it. It would refuse a request that is too slow, so it waits
+// only for bodies of known length, and not for streams. The program does not copy a request whose body did not arrive
+// as a whole, nor a request for an upgrade.
 var mirror = filter{
 	mayStay: true,
 	encode: func(in Input, p *params) {
@@ -63,7 +65,7 @@ var mirror = filter{
 	},
 }
 
-// HasMirrors says whether any rule has requests copied.
+// HasMirrors reports whether any rule copies requests.
 func HasMirrors(table routing.Table) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || len(rule.Mirrors) > 0 })

@@ -9,8 +9,8 @@ import (
 // path computes another path for redirect and rewrite. The parameter "path" is the whole path. "prefix" takes the place
 // of the first "cut" bytes.
 //
-// What follows the prefix stays as the client sent it. But where the client encoded the prefix, or wrote slashes in a
-// row there, the rest is taken from the path that requests are compared by.
+// The rest after the prefix stays as the client sent it. But if the client encoded the prefix, or repeated slashes
+// there, the rest is taken from the path that requests are compared by.
 var path = filter{
 	encode: func(in Input, p *params) {
 		change := pathChange(in.Rule)
@@ -48,7 +48,7 @@ func pathChange(rule *routing.Rule) *routing.PathChange {
 	return nil
 }
 
-// CutsPrefix says whether a rule replaces the prefix of the path.
+// CutsPrefix reports whether a rule replaces the prefix of the path.
 func CutsPrefix(rule *routing.Rule) bool {
 	change := pathChange(rule)
 	return change != nil && change.Full == ""

@@ -5,8 +5,8 @@ import "strconv"
 // redirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The parameters are "redirect", the status,
 // and "redirect.scheme", "redirect.host" and "redirect.port". The port is "listener" for the port of the listener.
 //
-// The port that is the scheme's own is not named. Scheme and port are those of the connection, unless a trusted proxy
-// says by X-Forwarded-Proto and -Port that the client used others.
+// The default port of the scheme is not named. Scheme and port are those of the connection, unless a trusted proxy
+// names others in X-Forwarded-Proto and -Port.
 var redirect = filter{
 	encode: func(in Input, p *params) {
 		redirect := in.Rule.Redirect

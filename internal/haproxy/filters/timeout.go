@@ -9,8 +9,8 @@ import (
 // it does not keep.
 const longest = 24 * 24 * time.Hour
 
-// timeout bounds an attempt. The parameter "timeout" is in milliseconds. "once" says that a request which an endpoint
-// has taken is not sent again.
+// timeout limits an attempt. The parameter "timeout" is in milliseconds. "once" means that a request is not retried
+// once an endpoint has taken it.
 //
 // While a client has not ended its request, as in gRPC both ways, HAProxy waits for it as long as for any client, and
 // not as long as for the backend. That is only right after the answer has begun: before, nothing else bounds how long a

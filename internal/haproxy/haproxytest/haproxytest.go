@@ -128,7 +128,7 @@ func (h *Instance) Stop() {
 	<-h.exited
 }
 
-// terminate says whether HAProxy ended within 5 s. A SIGTERM is lost that meets its master as it starts again for a
+// terminate reports whether HAProxy ended within 5 s. A SIGTERM is lost that meets its master as it starts again for a
 // reload.
 func (h *Instance) terminate() bool {
 	for range 5 {

@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// The ports that tests take are none of those that the kernel gives to who asks for any, as test servers do, nor those of
-// Services on a node. Every test program has a range of its own.
+// The ports that tests take are none of those that the kernel gives to who asks for any, as test servers do, nor those
+// of Services on a node. Every test program has a range of its own.
 const (
 	firstPort    = 10_000
 	portsInRange = 1_000
 	rangeCount   = 20
 )
 
-// ports is this program's range, and how many of its ports were tried. The lock says to other programs that it is taken; the
-// kernel drops it when the program ends.
+// ports is this program's range, and how many of its ports were tried. The lock says to other programs that it is
+// taken; the kernel drops it when the program ends.
 var ports struct {
 	sync.Mutex
 	lock  *os.File
@@ -27,8 +27,8 @@ var ports struct {
 	tried int
 }
 
-// FreePort returns a port on which nothing listens, and that no test was given lately. HAProxy binds with SO_REUSEPORT and
-// would share a port with another HAProxy without a word, so tests take every port from here.
+// FreePort returns a port on which nothing listens, and that no test was given lately. HAProxy binds with SO_REUSEPORT
+// and would share a port with another HAProxy without a word, so tests take every port from here.
 func FreePort(t testing.TB) int32 {
 	t.Helper()
 	ports.Lock()

@@ -51,16 +51,16 @@ const CPULimit = "CPU_LIMIT"
 // KeysBackend is the section that has HAProxy read the keys that tokens are signed with. No request gets there.
 const KeysBackend = "jwt-keys"
 
-// CheckBackend is the backend by which gateway-keys has HAProxy say whether it can use a certificate: when a server
-// there is given it. It has no servers but for a moment.
+// CheckBackend is the backend by which gateway-keys asks HAProxy whether it can use a certificate: a server there gets
+// it. It has servers only for a moment.
 const CheckBackend = "certificates"
 
-// HandoverSuffix ends the name of a backend that stands for the frontend of a port that opens TLS.
+// HandoverSuffix ends the name of a backend that leads to the frontend of a port that terminates TLS.
 const HandoverSuffix = ".tls"
 
 // UsersBackend is the backend by which HAProxy asks gateway-keys about users and their passwords. The parameters of a
-// question are the name of the Secret, the realm of the challenge, and the name of the header of the answer that has the
-// name of the user; "" if none has.
+// question are the name of the Secret, the realm of the challenge, and the name of the response header for the user; ""
+// if there is none.
 const (
 	UsersBackend    = "users"
 	SecretParameter = "secret"
@@ -87,10 +87,10 @@ type Paths struct {
 // Map returns the path of a map file. It is also the name of the map in runtime commands.
 func (p Paths) Map(file string) string { return p.ConfigDir + "/" + file }
 
-// PeersSocket returns the path of the socket where HAProxy takes what other pods have counted.
+// PeersSocket returns the path of the socket where HAProxy receives the counts of other pods.
 func (p Paths) PeersSocket() string { return p.RunDir + "/peers.sock" }
 
-// PodsSocket returns the path of the socket where HAProxy sends what it has counted, for each of the other pods.
+// PodsSocket returns the path of the socket where HAProxy sends its counts, for each of the other pods.
 func (p Paths) PodsSocket() string { return p.RunDir + "/pods.sock" }
 
 // WorkerSocket returns the path of the socket of the worker's command line.
@@ -105,13 +105,13 @@ func (p Paths) AuthSocket() string { return p.RunDir + "/auth.sock" }
 // BodySocket returns the path of the socket that takes requests whose bodies are counted.
 func (p Paths) BodySocket() string { return p.RunDir + "/body.sock" }
 
-// TLSSocket returns the path of the socket that takes connections of a port whose TLS is opened, where TLS is also passed
+// TLSSocket returns the path of the socket for connections of a port whose TLS is terminated, where TLS is also passed
 // through.
 func (p Paths) TLSSocket(port int32) string { return fmt.Sprintf("%s/tls-%d.sock", p.RunDir, port) }
 
-// LoadContent returns the content of LoadFile, for the Gateway of a namespace and name. HAProxy shows the load ID in
-// the description that "show info" prints, as "load=ID", by which one can tell that a new worker runs the files beside
-// it. It is in a file of its own because the other files are large, and most of them the same after a change.
+// LoadContent returns the content of LoadFile for a Gateway. HAProxy shows the load ID in the description that "show
+// info" prints, as "load=ID". So one can tell that a new worker runs the files beside it. It is in a file of its own
+// because the other files are large, and most of them stay the same after a change.
 func LoadContent(namespace, name, id string) []byte {
 	return fmt.Appendf(nil, "global\n    description \"gateway %s/%s load=%s\"\n", Quote(namespace, InConfig), Quote(name, InConfig), Quote(id, InConfig))
 }
@@ -260,10 +260,9 @@ func ServerAddress(s Server) string {
 	return address + ":" + strconv.Itoa(int(s.Port))
 }
 
-// ServerID returns the number of a server in its backend, unless another one has it there. HAProxy spreads requests by
-// it: it is the same in every proxy, and stays when others come and go. Without it, HAProxy would give a server that is
-// added at run time its number too late: all of those would take the same place, and only one of them would get
-// requests.
+// ServerID returns the number of a server in its backend, unless another server has it. HAProxy spreads requests by it:
+// it is the same in every proxy, and stays when other servers come and go. Otherwise HAProxy would number a server that
+// is added at run time too late: all such servers would take the same place, and only one of them would get requests.
 func ServerID(s Server) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(ServerName(s))) // which never fails

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// hashSize is how many bytes of a hash are told: enough to tell configurations apart.
+// hashSize is the length of a hash in bytes: enough to tell configurations apart.
 const hashSize = 8
 
-// Hash tells everything but the servers, which come and go by themselves. It is the same in every process.
+// Hash identifies everything but the servers, which change on their own. It is the same in every process.
 func (c Config) Hash() string {
 	t := c.sections()
 	for _, name := range sortedKeys(c.Backends) {
@@ -33,7 +33,7 @@ func (c Config) Hash() string {
 	return t.String()
 }
 
-// LoadHash tells what HAProxy reads when it loads the configuration and can refuse.
+// LoadHash identifies what HAProxy reads when it loads the configuration and can refuse.
 func (c Config) LoadHash() string {
 	t := c.sections()
 	for _, name := range sortedKeys(c.Backends) {
@@ -58,7 +58,7 @@ func (c Config) sections() *texts {
 }
 
 // ContentName returns a name for a content. Routes of one Gateway may belong to people who do not trust each other, so
-// nobody can make a content that gets the name of another's: with 128 bits, it takes 2^100 tries for one of a hundred
+// nobody can make a content with the name of another one: with 128 bits, that takes 2^100 tries for one of a hundred
 // million contents. The name has nameLength letters and digits: HAProxy compares each condition with it.
 func ContentName(content string) string {
 	sum := sha256.Sum256([]byte(content))

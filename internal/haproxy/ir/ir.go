@@ -12,7 +12,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// Config is everything that HAProxy runs by, divided by how a change of it is brought about. It is immutable.
+// Config is everything that HAProxy runs by, divided by how it is changed. It is immutable.
 type Config struct {
 	// Sections are the sections of haproxy.cfg but for Backends, in the order of the file. A change of them takes a
 	// reload.
@@ -56,7 +56,7 @@ func (l CertificateLine) String() string {
 	return strings.TrimSuffix(l.File+" ["+l.Options+"] "+strings.Join(l.Filters, " "), " ")
 }
 
-// Backend is the backend of a Service port. Its name tells all settings, so that only its servers change.
+// Backend is the backend of a Service port. Its name identifies all settings, so only its servers change.
 type Backend struct {
 	// Of is the Service port.
 	Of routing.Backend
@@ -105,7 +105,7 @@ func CompareServers(a, b Server) int {
 	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
 }
 
-// SortServers returns the servers sorted, each once: the slice itself if it is that already.
+// SortServers returns the servers sorted and unique: the slice itself if it is so already.
 func SortServers(servers []Server) []Server {
 	for i := 1; i < len(servers); i++ {
 		if CompareServers(servers[i-1], servers[i]) >= 0 {
@@ -115,7 +115,7 @@ func SortServers(servers []Server) []Server {
 	return servers
 }
 
-// WithServers returns the backend of a name with other servers, in any order.
+// WithServers returns a copy of the backend called name with other servers, in any order.
 func (b Backend) WithServers(name string, servers []Server) *Backend {
 	b.Servers = SortServers(servers)
 	b.section = b.text(name)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The pods of a Gateway count requests together. Each has an id that all know it by. Each HAProxy has numbers of its own
-// for the others.
+// The pods of a Gateway count requests together. Each has an id that all know. Each HAProxy has its own numbers for the
+// others.
 const (
 	// MaxPods is how many pods count together.
 	MaxPods = 16
@@ -31,10 +31,10 @@ func PodID(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:PodIDSize]
 }
 
-// PeerName returns what HAProxy calls another pod, by its number from 1.
+// PeerName returns HAProxy's name for another pod, by its number from 1.
 func PeerName(number int) string { return peerPrefix + strconv.Itoa(number) }
 
-// PeerNumber returns the number of the pod that HAProxy calls so; 0: there is none.
+// PeerNumber returns the number of the pod with that name in HAProxy; 0: there is none.
 func PeerNumber(name string) int {
 	digits, _ := strings.CutPrefix(name, peerPrefix)
 	number, err := strconv.Atoi(digits)

@@ -19,8 +19,8 @@ const (
 // Quote returns s as part of one word of a file: what ends a word or line, what is not ASCII, and what is special is
 // percent-encoded. Every string from outside goes through it on its way to haproxy.cfg or a map.
 //
-// What the CRD's schema admits comes out as it went in, so that requests match it. Anything else is inert: no request
-// that HAProxy accepts contains it.
+// Strings that the CRD's schema admits come out unchanged, so that requests match them. Anything else is inert: no
+// request that HAProxy accepts contains it.
 func Quote(s, special string) string {
 	plain := true
 	for i := range len(s) {

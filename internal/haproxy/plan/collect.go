@@ -7,12 +7,12 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// Unused is what runs and nothing refers to, by name.
+// Unused is the part of the running configuration that nothing refers to, by name.
 type Unused struct {
 	Backends, Contents, Lists map[string]bool
 }
 
-// FindUnused returns what of the running configuration is not desired.
+// FindUnused returns the part of the running configuration that is not desired.
 func FindUnused(desired, running ir.Config) Unused {
 	return Unused{
 		Backends: minus(running.Backends, desired.Backends),
@@ -21,10 +21,10 @@ func FindUnused(desired, running ir.Config) Unused {
 	}
 }
 
-// IsEmpty reports whether there is nothing.
+// IsEmpty reports whether nothing is unused.
 func (u Unused) IsEmpty() bool { return len(u.Backends)+len(u.Contents)+len(u.Lists) == 0 }
 
-// minus returns the names that one map has and the other has not.
+// minus returns the names that are in one map only.
 func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
 	names := map[string]bool{}
 	for name := range all {
@@ -35,7 +35,7 @@ func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
 	return names
 }
 
-// Without returns what is still not used now that a configuration is desired.
+// Without returns what is still unused by a newly desired configuration.
 func (u Unused) Without(desired ir.Config) Unused {
 	return Unused{Backends: minus(u.Backends, desired.Backends), Contents: minus(u.Contents, desired.Contents), Lists: minus(u.Lists, desired.Lists)}
 }
@@ -52,7 +52,7 @@ type Removal struct {
 	After ir.Config
 }
 
-// Collect says how to delete what is unused, which no request can know of any more.
+// Collect returns how to delete what is unused, once no request can refer to it.
 func Collect(unused Unused, running ir.Config) Removal {
 	removal := Removal{Keys: map[string][]string{}, Backends: map[string]*ir.Backend{}, After: running}
 	removal.After.Contents, removal.After.Lists = maps.Clone(running.Contents), maps.Clone(running.Lists)

@@ -1,10 +1,10 @@
-// Package plan says how HAProxy gets from the configuration that it runs to another one: by commands to the running
-// process, or by a reload, with the reason. It is pure.
+// Package plan finds the way from HAProxy's running configuration to another one: commands to the running process, or a
+// reload with its reason. It is pure.
 //
-// No request meets a mixture of both. Contents and lists are named after what is in them: new ones are added before
-// anything refers to them, and old ones stay until no request can know of them any more (see Collect). A request is led
-// to them by one lookup, in hosts.map. Entries there change one by one, in an order in which each lookup finds what it
-// found before or what it finds after.
+// No request sees a mixture of both. Contents and lists are named after their content: new ones are added before
+// anything refers to them, and old ones stay until no request can refer to them (see Collect). A request finds them by
+// one lookup, in hosts.map. Entries there change one by one, in an order in which each lookup finds the old or the new
+// result.
 package plan
 
 import (
@@ -18,7 +18,7 @@ import (
 	"gateway/internal/haproxy/ir"
 )
 
-// Plan says how to get from the running configuration to the desired one, in this order.
+// Plan is the way from the running configuration to the desired one, in this order.
 type Plan struct {
 	// Reload is the reason why a reload of the desired files is needed, one of ir's Reload constants. Then everything
 	// else but After is empty. "": the rest of the plan does it.
@@ -41,17 +41,17 @@ type Plan struct {
 	After ir.Config
 }
 
-// Empty says whether there is nothing to do.
+// Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool {
 	return !p.changesMore() && len(p.AddServers)+len(p.RemoveServers) == 0
 }
 
-// OnlyServers says whether the plan does nothing but add and remove servers.
+// OnlyServers reports whether the plan only adds and removes servers.
 func (p Plan) OnlyServers() bool {
 	return !p.changesMore() && len(p.AddServers)+len(p.RemoveServers) > 0
 }
 
-// changesMore says whether the plan does something else than to add and remove servers.
+// changesMore reports whether the plan does anything besides adding and removing servers.
 func (p Plan) changesMore() bool {
 	return p.Reload != "" || p.Conditions != nil ||
 		len(p.Backends)+len(p.Entries)+len(p.Edits)+len(p.AddCertificates)+len(p.RemoveCertificates) > 0
@@ -92,8 +92,8 @@ type Edits struct {
 // Edit is a change of one entry of a map: Old is "" for one that is added, New for one that is deleted.
 type Edit struct{ Key, Old, New string }
 
-// reasons are the reasons of sections, the one that tells most first. The first key of tokens comes with settings for
-// what reads them.
+// reasons are the reasons of sections, the most telling one first. The first key of tokens comes with settings for its
+// readers.
 var reasons = []string{
 	ir.ReloadCache, ir.ReloadPorts, ir.ReloadKeys, ir.ReloadSettings, ir.ReloadDefaults, ir.ReloadLimits, ir.ReloadNames,
 }
@@ -174,9 +174,9 @@ func missing(name string, has, hasNot *ir.Backend) []Server {
 	return servers
 }
 
-// mapEdits returns the edits from one content of a map to another: what is added or changed, the longest key first,
-// then what is deleted, the shortest key first. Every request is looked up by the longest key that its own begins with.
-// So at each moment it finds what it found before or what it finds after.
+// mapEdits returns the edits from one content of a map to another: additions and changes first, the longest key first,
+// then deletions, the shortest key first. Every request is looked up by the longest key that its own begins with. So at
+// each moment it finds the old or the new result.
 func mapEdits(desired, running map[string]string) []Edit {
 	var edits []Edit
 	for key, value := range desired {
@@ -197,7 +197,7 @@ func mapEdits(desired, running map[string]string) []Edit {
 	return append(edits, deleted...)
 }
 
-// reloadReason returns why a process that runs one configuration cannot be told to run another, "" if it can.
+// reloadReason returns why commands cannot turn one running configuration into another, "" if they can.
 func reloadReason(desired, running ir.Config) string {
 	if len(running.Sections) == 0 {
 		return ir.ReloadFirst
@@ -231,9 +231,9 @@ func reloadReason(desired, running ir.Config) string {
 	return ""
 }
 
-// canChangeList says whether HAProxy can be told to change a list. All lines have to have the same options, and none
-// may ask clients for certificates: while names move from one line to another, a connection could be made by the
-// options of the wrong one. Nor can the first certificate change of a port that shows it where it has no other.
+// canChangeList reports whether commands can change a list. All lines must have the same options, and none may ask
+// clients for certificates: while names move from one line to another, a connection could be made with the options of
+// the wrong line. Nor can the first certificate change for a port where it is the default.
 func canChangeList(desired, running ir.CertificateList) bool {
 	if reflect.DeepEqual(desired, running) {
 		return true
@@ -245,7 +245,7 @@ func canChangeList(desired, running ir.CertificateList) bool {
 	return desired.Strict || len(running.Lines) > 0 && desired.Lines[0].String() == running.Lines[0].String()
 }
 
-// missingLines returns the lines of the lists of one configuration that those of the other have not, by file.
+// missingLines returns the lines of one configuration's lists that the other's lack, by file.
 func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	missing := map[string][]ir.CertificateLine{}
 	for name, list := range has.Certificates {
@@ -262,8 +262,8 @@ func missingLines(has, hasNot ir.Config) map[string][]ir.CertificateLine {
 	return missing
 }
 
-// sectionReason returns why the section that runs under the same header does not do for one that is desired, "" if it
-// does. The lines that have to be there have to be the same. The others may be more, in the same order.
+// sectionReason returns why the running section with the same header does not satisfy a desired one, "" if it does. The
+// required lines must be the same. Of the others, there may be more, in the same order.
 func sectionReason(desired, running ir.Section) string {
 	hasOthers := !slices.Equal(exact(desired.Lines), exact(running.Lines)) || !slices.Equal(desired.Listeners, running.Listeners)
 	if desired.Header != running.Header || hasOthers {
@@ -280,7 +280,7 @@ func sectionReason(desired, running ir.Section) string {
 	return ""
 }
 
-// exact returns the lines that may not stay.
+// exact returns the required lines.
 func exact(lines []ir.Line) []ir.Line {
 	return slices.DeleteFunc(slices.Clone(lines), func(line ir.Line) bool { return line.Reason != "" })
 }

@@ -7,8 +7,8 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// TestDiffOfCertificates: a list of certificates changes at run time only where no connection can be made by the options of
-// another listener, or be shown another certificate than before or after.
+// TestDiffOfCertificates: a list of certificates changes at run time only where no connection can be made by the
+// options of another listener, or be shown another certificate than before or after.
 func TestDiffOfCertificates(t *testing.T) {
 	line := func(file string) ir.CertificateLine {
 		return ir.CertificateLine{File: file, Options: "ssl-min-ver TLSv1.2"}

@@ -36,7 +36,7 @@ func (e *RefusedCertificateError) Error() string {
 }
 
 // CheckCertificate returns nil if HAProxy can use a certificate, a PEM with its key, and a RefusedCertificateError if
-// it says that it cannot. Nobody is shown it: a server of ir.CheckBackend is given it, and deleted.
+// it says that it cannot. No client gets the certificate: a server of ir.CheckBackend uses it, and is deleted.
 func (w *Worker) CheckCertificate(ctx context.Context, pem []byte) error {
 	if len(pem) > maxPayload {
 		return &RefusedCertificateError{Reason: fmt.Sprintf("with its key it has %d bytes: HAProxy takes %d", len(pem), maxPayload)}
@@ -78,7 +78,7 @@ func (w *Worker) check(ctx context.Context, pem []byte) error {
 	return nil
 }
 
-// forgetChecked removes what was left by a check, if anything.
+// forgetChecked removes leftovers of a check.
 func (w *Worker) forgetChecked(ctx context.Context) error {
 	for _, command := range []string{"del server " + ir.CheckBackend + "/" + checked, "abort ssl cert " + checked, "del ssl cert " + checked} {
 		if _, err := exchange(ctx, w.socket, command+"\n"); err != nil {
@@ -88,8 +88,8 @@ func (w *Worker) forgetChecked(ctx context.Context) error {
 	return nil
 }
 
-// ReplaceCertificate makes HAProxy use another certificate in place of the one of a file, a path, wherever it has that.
-// If it has it nowhere, it can be added to lists from then on. A certificate that it cannot use is a
+// ReplaceCertificate makes HAProxy use a certificate in place of that of a file, a path, wherever it uses it. A file
+// that is new to HAProxy can be added to lists from then on. A certificate that it cannot use is a
 // RefusedCertificateError, and changes nothing.
 func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte) error {
 	err := w.replaceCertificate(ctx, file, pem)
@@ -102,7 +102,7 @@ func (w *Worker) ReplaceCertificate(ctx context.Context, file string, pem []byte
 	return w.replaceCertificate(ctx, file, pem)
 }
 
-// AddCertificates adds lines to a list of certificates, a path. HAProxy has to have the certificates.
+// AddCertificates adds lines to a list of certificates, a path. HAProxy must have the certificates.
 func (w *Worker) AddCertificates(ctx context.Context, list string, lines []ir.CertificateLine) error {
 	for _, line := range lines {
 		reply, err := exchange(ctx, w.socket, "add ssl crt-list "+list+" <<\n"+line.String()+"\n\n")
@@ -207,7 +207,7 @@ func (w *Worker) replaceCertificate(ctx context.Context, file string, pem []byte
 	return refusal(reply, file)
 }
 
-// refusal is what HAProxy says of a certificate, without the file's name and what it says each time.
+// refusal is HAProxy's message about a certificate, without the file's name and the parts that are always the same.
 func refusal(reply, file string) error {
 	var reasons []string
 	for line := range strings.Lines(reply) {

@@ -139,8 +139,8 @@ func TestCheckCertificate(t *testing.T) {
 	}
 }
 
-// Who handed certificates over before may have been killed halfway: HAProxy takes one at a time. That is no fault of the
-// next one.
+// Who handed certificates over before may have been killed halfway: HAProxy takes one at a time. That is no fault of
+// the next one.
 func TestCertificatesAfterOneThatWasNotCommitted(t *testing.T) {
 	authority, names := certtest.NewAuthority(t), []string{"shop.example.com"}
 	first, second := authority.Issue(t, names), authority.Issue(t, names)

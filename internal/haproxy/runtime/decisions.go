@@ -10,7 +10,7 @@ import (
 	"gateway/internal/haproxy/filters"
 )
 
-// maxTable bounds what is read of a table: an entry has up to 600 bytes.
+// maxTable is the most bytes that are read of a table: an entry has up to 600 bytes.
 const maxTable = 16 << 20
 
 // Decisions are how many requests of a rule with guards passed them, and how many each guard stopped.
@@ -23,7 +23,7 @@ type Decisions struct {
 	Denied, Failed map[string]int64
 }
 
-// Decisions returns what became of the requests of rules with guards, since the worker was started.
+// Decisions returns the decisions about requests of rules with guards, since the worker was started.
 func (w *Worker) Decisions(ctx context.Context) ([]Decisions, error) {
 	var all []Decisions
 	err := converse(ctx, w.socket, "show table "+filters.DecisionsTable+"\n", func(answer io.Reader) error {

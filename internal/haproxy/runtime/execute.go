@@ -10,7 +10,7 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// Execute carries out a plan that takes no reload. It returns the servers that take no requests any more but still have
+// Execute carries out a plan without a reload. It returns the servers that take no new requests but still have
 // connections. On an error, part of the plan may have been carried out.
 func (w *Worker) Execute(ctx context.Context, paths ir.Paths, p plan.Plan) (busy []plan.Server, err error) {
 	for _, backend := range p.Backends {
@@ -59,9 +59,9 @@ func (w *Worker) Execute(ctx context.Context, paths ir.Paths, p plan.Plan) (busy
 	return busy, nil
 }
 
-// Remove deletes what is unused. It returns what runs then, and the servers that take no requests any more but still
-// have connections. Backends that still have requests stay, without servers. So do those that could not be deleted
-// because of an error.
+// Remove deletes what is unused. It returns what runs afterwards, and the servers that take no new requests but still
+// have connections. Backends with requests stay, without servers. So do those that could not be deleted because of an
+// error.
 func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Removal) (after ir.Config, busy []plan.Server, err error) {
 	after = removal.After
 	for _, file := range slices.Sorted(maps.Keys(removal.Keys)) {

@@ -10,8 +10,8 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// ReplaceMap gives the map that HAProxy knows by the file's path these entries in place of those it has. No request
-// sees a mixture. The file itself is not touched. On an error the map is as it was.
+// ReplaceMap replaces the entries of the map that HAProxy knows by the file's path. No request sees a mixture. The file
+// itself is not touched. On an error the map stays unchanged.
 //
 // HAProxy's management guide: "prepare map" allocates "a new version number in map <map>", entries "may be added with a
 // specific version number [and] will not match until a commit map operation", which makes "all changes made to version
@@ -33,7 +33,7 @@ func (w *Worker) ReplaceMap(ctx context.Context, file string, entries []ir.MapEn
 	return nil
 }
 
-// AddEntries adds entries to the map, with few commands. What is added comes as a payload, in which nothing is special.
+// AddEntries adds entries to the map, with few commands. They are sent as a payload, in which nothing is special.
 func (w *Worker) AddEntries(ctx context.Context, file string, entries []ir.MapEntry) error {
 	return w.addEntries(ctx, file, "", entries)
 }
@@ -163,12 +163,12 @@ func payloads(entries []ir.MapEntry, limit int) ([]string, error) {
 	return all, nil
 }
 
-// isKey says whether s means the same key in a payload as in a map file, where a line with "#" is a comment.
+// isKey reports whether s means the same key in a payload as in a map file, where a line with "#" is a comment.
 func isKey(s string) bool {
 	return s != "" && s[0] != '#' && !strings.ContainsAny(s, " \t\r\n\x00")
 }
 
-// isValue says whether s means the same value in a payload as in a map file, which strips the spaces around it.
+// isValue reports whether s means the same value in a payload as in a map file, which strips spaces around it.
 func isValue(s string) bool {
 	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsAny(s, "\r\n\x00")
 }

@@ -12,17 +12,18 @@ import (
 const (
 	// startTimeout bounds the start of a master: its worker may answer before it does.
 	startTimeout = 5 * time.Second
-	// reloadTimeout bounds a reload: HAProxy takes tens of milliseconds for a small configuration, seconds for 10,000 backends.
+	// reloadTimeout bounds a reload: HAProxy takes tens of milliseconds for a small configuration, seconds for 10,000
+	// backends.
 	reloadTimeout = 30 * time.Second
-	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again, and a worker that does not
-	// stop yet.
+	// reloadPoll is how often a master that is starting anew, or busy with another reload, is asked again, and a worker
+	// that does not stop yet.
 	reloadPoll = 2 * time.Millisecond
-	// firstStopTimeout bounds the first question to a worker that may have ended. HAProxy answers in under a millisecond if it has a
-	// processor.
+	// firstStopTimeout bounds the first question to a worker that may have ended. HAProxy answers in under a millisecond
+	// if it has a processor.
 	firstStopTimeout = 50 * time.Millisecond
 )
 
-// RejectedError says that HAProxy did not accept a configuration. The workers it had go on with the one before.
+// RejectedError means that HAProxy did not accept a configuration. Its workers go on with the previous one.
 type RejectedError struct {
 	// Log is what HAProxy said about it.
 	Log string
@@ -40,12 +41,12 @@ type Master struct {
 // NewMaster returns the master that listens on the socket, a path. Nothing is opened yet.
 func NewMaster(socket string) *Master { return &Master{socket: socket} }
 
-// Reload makes HAProxy load its configuration files anew and returns when the master has either started a worker with it
-// or refused it, with a *RejectedError. That the new worker answers is for the caller to see, by its load id.
+// Reload makes HAProxy load its configuration files anew and returns when the master has either started a worker with
+// it or refused it, with a *RejectedError. That the new worker answers is for the caller to see, by its load id.
 //
-// The master answers "Success=1" or "Success=0", a line of two dashes, and its messages (management guide, section 9.4). A
-// request that arrives while the master starts anew for a reload that an earlier agent asked for is lost with its connection, or
-// refused. So the master has to have answered just before.
+// The master answers "Success=1" or "Success=0", a line of two dashes, and its messages (management guide, section
+// 9.4). A request that arrives while the master starts anew for a reload that an earlier agent asked for is lost with
+// its connection, or refused. So the master has to have answered just before.
 func (m *Master) Reload(ctx context.Context) error {
 	if err := m.awaitAnswer(ctx); err != nil {
 		return fmt.Errorf("failed to ask HAProxy's master for a reload: %w", err)
@@ -63,12 +64,13 @@ func (m *Master) Reload(ctx context.Context) error {
 	return fmt.Errorf("failed to ask HAProxy's master for a reload: it answered %q", firstLine(reply))
 }
 
-// AwaitStopping returns when the worker of the PID stops, or is gone, or ctx ends, which is an error. A worker that stops takes no new
-// connections, and its answer to a request on one that it has says that it is the last. HAProxy's master sends the signal
-// for that when the newer worker is ready; the old one may be slower to take the signal than the newer one to answer.
+// AwaitStopping returns when the worker with the PID stops or is gone. If ctx ends first, it returns an error. A worker
+// that stops takes no new connections, and its next answer on an existing one says that it is the last. HAProxy's
+// master sends the signal for that when the newer worker is ready. The old one may take the signal later than the newer
+// one answers.
 //
-// The master of HAProxy 3.4.7 does not always answer a question about a worker that ends, and always says which workers
-// there are. Each question keeps one of its few connections. So a worker that hangs is asked three times at most.
+// The master of HAProxy 3.4.7 does not always answer a question about a worker that ends, and always lists the workers.
+// Each question keeps one of its few connections. So a worker that hangs is asked three times at most.
 func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
 	tick := time.NewTicker(reloadPoll)
 	defer tick.Stop()
@@ -88,7 +90,7 @@ func (m *Master) AwaitStopping(ctx context.Context, pid int) error {
 	}
 }
 
-// stops says whether the worker of the PID says that it stops, within a time, or is gone.
+// stops reports whether the worker with the PID reports in time that it stops, or is gone.
 func (m *Master) stops(ctx context.Context, pid int, timeout time.Duration) (bool, error) {
 	workers, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil || !strings.Contains(workers, fmt.Sprintf("\n%d ", pid)) {
@@ -100,7 +102,7 @@ func (m *Master) stops(ctx context.Context, pid int, timeout time.Duration) (boo
 	return err == nil && parseFields(info)["Stopping"] == "1", err
 }
 
-// IsDraining says whether HAProxy was told to end and goes on until its connections have ended: no worker takes new ones.
+// IsDraining reports whether HAProxy was told to end and waits for its connections to end: no worker takes new ones.
 func (m *Master) IsDraining(ctx context.Context) bool {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *Master) IsDraining(ctx context.Context) bool {
 	return len(workers)+len(workerLines(reply, oldWorkers)) > 0
 }
 
-// request asks for a reload, again while another goes on, and returns the answer, which comes after the load.
+// request asks for a reload, retrying while another one runs, and returns the answer, which comes after the load.
 func (m *Master) request(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
@@ -156,7 +158,7 @@ func (m *Master) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// OldWorkers returns how many workers go on until their connections have ended, though a newer one has taken over.
+// OldWorkers returns the number of workers that wait for their connections to end after a newer one has taken over.
 func (m *Master) OldWorkers(ctx context.Context) (int, error) {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	metricsFrontend = "metrics"
 )
 
-// Observe returns what the worker says of itself and of its servers.
+// Observe returns the worker's report about itself and its servers.
 func (w *Worker) Observe(ctx context.Context) (*proxyconfig.HAProxy, error) {
 	reply, err := exchange(ctx, w.socket, "show info\n")
 	if err != nil {
@@ -46,8 +46,8 @@ func (w *Worker) Observe(ctx context.Context) (*proxyconfig.HAProxy, error) {
 	return observed, nil
 }
 
-// parseRows adds the frontends and servers of the answer to showRows, which is CSV. Its first line, "# pxname,svname,...", names
-// the columns.
+// parseRows adds the frontends and servers of the answer to showRows, which is CSV. Its first line, "#
+// pxname,svname,...", names the columns.
 func parseRows(answer io.Reader, into *proxyconfig.HAProxy) error {
 	rows := csv.NewReader(answer)
 	names, err := rows.Read()
@@ -99,9 +99,9 @@ func parseServer(cell func(column string) string) proxyconfig.Server {
 	}
 }
 
-// ObserveOldWorkers returns the workers that go on until their connections have ended, though a newer one has taken over. One goroutine at
-// a time may call it. A worker that hangs is asked once (see AwaitStopping), whether who wants to know waits for it or not; its connections are
-// not known.
+// ObserveOldWorkers returns the workers that wait for their connections to end after a newer one has taken over. Only
+// one goroutine may call it at a time. A worker that hangs is asked once (see AwaitStopping), even if the caller gave
+// up. Its connections are not known.
 func (m *Master) ObserveOldWorkers(ctx context.Context, now time.Time) ([]proxyconfig.OldWorker, error) {
 	reply, err := exchange(ctx, m.socket, "show proc\n")
 	if err != nil {
@@ -142,7 +142,7 @@ func parseOldWorker(line string, now time.Time) (proxyconfig.OldWorker, bool) {
 	return proxyconfig.OldWorker{PID: pid, Started: now.Add(-age).UTC().Truncate(time.Second)}, err == nil && scanErr == nil
 }
 
-// number is 0 for what is not one: HAProxy leaves out what does not apply.
+// number is 0 for anything but a number: HAProxy leaves out what does not apply.
 func number(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n

@@ -23,7 +23,7 @@ const (
 	maxPayload = 127 << 10
 )
 
-// errNoAnswer says that HAProxy took a command and closed the connection without a word.
+// errNoAnswer means that HAProxy took a command and closed the connection without an answer.
 var errNoAnswer = errors.New("closed the connection without an answer")
 
 // exchange sends one command and returns the whole answer, without the line breaks around it, within exchangeTimeout.
@@ -60,8 +60,8 @@ func roundTrip(ctx context.Context, socket, command string) (string, error) {
 	return string(reply), err
 }
 
-// converse sends the command, closes the sending side and lets read have the answer, which ends when the other side
-// closes too. The context bounds it.
+// converse sends the command, closes the sending side and passes the answer to read. The answer ends when the other
+// side closes too. The context limits the time.
 func converse(ctx context.Context, socket, command string, read func(answer io.Reader) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
@@ -86,7 +86,7 @@ func converse(ctx context.Context, socket, command string, read func(answer io.R
 	return nil
 }
 
-// withCause prefers the reason the context ended to the I/O error that this led to.
+// withCause prefers the reason why the context ended to the resulting I/O error.
 func withCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -94,8 +94,8 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// isWord says whether s can stand in a command as one argument: the command line splits at spaces and semicolons, and
-// takes backslashes for its own. Quotation marks are as good as letters to it; single quotes are not wanted.
+// isWord reports whether s can stand in a command as one argument. The command line splits at spaces and semicolons,
+// and interprets backslashes. Quotation marks are as good as letters to it; single quotes are not wanted.
 func isWord(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune(`;\'#`, r)

@@ -18,7 +18,7 @@ const (
 	ownCommands = "GLOBAL"
 )
 
-// Waiting are the streams that HAProxy still has to lead somewhere: requests, and connections of TCP and TLS listeners.
+// Waiting are the streams that have no server yet: requests, and connections of TCP and TLS listeners.
 type Waiting struct {
 	// Oldest is the age of the oldest one without a backend, rounded up; 0: there is none. It may know the names of
 	// anything that was in use when it began.
@@ -27,7 +27,7 @@ type Waiting struct {
 	Backends map[string]bool
 }
 
-// Waiting returns which streams wait.
+// Waiting returns the streams that wait.
 func (w *Worker) Waiting(ctx context.Context) (Waiting, error) {
 	waiting := Waiting{Backends: map[string]bool{}}
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
@@ -68,8 +68,8 @@ func (w *Waiting) add(line string) {
 	}
 }
 
-// atMost returns how old a stream is at most of which HAProxy says an age. It tells two units and cuts off the rest:
-// "4s", "1m4s", "2h3m", "1d2h". What is not understood is as old as can be.
+// atMost returns the greatest possible age of a stream. HAProxy prints two units and cuts off the rest: "4s", "1m4s",
+// "2h3m", "1d2h". An unknown text counts as the greatest age.
 func atMost(age string) time.Duration {
 	for unit, duration := range map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour} {
 		if parsed, err := time.ParseDuration(age); err == nil && strings.HasSuffix(age, unit) {

@@ -12,7 +12,7 @@ import (
 	"gateway/internal/haproxy/plan"
 )
 
-// ErrServerBusy says that a server takes no new requests but still has connections, so that it cannot be deleted yet.
+// ErrServerBusy means that a server takes no new requests but still has connections, so it cannot be deleted yet.
 var ErrServerBusy = errors.New("server still has connections")
 
 // HAProxy's answers to commands on servers.
@@ -51,7 +51,7 @@ type Worker struct {
 // NewWorker returns the worker that listens on the socket, a path. Nothing is opened yet.
 func NewWorker(socket string) *Worker { return &Worker{socket: socket} }
 
-// Process returns which worker answers.
+// Process returns the worker that answers.
 func (w *Worker) Process(ctx context.Context) (Process, error) {
 	reply, err := exchange(ctx, w.socket, "show info\n")
 	if err == nil {
@@ -69,7 +69,7 @@ const (
 	loadPoll    = 2 * time.Millisecond
 )
 
-// AwaitLoad returns the worker that was started on a configuration, when it answers.
+// AwaitLoad returns the worker that was started on a configuration, once it answers.
 func (w *Worker) AwaitLoad(ctx context.Context, id string) (Process, error) {
 	tick := time.NewTicker(loadPoll)
 	defer tick.Stop()
@@ -145,9 +145,8 @@ func (w *Worker) AddBackend(ctx context.Context, backend plan.Backend) error {
 	return w.publish(ctx, backend.Name)
 }
 
-// DeleteBackend deletes a backend that no request is sent to any more and that has no servers. It returns false, and
-// leaves the backend as it is, if some request or server still is there; the caller asks again later. One that does not
-// exist is no error.
+// DeleteBackend deletes a backend without servers that gets no more requests. It returns false, and leaves the backend
+// unchanged, if it still has a request or server. The caller asks again later. A missing backend is no error.
 func (w *Worker) DeleteBackend(ctx context.Context, name string) (deleted bool, err error) {
 	if !isWord(name) {
 		return false, fmt.Errorf("failed to delete backend: %q cannot be the name of one", name)
@@ -208,8 +207,8 @@ func (w *Worker) AddServer(ctx context.Context, change plan.Server) error {
 	return nil
 }
 
-// isThere says whether "add server" was refused because the server exists. HAProxy looks at the number first, and names
-// who has it.
+// isThere reports whether "add server" was refused because the server exists. HAProxy checks the number first, and
+// names the server that has it.
 func isThere(reply string, server ir.Server) bool {
 	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+ir.ServerName(server)+"'")
 }

@@ -107,7 +107,7 @@ func (g *Generator) LeaveOut() {
 	}
 }
 
-// oneIn says whether there is to be something of a kind, as it is in one of n cases if the kind is not left out.
+// oneIn reports whether there is to be something of a kind, as it is in one of n cases if the kind is not left out.
 func (g *Generator) oneIn(n int, kind kind) bool { return !g.without[kind] && g.IntN(n) == 0 }
 
 func pick[T any](g *Generator, from []T) T { return from[g.IntN(len(from))] }

@@ -11,7 +11,7 @@ import (
 // kind is a kind of routes.
 type kind struct {
 	name string
-	// fits says whether they may belong to a listener.
+	// fits reports whether they may belong to a listener.
 	fits func(listener *model.Listener) bool
 	// wanted is what such a listener is of, in messages.
 	wanted string
@@ -51,7 +51,7 @@ var (
 	secure = kind{name: TLSRoute, wanted: model.ProtocolTLS, fits: func(l *model.Listener) bool { return l.Protocol == model.ProtocolTLS }}
 )
 
-// addRoute adds a route with the listeners it belongs to, and tells why it does not belong to others that it names.
+// addRoute adds a route with its listeners, and the reasons why it does not belong to others that it names.
 func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name, hostnames []appv1.Hostname, rules []model.Rule) {
 	route := model.Route{Origin: t.origin, Kind: kind.name, Name: string(name), Hostnames: texts(hostnames), Rules: rules}
 	if len(hostnames) == 0 {
@@ -106,8 +106,8 @@ func overlaps(route *model.Route, listener *model.Listener) bool {
 	})
 }
 
-// redirectToHTTPS adds routes to the listeners that redirect everything: one for each hostname that an HTTPS listener
-// has, and one for all others. Where they are the same, it is one.
+// redirectToHTTPS adds routes to the listeners that redirect everything: one for each hostname of an HTTPS listener,
+// and one for all others. Equal ones are added once.
 func (t *translator) redirectToHTTPS() {
 	if len(t.redirects) == 0 {
 		return
@@ -133,8 +133,8 @@ func (t *translator) redirectToHTTPS() {
 	}
 }
 
-// httpsPort returns the port of the first HTTPS listener that takes a hostname, or of the first, if none does; but the
-// well-known one if it is among them.
+// httpsPort returns the port of the first HTTPS listener that takes a hostname, or of the first one if none does. It
+// prefers the default port.
 func (t *translator) httpsPort(hostname string) int32 {
 	var taking, others int32
 	for _, listener := range t.to.Listeners {

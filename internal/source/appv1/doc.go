@@ -1,5 +1,5 @@
-// Package appv1 translates Gateways of app.example.com/v1 to the model: which listeners their routes are attached to,
-// the schema's defaults, and what of them has no effect. The operator, the agents and the plugin use it, and so agree.
+// Package appv1 translates Gateways of app.example.com/v1 to the model: the listeners of their routes, the schema's
+// defaults, and the parts that have no effect. The operator, the agents and the plugin use it, and so agree.
 //
 // It expects what the CRD's schema demands. It applies the schema's defaults, so that a Gateway that never saw an API
 // server means the same.

@@ -22,7 +22,7 @@ import (
 // maxKeys is how many keys an issuer may have.
 const maxKeys = 32
 
-// jsonWebKey is what of a key counts (RFC 7517, RFC 7518).
+// jsonWebKey has the fields of a key that count (RFC 7517, RFC 7518).
 type jsonWebKey struct {
 	ID         string   `json:"kid"`
 	Type       string   `json:"kty"`
@@ -40,8 +40,8 @@ type jsonWebKey struct {
 	Secret  string `json:"k"`
 }
 
-// ParseKeySet returns the keys of a JSON Web Key Set that signatures can be verified with, sorted by their IDs. An error
-// goes on after the name of the field.
+// ParseKeySet returns the keys of a JSON Web Key Set that can verify signatures, sorted by their IDs. The text of an
+// error follows the name of the field.
 func ParseKeySet(text string) ([]model.JWTKey, error) {
 	var set struct {
 		Keys []jsonWebKey `json:"keys"`
@@ -70,8 +70,8 @@ func ParseKeySet(text string) ([]model.JWTKey, error) {
 	return inOrder(keys)
 }
 
-// ParsePublishedKeySet does it for what an issuer publishes. Keys that cannot be used are left out, as nobody here can
-// remove them. An error tells nothing of what is there.
+// ParsePublishedKeySet is ParseKeySet for the keys that an issuer publishes. Unusable keys are left out, because nobody
+// here can remove them. An error reveals nothing of the content.
 func ParsePublishedKeySet(text string) ([]model.JWTKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -102,7 +102,7 @@ func ParsePublishedKeySet(text string) ([]model.JWTKey, error) {
 	return keys, nil
 }
 
-// inOrder returns keys sorted by their IDs. There has to be one, and none may have the ID of another.
+// inOrder returns keys sorted by their IDs. There must be at least one, and IDs must be unique.
 func inOrder(keys []model.JWTKey) ([]model.JWTKey, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("has no key for signatures")
@@ -116,12 +116,12 @@ func inOrder(keys []model.JWTKey) ([]model.JWTKey, error) {
 	return keys, nil
 }
 
-// isForSignatures says whether signatures may be verified with the key.
+// isForSignatures reports whether the key may verify signatures.
 func (k *jsonWebKey) isForSignatures() bool {
 	return k.Use != "enc" && (k.Use == "sig" || len(k.Operations) == 0 || slices.Contains(k.Operations, "verify"))
 }
 
-// usable returns the key with the one algorithm that it is for.
+// usable returns the key with its one algorithm.
 func (k *jsonWebKey) usable() (model.JWTKey, error) {
 	if k.ID == "" || len(k.ID) > 256 {
 		return model.JWTKey{}, errors.New("a kid has 1 to 256 bytes")

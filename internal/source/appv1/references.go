@@ -20,8 +20,8 @@ const (
 	Listener = "Listener"
 )
 
-// References returns what the routes and listeners of a Gateway refer to, also with weight zero: that is about to be
-// used. One comes as often as it is in the spec.
+// References returns the references of a Gateway's routes and listeners, including those of weight zero, which may be
+// used soon. It returns each as often as it is in the spec.
 func References(gateway *appv1.Gateway) iter.Seq[model.Reference] {
 	spec := &gateway.Spec
 	return func(yield func(model.Reference) bool) {
@@ -88,10 +88,10 @@ func UnusedBackends(gateway *appv1.Gateway) []int {
 // meant is why something is refused.
 const meant = "an entry of spec.backends that has tls and the same Service, or the same port and almost the same name, may be meant for it"
 
-// refuseUnnamed refuses what may have lost its tls by a typo. An entry with tls that no route refers to is taken for
-// one that is meant for each Service port without an entry that has the same Service, or the same port and a name that
-// is mistyped. Nothing goes there: it would be in plain text. Where TLS is passed through, it is not. The status names
-// any other entry that no route refers to.
+// refuseUnnamed refuses backends that may have lost their tls by a typo. An entry with tls that no route refers to
+// counts as meant for each Service port without an entry that has the same Service, or the same port and a similar
+// name. Such ports get no traffic, which would be in plain text. It does not apply to TLS passthrough. The status names
+// all other entries that no route refers to.
 func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 	var unused []*appv1.Backend
 	for _, i := range UnusedBackends(gateway) {
@@ -124,8 +124,8 @@ func (t *translator) refuseUnnamed(gateway *appv1.Gateway) {
 		refused[0].Port, refused[0].Service, others, meant)
 }
 
-// isMistyped reports whether two names differ by one sign, which is more, less or another one, or by two in the other
-// order. Names that differ by a digit are often those of versions.
+// isMistyped reports whether two names differ by one inserted, deleted or changed character, or by two swapped ones.
+// Names that differ by a digit are often those of versions.
 func isMistyped(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -16,7 +16,7 @@ import (
 // anyRequest are the matches of a rule without any.
 var anyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
 
-// rule returns what the model has of a rule.
+// rule returns the model of a rule.
 func (t *translator) rule(spec *appv1.RouteRule) model.Rule {
 	rule := model.Rule{Matches: translateMatches(spec.Matches), Backends: make([]model.Target, len(spec.BackendRefs))}
 	rule.MaxBody = spec.MaxRequestBytes
@@ -88,7 +88,7 @@ func condition(kind appv1.ValueMatchType, name, value string) model.Condition {
 	return model.Condition{Name: name, Value: value, Regex: kind == appv1.ValueMatchRegularExpression}
 }
 
-// limit returns a bound, nil if none is given.
+// limit returns a limit, nil if none is given.
 func limit(d appv1.Duration) *time.Duration {
 	if d == "" {
 		return nil
@@ -97,7 +97,7 @@ func limit(d appv1.Duration) *time.Duration {
 	return &parsed
 }
 
-// addFilter adds to an action what a filter says. The Services that it names are in the namespace.
+// addFilter adds a filter to an action. The Services that it names are in the namespace.
 func addFilter(action *model.Action, filter *appv1.RuleFilter, namespace string, matches []appv1.RouteMatch) {
 	addHeaderFilters(&action.Headers, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 	if redirect := filter.RequestRedirect; redirect != nil {
@@ -153,9 +153,9 @@ func externalAuth(spec *appv1.ExternalAuth, namespace string) *model.ExternalAut
 	}
 }
 
-// AddExtension adds to an action what a RouteFilter says. It returns what of it cannot be done, or else "". The Service
-// of an ExternalAuth, and the Secret of a BasicAuth, are in the namespace of the RouteFilter. Whether there are any is
-// not looked at.
+// AddExtension adds a RouteFilter to an action. It returns the part that cannot be carried out, "" if there is none.
+// The Service of an ExternalAuth, and the Secret of a BasicAuth, are in the namespace of the RouteFilter. It does not
+// check whether they exist.
 func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	for i := range extension.Spec.Filters {
 		filter := &extension.Spec.Filters[i]
@@ -186,8 +186,8 @@ func AddExtension(action *model.Action, extension *appv1.RouteFilter) string {
 	return ""
 }
 
-// clients returns which clients have access. A range that cannot be read is not valid. One of IPv4 addresses as IPv6
-// writes them, like ::ffff:10.0.0.0/104, is one of IPv4.
+// clients returns the clients that have access. A range that cannot be parsed is invalid. A range of IPv4 addresses in
+// IPv6 notation, such as ::ffff:10.0.0.0/104, is one of IPv4.
 func clients(spec *appv1.ClientAddress) *model.Clients {
 	ranges := func(from []appv1.AddressRange) []netip.Prefix {
 		var all []netip.Prefix
@@ -272,7 +272,7 @@ func pathChange(path *appv1.PathModifier, matches []appv1.RouteMatch) *model.Pat
 	return change
 }
 
-// addHeaderFilters adds the filters' changes to those there are.
+// addHeaderFilters adds the filters' changes to the existing ones.
 func addHeaderFilters(changes *model.HeaderChanges, request, response *appv1.HeaderFilter) {
 	changes.Request = withFilter(changes.Request, request)
 	changes.Response = withFilter(changes.Response, response)
@@ -306,7 +306,7 @@ func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
 	return policy
 }
 
-// BackendSettings returns what the settings for the endpoints of a Service ask for.
+// BackendSettings returns the policy for the settings of a Service's endpoints.
 func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendPolicy {
 	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
 	if balancing := spec.LoadBalancing; balancing != nil {

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/model"
 )
 
-// The schema's defaults of what is for the data plane as a whole.
+// The schema's defaults for the data plane as a whole.
 const (
 	defaultDrainTimeout   = time.Minute
 	defaultMaxConnections = 10_000
@@ -19,7 +19,7 @@ const (
 	defaultErrorType      = "text/html; charset=utf-8"
 )
 
-// Translate returns what a Gateway asks for.
+// Translate returns the model of a Gateway.
 func Translate(gateway *appv1.Gateway) *model.Gateway {
 	t := newTranslator(gateway)
 	t.translateListeners()
@@ -31,7 +31,7 @@ func Translate(gateway *appv1.Gateway) *model.Gateway {
 	return &t.to
 }
 
-// DrainTimeout returns how long the connections of a Gateway may keep a process that is to end from ending.
+// DrainTimeout returns how long connections may keep an old process of a Gateway from ending.
 func DrainTimeout(spec *appv1.GatewaySpec) time.Duration {
 	return cmp.Or(duration(spec.DrainTimeout), defaultDrainTimeout)
 }
@@ -89,7 +89,7 @@ func errorPages(pages []appv1.ErrorPage) map[int32]model.ErrorPage {
 	return byStatus
 }
 
-// problem notes what has no effect. A route or listener that it is not about is empty.
+// problem notes a part without effect. Without a route or listener, it is about the Gateway.
 func (t *translator) problem(reason model.Reason, route *model.Route, listener, format string, args ...any) {
 	t.to.Problems = append(t.to.Problems, model.Problem{
 		Origin: t.origin, RouteKind: route.Kind, Route: route.Name, Listener: listener, Reason: reason, Message: fmt.Sprintf(format, args...),
@@ -119,8 +119,8 @@ func (t *translator) translateListeners() {
 	}
 }
 
-// ListenerFilters returns what the filters of a listener do, and its limit of bodies; nil: there are none. The Services
-// that they name are in the namespace.
+// ListenerFilters returns the filters of a listener and its limit of bodies, nil if there are none. The Services that
+// they name are in the namespace.
 func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter, maxRequestBytes *int64) *model.Action {
 	if len(filters) == 0 && maxRequestBytes == nil {
 		return nil
@@ -187,7 +187,7 @@ func texts[T ~string](from []T) []string {
 	return all
 }
 
-// duration returns 0 for what is no duration, which the schema does not admit.
+// duration returns 0 for an invalid duration, which the schema does not admit.
 func duration(d appv1.Duration) time.Duration {
 	parsed, err := time.ParseDuration(string(d))
 	if err != nil {
