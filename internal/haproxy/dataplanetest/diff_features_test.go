@@ -71,7 +71,8 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 		"a body limit":                                {"maxRequestBytes: 10", "maxRequestBytes: 20", ""},
 		"retries":                                     {"timeouts: {request: 1s}", "retry: {attempts: 1}", ir.ReloadDefaults},
 		"session persistence":                         {"timeouts: {request: 1s}", "sessionPersistence: {}", ir.ReloadDefaults},
-		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", ""},
+		"how to talk to a backend":                    {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, proxyProtocol: V2}]", ""},
+		"an algorithm that no backend has had":        {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: RoundRobin}}]", ir.ReloadDefaults},
 		"a bound of the load":                         {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: URI, hashBalanceFactor: 150}}]", ir.ReloadDefaults},
 		"the protocol of a Service port":              {"{service: one, port: 80,", "{service: one, port: 80, appProtocol: kubernetes.io/h2c,", ""},
 		"a trusted proxy":                             {"trustedProxies: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8, 192.0.2.0/24]", ir.ReloadPorts},
@@ -112,6 +113,10 @@ func TestDiffOfFeatures(t *testing.T) { //nolint:funlen // a flat table
 
 // TestDiffOfFirstTimes has the edits that take a reload because there was nothing of the kind before.
 func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
+	const trusted = "trustedProxies: [10.0.0.0/8]"
+	balanced := func(with string) string {
+		return trusted + "\n  backends: [{name: one, port: 80, loadBalancing: {algorithm: LeastConnections}" + with + "}]"
+	}
 	mirror := func(percent string) string {
 		return "requestRedirect: {statusCode: 301}}, {type: RequestMirror, requestMirror: {backendRefs: [{name: one, port: 80, percent: " + percent + "}]}}]"
 	}
@@ -166,6 +171,7 @@ func TestDiffOfFirstTimes(t *testing.T) { //nolint:funlen // a flat table
 		"a required scope":             {redirect, token("", "ES256"), token(", requiredScopes: [read], clockSkew: 1m", "ES256"), ""},
 		"a claim for a header":         {redirect, token("", "ES256"), token(", claimsToHeaders: [{claim: sub, header: X-User}]", "ES256"), ir.ReloadNames},
 		"no JWT any more":              {redirect, token("", "ES256"), redirect, ""},
+		"settings beside an algorithm": {trusted, balanced(""), balanced(", proxyProtocol: V2"), ""},
 		"client validation": {"certificateRefs: [{name: cert}]", "certificateRefs: [{name: cert}]",
 			"certificateRefs: [{name: cert}], clientValidation: {caCertificateRefs: [{name: ca}]}", ir.ReloadPorts},
 	}

@@ -39,7 +39,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 		backend.Settings.CookieKey = BackendName(u.ref)
 	}
 	backend.Defaults, u.defaults = r.backendDefaults(settingLines(key, policy, protocol, u.ref), key.connections)
-	if settings := backend.Defaults + " " + backend.Settings.Options; settings != "requests " && settings != "connections " {
+	if settings := backend.Defaults + " " + backend.Settings.Options; settings != plainDefaults(key.connections)+" " {
 		u.name += "." + ir.ContentName(settings)
 	}
 }
@@ -60,43 +60,34 @@ func Usable(in Input, backend routing.Backend, kind string, connections bool) bo
 	return connections || model.ProtocolOf(state.AppProtocol, kind).Carries(kind, tls != nil)
 }
 
-// presets are the defaults sections that are always there, so that a first Service with another algorithm takes no
-// reload.
-var presets = []string{"", "roundrobin", "leastconn", "source", "uri"}
-
-// presetName returns the name of the section with an algorithm and nothing else.
-func presetName(algorithm string, connections bool) string {
-	name := "requests"
+// plainDefaults returns the name of the defaults section of backends without settings, which is always there.
+func plainDefaults(connections bool) string {
 	if connections {
-		name = "connections"
+		return "tcp"
 	}
-	if algorithm != "" {
-		name += "-" + algorithm
-	}
-	return name
+	return "requests"
 }
 
-// setting is what of a defaults section is not the same in all.
-type setting struct {
-	algorithm string
-	// lines come before the rules that all have, rules after them.
-	lines, rules []string
-}
+// settings are what of a defaults section is not the same in all: lines before the rules that all have, and rules after
+// them.
+type settings struct{ lines, rules []string }
 
 // settingLines returns what a rule and the policy of a Service port want that only a section can have.
-func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) setting {
-	var s setting
+func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Protocol, ref routing.Backend) settings {
+	var s settings
 	add := func(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
 	switch policy.Algorithm {
 	case "RoundRobin":
-		s.algorithm = "roundrobin"
+		add("balance roundrobin")
 	case "LeastConnections":
-		s.algorithm = "leastconn"
+		add("balance leastconn")
 	case "SourceIP":
-		s.algorithm = "source"
+		add("balance source")
+		add("hash-type consistent")
 	case "URI":
 		if !key.connections {
-			s.algorithm = "uri"
+			add("balance uri path-only")
+			add("hash-type consistent")
 		}
 	case "Header":
 		if !key.connections {
@@ -140,8 +131,8 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 }
 
 // backendDefaults returns the name of the defaults section with these settings, and the section if it is not always there.
-func (r *renderer) backendDefaults(s setting, connections bool) (name string, section *ir.Section) {
-	name = presetName(s.algorithm, connections)
+func (r *renderer) backendDefaults(s settings, connections bool) (name string, section *ir.Section) {
+	name = plainDefaults(connections)
 	if len(s.lines)+len(s.rules) == 0 {
 		return name, nil
 	}
@@ -150,8 +141,10 @@ func (r *renderer) backendDefaults(s setting, connections bool) (name string, se
 	return name, &made
 }
 
-// defaultsSection returns the section that backends take their settings from. HAProxy lets no section inherit rules
-// from another, so each has them all.
+// balance is the algorithm of backends that name none.
+const balance = "balance random(2)"
+
+// backendLines are settings of all backends for requests. How long an answer has to be that is compressed, is one.
 //
 // A request that a server closes the connection on instead of answering is sent to another one, unless it may not be
 // sent twice: that server may have carried it out. For that HAProxy keeps a copy of each request: in a small
@@ -159,26 +152,21 @@ func (r *renderer) backendDefaults(s setting, connections bool) (name string, se
 //
 // Rules do not see the trailers of a request, and some backends add them to its headers. gRPC has trailers in answers
 // only.
-func (r *renderer) defaultsSection(name string, s setting, connections bool) ir.Section {
-	var lines []string
-	switch s.algorithm {
-	case "":
-		lines = []string{"balance random(2)"}
-	case "source":
-		lines = []string{"balance source", "hash-type consistent"}
-	case "uri":
-		lines = []string{"balance uri path-only", "hash-type consistent"}
-	default:
-		lines = []string{"balance " + s.algorithm}
+func backendLines(compression *model.Compression) []string {
+	lines := []string{balance, "retry-on conn-failure empty-response", "option use-small-buffers l7-retries", "option http-drop-request-trailers"}
+	if compression != nil {
+		lines = append(lines, fmt.Sprintf("compression minsize-res %d", compression.MinBytes))
 	}
-	parent := "tcp"
-	if connections {
-		lines = append(lines, s.lines...)
-	} else {
+	return lines
+}
+
+// defaultsSection returns the section that backends take their settings from. HAProxy lets no section inherit rules
+// from another, so each has them all.
+func (r *renderer) defaultsSection(name string, s settings, connections bool) ir.Section {
+	lines, parent := s.lines, "tcp"
+	if !connections {
 		parent = "backends"
-		lines = append(lines, "retry-on conn-failure empty-response", "option use-small-buffers l7-retries", "option http-drop-request-trailers")
-		lines = append(lines, s.lines...)
-		lines = append(lines, "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
+		lines = append(slices.Clone(lines), "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
 		lines = slices.Concat(lines, filters.All(filters.Env{Paths: r.in.Paths}).Backend, s.rules)
 	}
 	return ir.Section{Header: "defaults " + name + " from " + parent, Reason: ir.ReloadDefaults, MayStay: true, Lines: ir.Lines("", lines...)}

@@ -86,14 +86,6 @@ var sizeLines = []string{
 	"http-request deny deny_status 431 if { req.hdrs,length,add(txn.size) gt 16384 }",
 }
 
-// minSizeLines are settings of backends: how long an answer has to be that is compressed.
-func minSizeLines(compression *model.Compression) []string {
-	if compression == nil {
-		return nil
-	}
-	return []string{fmt.Sprintf("compression minsize-res %d", compression.MinBytes)}
-}
-
 // compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends that
 // are added while it runs. With a least size, HAProxy 3.4.7 compresses no stored answer that it has as a whole. So only
 // backends have one, and what is stored has no backend.

@@ -22,12 +22,11 @@ func (r *renderer) addSections() {
 	r.addPrograms()
 	if isRouting {
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
-		r.section(ir.ReloadSettings, "defaults backends from common", minSizeLines(in.Table.Compression)...)
-		r.addPresets(false)
+		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)
+		r.addSection(r.defaultsSection(plainDefaults(false), settings{}, false))
 	}
 	if isTCP {
 		r.section(ir.ReloadSettings, "defaults tcp", tcpLines...)
-		r.addPresets(true)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.defaults)) {
 		r.addSection(r.defaults[name])
@@ -81,14 +80,6 @@ func (r *renderer) addSection(section ir.Section) {
 // section adds a section that has to have exactly these lines as long as it is desired, and to go after that.
 func (r *renderer) section(reason, header string, lines ...string) {
 	r.addSection(ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)})
-}
-
-func (r *renderer) addPresets(connections bool) {
-	for _, algorithm := range presets {
-		if algorithm != "uri" || !connections {
-			r.addSection(r.defaultsSection(presetName(algorithm, connections), setting{algorithm: algorithm}, connections))
-		}
-	}
 }
 
 // globalLines: the worker's socket, how long connections may keep an old worker from ending, and how many files may be
@@ -227,6 +218,7 @@ var tcpLines = slices.Concat([]string{
 	"timeout queue 10s",
 	"retries 3",
 	"option redispatch 1",
+	balance,
 }, keepaliveLines)
 
 func env(in Input) filters.Env { return filters.Env{Table: in.Table, Paths: in.Paths} }
