@@ -1,4 +1,5 @@
-// Command kubectl-gateway is a plugin of kubectl for Gateways: what they say, what becomes of a request, and how they are.
+// Command kubectl-gateway is a plugin of kubectl for Gateways: it shows them, their status, and what happens to a
+// request.
 package main
 
 import (

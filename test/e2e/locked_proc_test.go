@@ -145,7 +145,7 @@ func expectHolds(t *testing.T, p task, want ...string) {
 	}
 }
 
-// credential says which kind of secret some content is, if it is one. Programs have the words in their code, without
+// credential returns which kind of secret some content is, if it is one. Programs have the words in their code, without
 // what follows them in a file.
 func credential(name string, content []byte) []string {
 	switch {

@@ -31,7 +31,7 @@ func unit(what string) string {
 	return ""
 }
 
-// growth says what has grown from the first third of the samples to the last by more than the margin.
+// growth returns what has grown from the first third of the samples to the last by more than the margin.
 func growth(samples []sample) []string {
 	third := len(samples) / 3
 	if third == 0 {

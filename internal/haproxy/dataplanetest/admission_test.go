@@ -59,7 +59,7 @@ func startLimits(t *testing.T, connections, perAddress int32) (*gateway, *atomic
 	}), taken
 }
 
-// takes says whether a request over a new connection from an address is answered with 200. The connection stays open, idle.
+// takes reports whether a request over a new connection from an address is answered with 200. The connection stays open, idle.
 func takes(t *testing.T, address string, port int32, first string) bool {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}

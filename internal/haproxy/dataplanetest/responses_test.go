@@ -112,7 +112,7 @@ func (s storing) ask(request, headers string) answer {
 	return newClient(s.t, s.ports[80]).send(request + " HTTP/1.1\r\n" + headers + "\r\n")
 }
 
-// stores says whether the second of two requests gets the answer to the first.
+// stores reports whether the second of two requests gets the answer to the first.
 func (s storing) stores(path, first, second string) bool {
 	s.t.Helper()
 	before := s.ask("GET "+path, first)

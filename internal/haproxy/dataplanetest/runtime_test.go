@@ -160,7 +160,7 @@ backends:
 	stop()
 }
 
-// isOfOneWorld says whether what arrived at the backend is of the configuration that chose it.
+// isOfOneWorld reports whether what arrived at the backend is of the configuration that chose it.
 func isOfOneWorld(got answer) bool {
 	name, _, _ := strings.Cut(got.Header.Get("Matched"), " ")
 	return strings.Contains(got.Body, "X-World: "+name+"\r\n")

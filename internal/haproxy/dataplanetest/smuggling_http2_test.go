@@ -42,7 +42,7 @@ func fields(lines ...[2]string) string {
 	return b.String()
 }
 
-// answered says whether stream 1 was answered with headers of status 200. A stream or connection that is reset, and every other
+// answered reports whether stream 1 was answered with headers of status 200. A stream or connection that is reset, and every other
 // status, is a refusal.
 func answered(t testing.TB, conn net.Conn) bool {
 	t.Helper()

@@ -33,7 +33,7 @@ const (
 	everyone = "src,ipmask(0,0)"
 )
 
-// admissionLines say which connections a port takes. Rules about connections are run before anything of a connection is
+// admissionLines returns which connections a port takes. Rules about connections are run before anything of a connection is
 // read.
 //
 // The backend connections-of counts the connections that each client has open.
@@ -67,7 +67,7 @@ func admissionLines(in Input, listener *routing.Listener) []string {
 	return lines
 }
 
-// trustLines say which clients are trusted proxies.
+// trustLines returns which clients are trusted proxies.
 func trustLines(in Input) []string {
 	var lines []string
 	// HAProxy takes 64 words in a line. The lines count together.

@@ -44,7 +44,7 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	}
 }
 
-// Usable says whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
+// Usable reports whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
 // may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
 // verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance. kind is
 // that of the route.
@@ -227,7 +227,7 @@ func serverOptions(in Input, protocol model.Protocol, policy routing.BackendPoli
 	return strings.Join(options, " ")
 }
 
-// tlsProtocols says what is spoken over TLS: WebSockets take HTTP/1.1.
+// tlsProtocols returns what is spoken over TLS: WebSockets take HTTP/1.1.
 func tlsProtocols(protocol model.Protocol) string {
 	if protocol == model.WSS {
 		return "alpn http/1.1"

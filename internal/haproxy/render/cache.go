@@ -94,7 +94,7 @@ func (r *renderer) use(key hitKey, ref routing.Backend) string {
 	return u.name
 }
 
-// isCurrent says whether a fragment would be rendered in the same way: its Service ports are what they were.
+// isCurrent reports whether a fragment would be rendered in the same way: its Service ports are what they were.
 func (r *renderer) isCurrent(f *fragment) bool {
 	for i := range f.uses {
 		u := &f.uses[i]
@@ -143,5 +143,5 @@ func (r *renderer) addBackend(u *use) {
 	}
 }
 
-// isSame says whether two slices are one.
+// isSame reports whether two slices are one.
 func isSame(a, b []ir.Server) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

@@ -110,7 +110,7 @@ func exceptions(names []string, listener string, connected map[string]string) []
 	return filters
 }
 
-// servesTLS says whether a listener can be served: it has a certificate, and what it needs to verify clients.
+// servesTLS reports whether a listener can be served: it has a certificate, and what it needs to verify clients.
 func servesTLS(in Input, listener *routing.Listener) bool {
 	if listener.TLS == nil || len(in.Certificates[listener.Name]) == 0 {
 		return false
@@ -149,7 +149,7 @@ func ownNames(table routing.Table, listener *routing.Listener, names []string) [
 	return slices.Compact(own)
 }
 
-// isStrict says whether clients that ask for a name that no certificate is for, or for none, are refused.
+// isStrict reports whether clients that ask for a name that no certificate is for, or for none, are refused.
 func isStrict(in Input, port int32) bool {
 	for i := range in.Table.Listeners {
 		listener := &in.Table.Listeners[i]
@@ -204,14 +204,14 @@ func (r *renderer) addAuthorities() {
 	}
 }
 
-// verifiesClients says whether a listener of a port, or of any port if it is 0, asks clients for certificates.
+// verifiesClients reports whether a listener of a port, or of any port if it is 0, asks clients for certificates.
 func verifiesClients(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
 		return l.TLS != nil && len(l.TLS.ClientCAs) > 0 && (port == 0 || l.Port == port)
 	})
 }
 
-// acceptsUnverified says whether clients of a port may show certificates that are not valid, which nobody is told of
+// acceptsUnverified reports whether clients of a port may show certificates that are not valid, which nobody is told of
 // then.
 func acceptsUnverified(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {

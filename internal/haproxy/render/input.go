@@ -15,7 +15,7 @@ type Input struct {
 	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec.
 	// A listener with none is not there.
 	Certificates map[string][]Certificate
-	// HasBackendCertificate says whether the certificate that Table names for backends can be used. Without, what is to be
+	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without, what is to be
 	// shown it gets nothing: requests are answered with 500.
 	HasBackendCertificate bool
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
@@ -34,7 +34,7 @@ type Input struct {
 
 // BackendState is what was observed of a Service port.
 type BackendState struct {
-	// Exists says whether the Service and its port exist (and the Service is not of type ExternalName). Requests for
+	// Exists reports whether the Service and its port exist (and the Service is not of type ExternalName). Requests for
 	// one that does not are answered with 500.
 	Exists bool
 	// AppProtocol is the appProtocol of the Service's port, in lower case.

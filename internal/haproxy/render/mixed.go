@@ -24,7 +24,7 @@ func entrance(port int32) string { return itoa(port) + ".sni" }
 // handover returns the name of the backend that stands for the frontend that opens TLS.
 func handover(port int32) string { return itoa(port) + ir.HandoverSuffix }
 
-// passesThrough says whether a listener passes TLS through.
+// passesThrough reports whether a listener passes TLS through.
 func passesThrough(listener *routing.Listener) bool {
 	return listener.Protocol == "TLS" && listener.TLS == nil
 }

@@ -90,7 +90,7 @@ func isConnection(listener *routing.Listener) bool {
 	return listener.Protocol == "TCP" || listener.Protocol == "TLS"
 }
 
-// requiresClient says whether a client of a listener must have a certificate.
+// requiresClient reports whether a client of a listener must have a certificate.
 func requiresClient(listener *routing.Listener) bool {
 	return listener.TLS != nil && len(listener.TLS.ClientCAs) > 0 && listener.TLS.ClientRequired
 }

@@ -100,7 +100,7 @@ func compressionLines(compression *model.Compression) []string {
 	return []string{"compression algo-res gzip", types, "compression minsize-res 0"}
 }
 
-// cacheLines say how much HAProxy stores, and for how long. It shares what it stores among threads, and not with another
+// cacheLines returns how much HAProxy stores, and for how long. It shares what it stores among threads, and not with another
 // process. Vary may have Accept-Encoding, Origin and Referer; HAProxy stores no answer with another.
 func cacheLines(cache *model.Cache) []string {
 	return []string{

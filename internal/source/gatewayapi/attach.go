@@ -111,10 +111,10 @@ func (l *listener) isTaken(r *route, hostnames []string) bool {
 	return false
 }
 
-// isAllowed says whether the listeners of a parent are part of a data plane.
+// isAllowed reports whether the listeners of a parent are part of a data plane.
 func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
 
-// allowsRoute says whether a listener lets a route belong to it, by its kind and namespace.
+// allowsRoute reports whether a listener lets a route belong to it, by its kind and namespace.
 func (t *translator) allowsRoute(l *listener, r *route) bool {
 	isKind := func(kind gatewayv1.RouteGroupKind) bool { return string(kind.Kind) == r.kind }
 	if l.closed || l.conflict.reason != "" || !slices.ContainsFunc(l.kinds, isKind) {
@@ -125,7 +125,7 @@ func (t *translator) allowsRoute(l *listener, r *route) bool {
 	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromSame), namespaces.Selector, l.owner.Namespace, r.GetNamespace())
 }
 
-// allows says whether objects of a namespace may belong to one of a namespace of its own.
+// allows reports whether objects of a namespace may belong to one of a namespace of its own.
 func (t *translator) allows(from gatewayv1.FromNamespaces, selector *metav1.LabelSelector, own, namespace string) bool {
 	switch from {
 	case gatewayv1.NamespacesFromAll:

@@ -37,7 +37,7 @@ func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObj
 	return backend, problem
 }
 
-// backendProblem says what is wrong with a reference to a Service port.
+// backendProblem returns what is wrong with a reference to a Service port.
 func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.BackendObjectReference, backend model.Backend) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, r.kind, r.GetNamespace()}
@@ -55,7 +55,7 @@ func (t *translator) backendProblem(r *route, requests string, ref gatewayv1.Bac
 	return v
 }
 
-// checkPort says what is wrong with a Service port that gets requests of a kind of route.
+// checkPort returns what is wrong with a Service port that gets requests of a kind of route.
 func (t *translator) checkPort(v *verdict, kind string, backend model.Backend) {
 	service, known := t.service(backend)
 	if !known {

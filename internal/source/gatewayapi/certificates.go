@@ -169,7 +169,7 @@ func (t *translator) setClientValidation(l *listener, plane *plane) {
 // noAuthority is why a listener is not accepted.
 const noAuthority = "no CA certificate for clients can be used"
 
-// authorityProblem says what is wrong with a Gateway's reference to CA certificates.
+// authorityProblem returns what is wrong with a Gateway's reference to CA certificates.
 func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace string, owner model.Origin) verdict {
 	var v verdict
 	from := reference{gatewayv1.GroupName, owner.Kind, owner.Namespace}
@@ -183,7 +183,7 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	return v
 }
 
-// contentProblem says what proxies report of the content of a ConfigMap with CA certificates.
+// contentProblem returns what proxies report of the content of a ConfigMap with CA certificates.
 func (t *translator) contentProblem(p *plane, reason any, namespace, name string) verdict {
 	return t.reported(Subject{Plane: p.parent, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
 }

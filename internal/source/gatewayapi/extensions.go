@@ -149,7 +149,7 @@ func (t *translator) addListenerFilters(p *plane) {
 	p.resolved.alsoReported(problem, kindConfig+": filters")
 }
 
-// isForRequests says whether listeners of a protocol take requests.
+// isForRequests reports whether listeners of a protocol take requests.
 func isForRequests(protocol string) bool {
 	return protocol == model.ProtocolHTTP || protocol == model.ProtocolHTTPS
 }

@@ -118,7 +118,7 @@ func (t *translator) addListenerSets() {
 	}
 }
 
-// allowsSet says whether a Gateway lets a ListenerSet add listeners.
+// allowsSet reports whether a Gateway lets a ListenerSet add listeners.
 func (t *translator) allowsSet(gateway *gatewayv1.Gateway, set *gatewayv1.ListenerSet) bool {
 	if gateway.Spec.AllowedListeners == nil || gateway.Spec.AllowedListeners.Namespaces == nil {
 		return false

@@ -9,7 +9,7 @@ import (
 // reference is where a reference comes from.
 type reference struct{ group, kind, namespace string }
 
-// isGranted says whether an object may refer to one of a group, kind, namespace and name: both are in one namespace, or
+// isGranted reports whether an object may refer to one of a group, kind, namespace and name: both are in one namespace, or
 // a ReferenceGrant lets it.
 func (t *translator) isGranted(from reference, group, kind, namespace, name string) bool {
 	if from.namespace == namespace {

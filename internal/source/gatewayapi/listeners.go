@@ -213,7 +213,7 @@ func (p *plane) resolveConflicts() {
 	}
 }
 
-// passesThrough says whether it passes TLS through.
+// passesThrough reports whether it passes TLS through.
 func (l *listener) passesThrough() bool {
 	return l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 }

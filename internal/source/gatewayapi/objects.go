@@ -189,7 +189,7 @@ type parent struct {
 	Parent
 	plane     *plane
 	listeners []*listener
-	// set is the ListenerSet, if it is one; allowed says whether its Gateway lets it add listeners.
+	// set is the ListenerSet, if it is one; allowed reports whether its Gateway lets it add listeners.
 	set     *gatewayv1.ListenerSet
 	allowed bool
 }

@@ -164,7 +164,7 @@ func isService(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
 	return (ref.Group == corev1.GroupName || ref.Group == "core") && ref.Kind == "Service"
 }
 
-// hasPort says whether a port of a Service has a name. What is not known counts as such: rather TLS too often than in
+// hasPort reports whether a port of a Service has a name. What is not known counts as such: rather TLS too often than in
 // vain.
 func (t *translator) hasPort(backend model.Backend, name string) bool {
 	service, known := t.service(backend)

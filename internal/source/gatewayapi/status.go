@@ -35,12 +35,12 @@ type Object struct{ Kind, Namespace, Name string }
 
 // Live says what is live.
 type Live interface {
-	// Plane says whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A data
+	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A data
 	// plane without an address is live.
 	Plane(Parent) (live bool, reason, message string)
 	// Addresses are where a data plane can be reached.
 	Addresses(Parent) []gatewayv1.GatewayStatusAddress
-	// Object says whether all proxies of a data plane do what an object says, by its newest version.
+	// Object reports whether all proxies of a data plane do what an object says, by its newest version.
 	Object(plane Parent, resource string, object metav1.Object) bool
 }
 
@@ -147,7 +147,7 @@ func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	return status
 }
 
-// unusable says why a Gateway does not have the address that it asks for.
+// unusable returns why a Gateway does not have the address that it asks for.
 func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending verdict) (v verdict) {
 	switch {
 	case len(p.addresses) > 1:
@@ -161,7 +161,7 @@ func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending ver
 	return v
 }
 
-// pending says why an object of a data plane is not live yet. What was live by a generation stays so as long as proxies
+// pending returns why an object of a data plane is not live yet. What was live by a generation stays so as long as proxies
 // are: those that start begin with what there is then.
 func (t *translator) pending(p *plane, kind string, object metav1.Object, before []metav1.Condition) verdict {
 	live, reason, message := t.live.Plane(p.parent)
@@ -180,7 +180,7 @@ func isProgrammed(conditions []metav1.Condition, generation int64) bool {
 		(c.Status == metav1.ConditionTrue || c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned))
 }
 
-// accepted says whether a Gateway is, and why it cannot be programmed. One listener that is in order is enough.
+// accepted reports whether a Gateway is, and why it cannot be programmed. One listener that is in order is enough.
 func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	var bad []string
 	for _, l := range own {
@@ -236,7 +236,7 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 	}
 }
 
-// isAccepted says whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
+// isAccepted reports whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
 func (p *parent) isAccepted() bool {
 	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.isOpen() })
 }

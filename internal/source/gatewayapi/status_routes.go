@@ -65,7 +65,7 @@ func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
 	return nil
 }
 
-// isUnsupported says whether no rule of a route can be carried out.
+// isUnsupported reports whether no rule of a route can be carried out.
 func (r *route) isUnsupported() bool { return len(r.rules) > 0 && len(r.invalid) >= len(r.rules) }
 
 // tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of

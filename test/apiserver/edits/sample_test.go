@@ -104,7 +104,7 @@ func table(samples []sample) string {
 	return b.String()
 }
 
-// growth says what there is more of at the end than after the first part of the edits, by more than comes and goes.
+// growth returns what there is more of at the end than after the first part of the edits, by more than comes and goes.
 func growth(samples []sample) []string {
 	first, last := samples[0], samples[len(samples)-1]
 	var grown []string

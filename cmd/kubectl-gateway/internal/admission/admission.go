@@ -1,5 +1,5 @@
 // Package admission decides without a cluster whether an API server admits an object of this project or of the Gateway
-// API. It has the CRDs in it, and runs the API server's own code for custom resources on them.
+// API. It contains the CRDs, and runs the API server's own code for custom resources on them.
 package admission
 
 import (
@@ -34,7 +34,7 @@ import (
 	"gateway/artifacts"
 )
 
-// crd is what a CRD says of the objects of a kind.
+// crd is a CRD's version and schema for a kind.
 type crd struct {
 	structural *structuralschema.Structural
 	schema     schemavalidation.SchemaValidator
@@ -138,8 +138,8 @@ func (r *Refusal) Error() string { return strings.Join(r.Problems, ", ") }
 // Knows reports whether there is a CRD of a kind.
 func Knows(kind schema.GroupKind) bool { return definitions[kind] != nil }
 
-// Admit sets the defaults of an object, as the API server does when it is created, and returns a Refusal if that
-// refuses it. Unknown fields are refused, as kubectl has it. The status is not looked at, nor is the version.
+// Admit sets the defaults of an object, as the API server does at its creation, and returns a Refusal if the API server
+// would refuse it. Unknown fields are refused, as kubectl does. The status and the version are not checked.
 func Admit(object *unstructured.Unstructured) error {
 	definition, ok := definitions[object.GroupVersionKind().GroupKind()]
 	if !ok {
@@ -175,7 +175,8 @@ func Admit(object *unstructured.Unstructured) error {
 	return &Refusal{problems}
 }
 
-// validate checks in the order of the API server. CEL rules are left out if the object has not the shape that they are for.
+// validate checks in the order of the API server. CEL rules are left out if the object does not have the form that they
+// expect.
 func (c *crd) validate(object *unstructured.Unstructured) field.ErrorList {
 	inNamespace := object.GetKind() != "GatewayClass"
 	errs := validation.ValidateObjectMetaAccessor(object, inNamespace, validation.NameIsDNSSubdomain, field.NewPath("metadata"))

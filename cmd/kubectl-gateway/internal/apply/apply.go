@@ -90,8 +90,8 @@ func (c *command) place(i *item) (problem string, err error) {
 	return "", nil
 }
 
-// check lets the API server check every object, by a dry run. It returns those that can be checked only once the
-// namespaces are there.
+// check makes the API server check every object, by a dry run. It returns those that can be checked only once the
+// namespaces exist.
 func (c *command) check(ctx context.Context, namespaces, others []*item) (later []*item, err error) {
 	var problems []string
 	for _, i := range slices.Concat(namespaces, others) {
@@ -115,8 +115,8 @@ func (c *command) check(ctx context.Context, namespaces, others []*item) (later 
 	return later, c.refused(problems)
 }
 
-// isRefusal says whether an error is the API server's word about an object, for an unknown field with code 500, rather
-// than about how the server is or who asks.
+// isRefusal reports whether an error is the API server's verdict on an object, with code 500 for an unknown field.
+// Other errors are about the server's state, or the user.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -129,7 +129,7 @@ func isRefusal(err error) bool {
 	return true
 }
 
-// reason says why the API server refuses an object.
+// reason returns why the API server refuses an object.
 func reason(err error) string {
 	if apierrors.IsConflict(err) {
 		return err.Error() + ": leave these fields out, or use --force-conflicts"
@@ -137,7 +137,7 @@ func reason(err error) string {
 	return cli.Plain(err.Error())
 }
 
-// refused says what is wrong with objects, a line each, and returns the error for all.
+// refused prints what is wrong with objects, a line each, and returns one error for all.
 func (c *command) refused(problems []string) error {
 	if len(problems) == 0 {
 		return nil
@@ -165,7 +165,7 @@ func (c *command) patch(ctx context.Context, i *item, dryRun bool) (*unstructure
 	return i.client.Patch(ctx, i.Object.GetName(), types.ApplyPatchType, content, options)
 }
 
-// compare says what makes one object of another.
+// compare returns the verb for a change: created, configured or unchanged.
 func compare(before, after *unstructured.Unstructured) string {
 	if before == nil {
 		return "created"
@@ -181,7 +181,7 @@ func compare(before, after *unstructured.Unstructured) string {
 	return "configured"
 }
 
-// apply applies what was checked, or says what it would do.
+// apply applies the checked objects, or prints what it would do.
 func (c *command) apply(ctx context.Context, items []*item) error {
 	for _, i := range items {
 		if c.dryRun {

@@ -15,7 +15,7 @@ import (
 
 const pollInterval = 250 * time.Millisecond
 
-// waitFor waits until every proxy of the Gateways runs what was applied, and says what it waits for.
+// waitFor waits until every proxy of the Gateways runs what was applied, and prints what it waits for.
 func (c *command) waitFor(ctx context.Context, items []*item) error {
 	clients, _, err := c.Connect()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // minimumVersion is the oldest Kubernetes that the project is for, as the README says.
 const minimumVersion = "1.31"
 
-// server looks at the version of the API server.
+// server checks the version of the API server.
 func server(_ context.Context, clients cli.Clients, _ string) ([]Finding, error) {
 	info, err := clients.Gateways.Discovery().ServerVersion()
 	if err != nil {
@@ -39,7 +39,7 @@ func serverVersion(text string) Finding {
 	return found
 }
 
-// operators looks for operators of all namespaces.
+// operators checks the operators of all namespaces.
 func operators(ctx context.Context, clients cli.Clients, _ string) ([]Finding, error) {
 	deployments, err := clients.Operators(ctx)
 	if apierrors.IsForbidden(err) {
@@ -64,7 +64,7 @@ func operators(ctx context.Context, clients cli.Clients, _ string) ([]Finding, e
 	return findings, nil
 }
 
-// operator says how an operator is. One replica works, the others wait for its lease.
+// operator checks an operator. One replica works, the others wait for its lease.
 func operator(deployment *k8sappsv1.Deployment) Finding {
 	wanted := cli.Replicas(deployment)
 	found := Finding{
@@ -93,7 +93,7 @@ func operator(deployment *k8sappsv1.Deployment) Finding {
 	return found
 }
 
-// permission is what commands of the plugin need.
+// permission is a permission that commands of the plugin need.
 type permission struct {
 	verb, group, resource, subresource string
 	commands                           string
@@ -112,7 +112,7 @@ var needed = []permission{
 	{"patch", appv1.GroupName, "gateways", "", "apply"},
 }
 
-// permissions asks what the user may do.
+// permissions checks what the user may do.
 func permissions(ctx context.Context, clients cli.Clients, namespace string) ([]Finding, error) {
 	found := Finding{Level: OK, About: "permissions", Says: "you may use every command in " + where(namespace)}
 	for _, p := range needed {

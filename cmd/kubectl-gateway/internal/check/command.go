@@ -18,7 +18,7 @@ status of each Gateway.
 
 Exit codes: 3 if something is wrong; warnings alone are 0.`
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels, the best first.
@@ -28,7 +28,7 @@ const (
 	Wrong   Level = "wrong"
 )
 
-// Finding is something that was looked at.
+// Finding is the result of a check.
 type Finding struct {
 	Level Level
 	// About names what was looked at, Says is what was found, and Details are more of that.
@@ -38,7 +38,7 @@ type Finding struct {
 	Do string
 }
 
-// print writes a finding as a line, with those below it that say more.
+// print writes a finding as a line, with its details below.
 func (f Finding) print(options *cli.Options) {
 	options.Say("%-8s %s: %s", f.Level, f.About, oneLine(f.Says))
 	for _, detail := range f.Details {

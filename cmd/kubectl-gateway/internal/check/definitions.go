@@ -78,7 +78,7 @@ func embedded() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return all, nil
 }
 
-// compare says how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
+// compare describes how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
 func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as that of this plugin"}
 	for _, condition := range live.Status.Conditions {
@@ -102,7 +102,8 @@ func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	return found
 }
 
-// differences are the fields that the CRD of the cluster lacks, those that only it has, and whether the two say the same.
+// differences are the fields that the CRD of the cluster lacks, those that only it has, and whether the two say the
+// same.
 func differences(ours, live *apiextensionsv1.CustomResourceDefinition) (lacks, has []string, same bool) {
 	same = true
 	for _, version := range ours.Spec.Versions {
@@ -155,7 +156,7 @@ func fields(validation *apiextensionsv1.CustomResourceValidation) map[string]boo
 	return all
 }
 
-// rules is what a version says, without descriptions.
+// rules are a version's schema without descriptions.
 func rules(version apiextensionsv1.CustomResourceDefinitionVersion) any {
 	content, _ := json.Marshal(version) // it has nothing that JSON cannot say
 	var value any

@@ -1,2 +1,2 @@
-// Package check is the command that says whether a cluster is fit for Gateways, and what is wrong with those it has.
+// Package check is the command that checks a cluster and its Gateways.
 package check

@@ -37,13 +37,13 @@ var advice = map[string]string{
 	"ApplyFailed":                "Do what the message says: a quota, a webhook, no free node port.",
 }
 
-// adviceIfTrue is what to do about a condition that is True for a reason that someone should look at.
+// adviceIfTrue is what to do about a condition that is True for a reason that needs attention.
 var adviceIfTrue = map[string]string{
 	"UnusedBackend":      "Wait for the route, correct the entry, or remove it.",
 	"AddressNotAssigned": "Look at the events of the Service, or set `spec.service.type` or `spec.service.address`.",
 }
 
-// gateways looks at the status of the Gateways of a namespace.
+// gateways checks the status of the Gateways of a namespace.
 func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Finding, error) {
 	list, err := clients.Gateways.AppV1().Gateways(namespace).List(ctx, metav1.ListOptions{})
 	switch {
@@ -75,7 +75,7 @@ func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Fin
 	return findings, nil
 }
 
-// attached says what is wrong with the objects of the Gateway API that belong to a Gateway.
+// attached returns what is wrong with the objects of the Gateway API that belong to a Gateway.
 func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) ([]Finding, error) {
 	if gateway.Status.Attachments == nil {
 		return nil, nil
@@ -103,7 +103,7 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	return findings, nil
 }
 
-// Examine says what is wrong with a Gateway, or that nothing is.
+// Examine returns what is wrong with a Gateway, or that nothing is.
 func Examine(gateway *appv1.Gateway) []Finding {
 	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
 	status := &gateway.Status
@@ -150,7 +150,7 @@ func proxies(count int32) string {
 	return fmt.Sprintf("%d proxies", count)
 }
 
-// parts are the listeners and routes that a condition of the Gateway counts, but for those whose message it has.
+// parts are the listeners and routes that a condition of the Gateway counts, except those whose message it has.
 func parts(status *appv1.GatewayStatus, kind, message string) []string {
 	var details []string
 	add := func(name string, conditions []metav1.Condition) {

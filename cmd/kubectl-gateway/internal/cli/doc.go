@@ -1,3 +1,3 @@
-// Package cli is what the commands of the plugin share: options, errors and exit codes, and where Gateways come from: files or
-// the cluster.
+// Package cli is shared by the commands of the plugin: options, errors and exit codes, and reading Gateways from files
+// or the cluster.
 package cli

@@ -33,15 +33,15 @@ type codeError struct {
 func (e *codeError) Error() string { return e.err.Error() }
 func (e *codeError) Unwrap() error { return e.err }
 
-// Usagef is an error for a command line that is wrong.
+// Usagef returns the error for a wrong command line.
 func Usagef(format string, args ...any) error {
 	return &codeError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// Nof is an error for a question that was answered with no.
+// Nof returns the error for a question that was answered with no.
 func Nof(format string, args ...any) error { return &codeError{ExitNo, fmt.Errorf(format, args...)} }
 
-// Partialf is an error for something that was done in part.
+// Partialf returns the error for work that was done in part.
 func Partialf(format string, args ...any) error {
 	return &codeError{ExitPartial, fmt.Errorf(format, args...)}
 }
@@ -81,7 +81,7 @@ func explain(ctx context.Context, err error, server string) string {
 	return oneLine(err.Error())
 }
 
-// IsUnknownKind says whether the API server has no Gateways at all, rather than not the one that was asked for.
+// IsUnknownKind reports whether the API server does not know the kind Gateway, rather than the one Gateway.
 func IsUnknownKind(err error) bool {
 	var noMatch *meta.NoKindMatchError
 	if errors.As(err, &noMatch) {
@@ -99,7 +99,7 @@ var (
 	longPattern = regexp.MustCompile(`should match '\S{60,}'`)
 )
 
-// Plain returns what the API server has against an object, without what helps nobody.
+// Plain returns the API server's objection to an object, without the parts that help nobody.
 func Plain(problem string) string {
 	problem = inBody.ReplaceAllString(anyOf.ReplaceAllString(problem, ""), ": ")
 	return longPattern.ReplaceAllString(problem, "has not the form that it must have: see kubectl explain")

@@ -25,7 +25,7 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// Site is a Gateway and what is around it.
+// Site is a Gateway with everything around it.
 type Site struct {
 	Gateway *appv1.Gateway
 	// Live says that all of it is from the cluster. Otherwise, what the files do not have is taken to exist.
@@ -53,10 +53,10 @@ type Site struct {
 	secrets map[string]map[string][]byte
 }
 
-// Name names the Gateway.
+// Name returns the Gateway's namespace and name.
 func (s *Site) Name() string { return s.Gateway.Namespace + "/" + s.Gateway.Name }
 
-// IsProgrammed says whether every proxy runs the Gateway's generation.
+// IsProgrammed reports whether every proxy runs the Gateway's generation.
 func IsProgrammed(gateway *appv1.Gateway) bool {
 	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
@@ -114,8 +114,9 @@ func tellApart(sites []*Site) (names, how string) {
 	return strings.Join(short, ", "), how
 }
 
-// Objects returns the objects of files, as kubectl apply would leave them, and the namespace of those that name none. Of an
-// object that is there several times the last counts, which is said. The error names all that has an unknown kind.
+// Objects returns the objects of files, as kubectl apply would leave them, and the namespace of those that name none.
+// Of an object that is there several times the last counts, which is said. The error names all that has an unknown
+// kind.
 func (o *Options) Objects(files Files) (documents []Document, namespace string, err error) {
 	if documents, err = files.Read(o.In); err != nil {
 		return nil, "", err
@@ -199,7 +200,7 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	return sites, nil
 }
 
-// readAround takes from the files what there is around Gateways, and warns of policies that have no effect.
+// readAround reads the objects around Gateways from the files, and warns of policies without effect.
 func (o *Options) readAround(sites []*Site, documents []Document, namespace string, idle []string) error {
 	ignored := append(ignored(documents), idle...)
 	o.warnOf(ignored)
@@ -212,7 +213,7 @@ func (o *Options) readAround(sites []*Site, documents []Document, namespace stri
 	return nil
 }
 
-// warnOf warns of what has no effect.
+// warnOf warns of parts without effect.
 func (o *Options) warnOf(ignored []string) {
 	for _, message := range ignored {
 		o.Warn("%s", message)
@@ -239,7 +240,8 @@ func noGateway(documents []Document, paths string) error {
 	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }
 
-// admit makes a typed object of a document, with its defaults. One that the API server refuses is an error.
+// admit decodes an object of a document, with its defaults. It returns an error if the API server would refuse the
+// object.
 func admit(document Document, namespace string, into any) error {
 	document.Object = document.Object.DeepCopy()
 	if document.Object.GetKind() != "GatewayClass" {
@@ -255,7 +257,7 @@ func admit(document Document, namespace string, into any) error {
 	return convert(document, into)
 }
 
-// convert makes a typed object of a document. Unknown fields are errors.
+// convert decodes an object of a document. Unknown fields are errors.
 func convert(document Document, into any) error {
 	content, err := document.Object.MarshalJSON()
 	if err != nil {
@@ -275,7 +277,7 @@ func newSite(gateway *appv1.Gateway) *Site {
 	}
 }
 
-// readFiles takes from the files what Gateways refer to.
+// readFiles reads the objects that Gateways refer to from the files.
 func (s *Site) readFiles(documents []Document, namespace string) error {
 	for _, document := range documents {
 		document.Object = document.Object.DeepCopy()
@@ -341,7 +343,7 @@ func (o *Options) live(ctx context.Context, name string) (*Site, error) {
 	return site, err
 }
 
-// readConfigMaps takes the ConfigMaps that a Gateway needs from the cluster, but for those that are known.
+// readConfigMaps reads the ConfigMaps that a Gateway needs from the cluster, except known ones.
 func (c Clients) readConfigMaps(ctx context.Context, site *Site) error {
 	namespace := site.Gateway.Namespace
 	table, _ := site.Compile()

@@ -44,8 +44,8 @@ func knownVersions() map[schema.GroupKind][]string {
 	return all
 }
 
-// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl apply
-// refuses it too.
+// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl
+// apply refuses it too.
 func unknownKind(kind schema.GroupVersionKind) string {
 	known, isKnown := versions[kind.GroupKind()]
 	if slices.Contains(known, kind.Version) {

@@ -18,7 +18,7 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// Live returns a Gateway of the cluster, with what is around it.
+// Live returns a Gateway of the cluster, with everything around it.
 func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error) {
 	gateway, err := c.Gateways.AppV1().Gateways(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -27,8 +27,8 @@ func (c Clients) Live(ctx context.Context, namespace, name string) (*Site, error
 	return c.Around(ctx, gateway)
 }
 
-// Around returns what is around a Gateway of the cluster: the objects of the Gateway API that belong to it, the Services
-// and EndpointSlices of its namespace and theirs, and the ConfigMaps that are named.
+// Around returns a Gateway of the cluster with everything around it: the objects of the Gateway API that belong to it,
+// the Services and EndpointSlices of its namespace and theirs, and the ConfigMaps that are named.
 func (c Clients) Around(ctx context.Context, gateway *appv1.Gateway) (*Site, error) {
 	site, err := c.Attached(ctx, gateway)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c Clients) Attached(ctx context.Context, gateway *appv1.Gateway) (*Site, e
 	return site, nil
 }
 
-// attachedResources returns the namespaces that may have something for a Gateway, with the resources there.
+// attachedResources returns the namespaces that may have objects for a Gateway, with the resources there.
 func attachedResources(gateway *appv1.Gateway) map[string][]string {
 	all := map[string][]string{gateway.Namespace: nil}
 	if gateway.Status.Attachments != nil {
@@ -113,7 +113,7 @@ func (c Clients) readServices(ctx context.Context, site *Site, namespace string)
 	return nil
 }
 
-// unread notes that something cannot be read, because the user may not or it is gone, and returns any other error.
+// unread notes that an object cannot be read, because the user may not or it is gone. It returns any other error.
 func (s *Site) unread(err error) error {
 	switch {
 	case err == nil:
@@ -125,7 +125,7 @@ func (s *Site) unread(err error) error {
 	return fmt.Errorf("failed to read what belongs to Gateway %s: %w", s.Name(), err)
 }
 
-// Complete returns an error if not all is known that the Gateway has in the cluster.
+// Complete returns an error if some objects of the Gateway in the cluster are not known.
 func (s *Site) Complete() error {
 	if len(s.Unread) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (s *Site) Complete() error {
 	return fmt.Errorf("not all is known of Gateway %s: %s", s.Name(), strings.Join(s.Unread, "; "))
 }
 
-// translate makes the model of what is known.
+// translate makes the model of the known objects.
 func (s *Site) translate() {
 	s.attached.Service = s.service
 	result := gatewayapi.Translate(s.attached)
@@ -146,8 +146,8 @@ func (s *Site) translate() {
 	}
 }
 
-// Edited returns a Gateway of the cluster with what a file has of it: the Gateway, ConfigMaps, and objects of the Gateway
-// API. All else is the cluster's.
+// Edited returns a Gateway of the cluster with what a file has of it: the Gateway, ConfigMaps, and objects of the
+// Gateway API. All else is the cluster's.
 func (c Clients) Edited(ctx context.Context, live, file *Site) (*Site, error) {
 	edited := *live
 	edited.Gateway = file.Gateway.DeepCopy()

@@ -24,7 +24,7 @@ import (
 // podPaths are where HAProxy has its files in a proxy pod.
 var podPaths = ir.Paths{ConfigDir: "/etc/haproxy/current", RunDir: "/run/haproxy", CertificateDir: proxypod.HAProxyCertificatesDir}
 
-// Model returns what the Gateway and its routes ask for.
+// Model returns the model of the Gateway and its routes.
 func (s *Site) Model() *model.Gateway {
 	if s.model != nil {
 		return s.model
@@ -43,8 +43,8 @@ func (s *Site) ConfigMaps() map[string]map[string]string { return s.configMaps }
 // Secrets returns the files of Secrets, by the names that the model has for those, in a map that may be changed.
 func (s *Site) Secrets() map[string]map[string][]byte { return maps.Clone(s.secrets) }
 
-// Input returns what a proxy pod's configuration is made from. Certificates that the files do not have are taken to
-// exist and to be for the hostname of their listener: keys and what goes with them are nothing to read for that.
+// Input returns the input for a proxy pod's configuration. Certificates that are not in the files are taken to exist
+// and to be for the hostname of their listener, so no keys need to be read.
 func (s *Site) Input(table routing.Table) render.Input {
 	usable := s.usable(table)
 	_, isKnown := s.secrets[table.BackendCertificate]
@@ -98,7 +98,7 @@ func (s *Site) certificates(listener *routing.Listener, usable agent.Usable) []r
 	return all
 }
 
-// MissingKeys names keys of tokens that are not known. fetched says that those at URLs are.
+// MissingKeys returns the sources of keys that are not known. fetched means that those at URLs are.
 func (s *Site) MissingKeys(table routing.Table, fetched bool) []string {
 	_, missing, _ := s.keySets(table, fetched)
 	return missing
@@ -131,7 +131,7 @@ func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeyS
 	return sets, missing, broken
 }
 
-// keySources returns where a table has keys of tokens from, each once, but for those in rules.
+// keySources returns the sources of a table's keys, without those in rules, sorted and unique.
 func keySources(table routing.Table) []routing.KeySource {
 	sources := map[routing.KeySource]bool{}
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
@@ -144,7 +144,7 @@ func keySources(table routing.Table) []routing.KeySource {
 	})
 }
 
-// Knows says whether all endpoints of a namespace are known.
+// Knows reports whether all endpoints of a namespace are known.
 func (s *Site) Knows(namespace string) bool { return s.known[namespace] }
 
 // service returns a Service, nil if there is none; false: nobody knows.
@@ -153,7 +153,7 @@ func (s *Site) service(namespace, name string) (*corev1.Service, bool) {
 	return service, ok || s.known[namespace]
 }
 
-// Backend returns what is known of a Service port. One of which nothing is known exists.
+// Backend returns the state of a Service port. An unknown one is taken to exist.
 func (s *Site) Backend(backend routing.Backend) render.BackendState {
 	if _, known := s.service(backend.Namespace, backend.Service); !known {
 		return render.BackendState{Exists: true}

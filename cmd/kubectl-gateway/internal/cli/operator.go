@@ -29,7 +29,7 @@ func Replicas(deployment *k8sappsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// May says whether the user may do something.
+// May reports whether the user may do something.
 func (c Clients) May(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
 	answer, err := c.Authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})

@@ -52,7 +52,7 @@ func (o *Options) Namespace() (string, error) {
 	return namespace, nil
 }
 
-// RESTConfig returns how to reach the cluster.
+// RESTConfig returns the configuration of clients of the cluster.
 func (o *Options) RESTConfig() (*rest.Config, error) {
 	raw, err := o.Flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *Options) Warn(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.ErrOut, "warning: "+format+"\n", args...)
 }
 
-// Say writes a line of the output. A reader that went away, as head does, is no failure.
+// Say writes a line of the output. It is no failure if the reader went away, as head does.
 func (o *Options) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.Out, format+"\n", args...)
 }

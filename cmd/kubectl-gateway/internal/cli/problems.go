@@ -17,13 +17,13 @@ import (
 	"gateway/internal/routing"
 )
 
-// Compile returns the table of the Gateway, and the problems of what is refused.
+// Compile returns the table of the Gateway, and the problems of refused parts.
 func (s *Site) Compile() (routing.Table, []model.Problem) {
 	return routing.Compile(s.Model(), filters.Problem)
 }
 
-// Problems returns what the proxies do not serve, by all that is known: what is refused, and what cannot be used of
-// Services, Secrets and ConfigMaps.
+// Problems returns what the proxies do not serve, as far as known: refused parts, and unusable Services, Secrets and
+// ConfigMaps.
 func (s *Site) Problems(table routing.Table, refused []model.Problem) []string {
 	problems := s.references(table, refused)
 	for _, problem := range s.usable(table).Problems {
@@ -33,7 +33,7 @@ func (s *Site) Problems(table routing.Table, refused []model.Problem) []string {
 	return append(problems, broken...)
 }
 
-// references returns what cannot be used of what a Gateway and its routes refer to, after what is refused of these.
+// references returns the unusable references of a Gateway and its routes, after their refused parts.
 func (s *Site) references(table routing.Table, refused []model.Problem) []string {
 	var all []string
 	for _, problem := range refused {
@@ -55,8 +55,8 @@ func (s *Site) references(table routing.Table, refused []model.Problem) []string
 	return all
 }
 
-// BackendProblem says why requests of a route of a Gateway of our own cannot be sent to a Service port; "" if they can,
-// or nobody knows. Those of the Gateway API have no such backends.
+// BackendProblem returns why requests of a route of a Gateway of our own cannot be sent to a Service port; "" if they
+// can, or nobody knows. Those of the Gateway API have no such backends.
 func (s *Site) BackendProblem(rule *routing.Rule, backend routing.Backend, tls bool) string {
 	service, known := s.service(backend.Namespace, backend.Service)
 	if !known {
@@ -66,14 +66,14 @@ func (s *Site) BackendProblem(rule *routing.Rule, backend routing.Backend, tls b
 	return message
 }
 
-// LacksUsers reports whether a Secret of the files has no users: nobody gets in by it.
+// LacksUsers reports whether a Secret of the files has no users: nobody can log in with it.
 func (s *Site) LacksUsers(secret string) bool {
 	files, isThere := s.secrets[secret]
 	users, _ := passwords.Parse(files[certificates.UsersFile])
 	return isThere && users.IsEmpty()
 }
 
-// usable returns the certificates of a table that can be used. What the files do not have is taken to exist.
+// usable returns the certificates of a table that can be used. Those that the files do not have are taken to exist.
 func (s *Site) usable(table routing.Table) agent.Usable {
 	configMaps := agent.Files{}
 	if s.Live {

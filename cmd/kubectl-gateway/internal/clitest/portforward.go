@@ -12,8 +12,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// PortForward is what an API server and a kubelet do with a request for pods/portforward, for a pod whose ports have the
-// handlers. It speaks SPDY alone, as older API servers.
+// PortForward is what an API server and a kubelet do with a request for pods/portforward, for a pod whose ports have
+// the handlers. It speaks SPDY alone, as older API servers.
 func PortForward(ports map[int]http.Handler) http.Handler {
 	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
 		if request.Header.Get("Upgrade") == "websocket" {

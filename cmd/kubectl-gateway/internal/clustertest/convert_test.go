@@ -59,8 +59,8 @@ var carried = strings.Fields(`app-root backend-protocol canary-by-cookie canary-
 	session-cookie-max-age session-cookie-name temporal-redirect upstream-hash-by upstream-vhost use-regex x-forwarded-prefix
 	allowlist-source-range denylist-source-range whitelist-source-range limit-burst-multiplier limit-rpm limit-rps`)
 
-// TestAnyIngressIsAdmitted converts Ingresses with values, paths and names that somebody may have thought of: the API server admits
-// what becomes of them.
+// TestAnyIngressIsAdmitted converts Ingresses with values, paths and names that somebody may have thought of: the API
+// server admits what becomes of them.
 func TestAnyIngressIsAdmitted(t *testing.T) {
 	values := []string{
 		"", "*", "*.example.com", "true", "off", "A_b", "-1", "0", "7", "2147483647", "99999999999", "10g", "$1", "/ok/$2", "/../x", "/%zz", "(", "äöü", "a\nb",

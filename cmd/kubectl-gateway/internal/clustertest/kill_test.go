@@ -30,7 +30,8 @@ const (
 	held = 25
 )
 
-// TestKilled ends apply half way, in every way: what it has said until then is true, and the same command again does the rest.
+// TestKilled ends apply half way, in every way: what it has said until then is true, and the same command again does
+// the rest.
 func TestKilled(t *testing.T) {
 	program := filepath.Join(plugintest.Build(t, clitest.Root), "kubectl-gateway")
 	var content strings.Builder
@@ -87,7 +88,8 @@ func lines(from, to int, result string) string {
 	return b.String()
 }
 
-// gate is a proxy before the API server that holds one request back, or its answer, until opens says whether to let it through.
+// gate is a proxy before the API server that holds one request back, or its answer, until opens reports whether to let
+// it through.
 type gate struct {
 	kubeconfig string
 	reached    chan struct{}
@@ -162,7 +164,8 @@ func (g *gate) apply(t *testing.T, signal syscall.Signal, program string, args .
 		t.Error(err)
 	}
 	if signal != syscall.SIGKILL {
-		// A signal takes a moment to be taken in. How many objects are applied meanwhile does not matter, but that it is not all.
+		// A signal takes a moment to be taken in. How many objects are applied meanwhile does not matter, but that it is not
+		// all.
 		time.AfterFunc(200*time.Millisecond, func() { g.opens <- true })
 	}
 	err := command.Wait()

@@ -143,7 +143,8 @@ func TestConvertedBehaves(t *testing.T) {
 	}
 }
 
-// TestAppProtocolsAreNoted asks explain which appProtocols of a Service's port the proxies answer with 500: those are noted.
+// TestAppProtocolsAreNoted asks explain which appProtocols of a Service's port the proxies answer with 500: those are
+// noted.
 func TestAppProtocolsAreNoted(t *testing.T) {
 	t.Parallel()
 	const ingress = `

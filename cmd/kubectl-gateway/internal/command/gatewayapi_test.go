@@ -116,8 +116,8 @@ spec:
     - {type: Cache, cache: {}}
 `
 
-// TestRouteFilters: the RouteFilters that HTTPRoutes of a file name are explained and rendered, and refused where the API
-// server refuses them.
+// TestRouteFilters: the RouteFilters that HTTPRoutes of a file name are explained and rendered, and refused where the
+// API server refuses them.
 func TestRouteFilters(t *testing.T) {
 	file := clitest.WriteFile(t, "objects.yaml", apiObjects+filterObjects)
 	explain := func(args ...string) clitest.Result {
@@ -309,8 +309,8 @@ spec:
       backendRefs: [{group: "", kind: Service, name: cm-acme-http-solver-x7k2p, port: 8089, weight: 1}]
 `
 
-// TestChallenges: the HTTPRoute that cert-manager makes for a challenge of HTTP-01 gets its request, beside a route that
-// sends everything else to HTTPS.
+// TestChallenges: the HTTPRoute that cert-manager makes for a challenge of HTTP-01 gets its request, beside a route
+// that sends everything else to HTTPS.
 func TestChallenges(t *testing.T) {
 	for _, test := range []struct{ page, gateway, namespace, parent string }{
 		{"artifacts/gateway-api/https.yaml", `(?s).*`, "default", "{name: https}"},

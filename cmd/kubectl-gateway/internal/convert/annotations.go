@@ -5,7 +5,7 @@ import "regexp"
 // prefix is that of ingress-nginx's annotations.
 const prefix = "nginx.ingress.kubernetes.io/"
 
-// annotation carries an annotation's value over into settings. It returns what is to be noted, "" if all was carried over.
+// annotation adds an annotation's value to settings. It returns a note about what is lost, "" if nothing is.
 type annotation func(s *settings, value string) string
 
 // annotations are those of ingress-nginx, of all versions: by name, or by a beginning that ends with "-".
@@ -153,7 +153,8 @@ const (
 	ownListener    = "give the host a listener of its own with tls.clientValidation"
 )
 
-// otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those that are not about requests.
+// otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those
+// that are not about requests.
 var otherAnnotations = map[string]string{
 	"kubectl.kubernetes.io/":      "",
 	"kubernetes.io/ingress.class": "",
@@ -172,7 +173,7 @@ const (
 	onlyHTTPS = "HTTP is served too: name the listener https in the routes of its hosts"
 )
 
-// aboutAccess are words in names of annotations that may keep clients out, whatever program reads them.
+// aboutAccess are words in names of annotations that may restrict access, whatever program reads them.
 var aboutAccess = regexp.MustCompile(`(?i)access|acl|allow|auth|block|bot|captcha|cert|cidr|client|cors|deny|filter|firewall|forbid|geo|group|guard|internal|` +
 	`\bips?\b|jwt|limit|login|middleware|oidc|password|permission|plugin|polic|private|protect|public|range|rate|restrict|role|rule|saml|satisfy|` +
 	`secret|secur|snippet|source|ssl|sso|tls|token|trust|user|verif|vpn|waf|white`)

@@ -11,7 +11,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// The functions here carry annotations over: see the table in annotations.go.
+// The functions here convert annotations: see the table in annotations.go.
 
 func setAppRoot(s *settings, value string) string {
 	if !isURLPath(value) {
@@ -156,7 +156,7 @@ func (s *settings) headers(name, otherwise string) []appv1.CORSHeaderName {
 	return all
 }
 
-// maxBody is the largest of what maxRequestBytes can be.
+// maxBody is the largest value of maxRequestBytes.
 const maxBody = 1 << 40
 
 func setBodySize(s *settings, value string) string {
@@ -173,7 +173,7 @@ func setBodySize(s *settings, value string) string {
 	return ""
 }
 
-// setReadTimeout bounds each attempt: nginx counts anew for each, too.
+// setReadTimeout limits each attempt, as nginx does.
 func setReadTimeout(s *settings, _ string) string {
 	n, ok := s.number("proxy-read-timeout")
 	if ok {
@@ -189,7 +189,7 @@ func setSendTimeout(s *settings, value string) string {
 	return "sending to the backend and waiting for it has one limit, that of proxy-read-timeout"
 }
 
-// setRetry is about the answers and failures after which nginx tries another endpoint.
+// setRetry converts the answers and failures after which nginx tries another endpoint.
 func setRetry(s *settings, value string) string {
 	retry := s.retry()
 	if strings.TrimSpace(value) == "off" {
@@ -303,7 +303,7 @@ func setHashBy(s *settings, value string) string {
 	return either(value == "$request_uri", "the query does not count", "")
 }
 
-// either is what a value is, by a condition.
+// either returns one of two values, by a condition.
 func either(condition bool, yes, no string) string {
 	if condition {
 		return yes

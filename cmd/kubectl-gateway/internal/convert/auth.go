@@ -28,15 +28,15 @@ const (
 	authPolicy     = "nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"
 )
 
-// mostAuthHeaders is how many headers of an answer the backend may get.
+// mostAuthHeaders is the limit for headers of an answer that the backend gets.
 const mostAuthHeaders = 16
 
-// authRealm is what the realm of a BasicAuth may be.
+// authRealm matches valid realms of a BasicAuth.
 var authRealm = regexp.MustCompile(`^[ !#-\[\]-~]*$`)
 
 var authPath = regexp.MustCompile(`^/[A-Za-z0-9._~!&'()*+,;=:@%/?-]*$`)
 
-// setAuth has a Service decide about requests.
+// setAuth lets a Service decide about requests.
 func setAuth(s *settings, value string) string {
 	ref, path, ok := authService(value, s.ingress.Namespace)
 	if !ok {
@@ -55,7 +55,7 @@ func setAuth(s *settings, value string) string {
 	return authNote
 }
 
-// authService returns the Service that a URL leads to, and the path there. nginx resolves names by DNS, in full.
+// authService returns the Service that a URL leads to, and the path. nginx resolves names by DNS, in full.
 func authService(text, namespace string) (ref appv1.ExternalAuthBackendRef, path string, ok bool) {
 	target, err := url.Parse(text)
 	if err != nil || target.Scheme != "http" || target.User != nil || strings.ContainsAny(text, "$#") {
@@ -73,7 +73,7 @@ func authService(text, namespace string) (ref appv1.ExternalAuthBackendRef, path
 	return appv1.ExternalAuthBackendRef{Name: labels[0], Port: int32(port)}, path, len(path) <= 1024 && authPath.MatchString(path)
 }
 
-// setPasswords asks for users and passwords of a Secret, if there is one.
+// setPasswords asks for users and passwords of a Secret, if the Secret exists.
 func setPasswords(s *settings, value string) string {
 	if !strings.EqualFold(value, "basic") {
 		return s.close(s.annotation, authPolicy)
@@ -93,7 +93,7 @@ func setPasswords(s *settings, value string) string {
 	return passwordNote
 }
 
-// ofAuth is for an annotation about the Service that is asked.
+// ofAuth handles an annotation about the Service that is asked.
 func ofAuth(text string, harmless ...string) annotation {
 	return func(s *settings, value string) string {
 		if note := part("auth-url")(s, value); note != "" {

@@ -98,7 +98,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestPathsWithAuth: a path whose requests have to be decided about is not open because another Ingress has the host, too.
+// TestPathsWithAuth: a path whose requests have to be decided about is not open because another Ingress has the host,
+// too.
 func TestPathsWithAuth(t *testing.T) {
 	guard := prefix + "auth-url: " + asked + ", " + prefix
 	for name, test := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// canary is which requests a canary gets: those with a header, then those with a cookie, then a share of the others.
+// canary selects the requests for a canary: those with a header, then those with a cookie, then a share of the others.
 type canary struct {
 	header, value, pattern string
 	cookie                 string
@@ -20,7 +20,8 @@ func isCanary(ingress *networkingv1.Ingress) bool {
 	return equalValues(ingress.Annotations[prefix+"canary"], "true")
 }
 
-// ofCanary are the annotations that count on a canary, auth-tls-secret for the whole host. All others are those of the main Ingress.
+// ofCanary are the annotations that count on a canary; auth-tls-secret counts for the whole host. All others are those
+// of the main Ingress.
 var ofCanary = []string{
 	"canary", "canary-weight", "canary-weight-total", "canary-by-header", "canary-by-header-value", "canary-by-header-pattern", "canary-by-cookie",
 	"auth-tls-secret",
@@ -77,7 +78,7 @@ func (s *site) addCanary(settings *settings, name string, rule *networkingv1.Ing
 	}
 }
 
-// choice is a condition by which one of two backends is chosen, and whether that is the canary.
+// choice is a condition that chooses one of two backends, and whether that is the canary.
 type choice struct {
 	header appv1.HeaderMatch
 	canary bool
@@ -107,7 +108,7 @@ func (c *canary) choices() []choice {
 	return all
 }
 
-// splitRule returns the rules for a location and its canary: one for each condition, then that by weight.
+// splitRule returns the rules for a location and its canary: one for each condition, then the one by weight.
 func (s *site) splitRule(h *host, l *location, rule appv1.RouteRule, main *appv1.BackendRef) []appv1.RouteRule {
 	c := l.canary.settings.canary
 	other := s.ref(l.canary)

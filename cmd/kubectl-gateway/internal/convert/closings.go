@@ -14,7 +14,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// target is an object that requests come by. Without kind and name it is every object of the namespace, without that, of all.
+// target is an object that requests come by. Without kind and name, it is every object of the namespace; without a
+// namespace, every object.
 type target struct{ kind, namespace, name string }
 
 func (t target) String() string {
@@ -27,14 +28,15 @@ func (t target) String() string {
 	return "all namespaces"
 }
 
-// closings are the objects whose requests are answered with 503, as something that may keep clients out is not carried over.
+// closings are the objects whose requests get 503 because an access rule is lost.
 type closings struct {
 	// open are the names of what the user says may be lost: annotations, and objects as KIND/NAMESPACE/NAME.
 	open   []string
 	closed map[target]bool
 }
 
-// close closes targets for something with a name, unless that may be lost. It returns what becomes of requests.
+// close closes targets for a lost rule with a name, unless the user allows to lose it. It returns what happens to
+// requests.
 func (c *closings) close(name string, targets ...target) string {
 	if slices.Contains(c.open, name) {
 		return "requests are let through"
@@ -45,7 +47,7 @@ func (c *closings) close(name string, targets ...target) string {
 	return "until then, or until --open names it, requests are answered with 503"
 }
 
-// isClosed says whether requests that come by an object are answered with 503.
+// isClosed reports whether requests that come by an object get 503.
 func (c *closings) isClosed(kind, namespace, name string) bool {
 	return c.closed[target{kind, namespace, name}] || c.closed[target{namespace: namespace}] || c.closed[target{}]
 }
@@ -66,7 +68,7 @@ func (r *reader) closeByAnnotations(document cli.Document) {
 	}
 }
 
-// closeByPolicy closes what an object is for that is not carried over.
+// closeByPolicy closes the targets of a policy that is lost.
 func (r *reader) closeByPolicy(policy cli.Document) {
 	var closed []target
 	for _, t := range r.targets(policy) {
@@ -83,8 +85,8 @@ func (r *reader) closeByPolicy(policy cli.Document) {
 	}
 }
 
-// targets returns what an object is for: by reference as policies of the Gateway API are, by labels as some of these are, and
-// else, of Istio, for all of its namespace or, in Istio's own, of all.
+// targets returns the targets of an object: by reference as policies of the Gateway API have them, by labels as some
+// have them, and for others, of Istio, all of the namespace or, in Istio's own namespace, everything.
 func (r *reader) targets(policy cli.Document) []target {
 	var all []target
 	spec, _, _ := unstructured.NestedMap(policy.Object.Object, "spec")
@@ -114,7 +116,7 @@ func (r *reader) targets(policy cli.Document) []target {
 	return all
 }
 
-// newTarget returns what a reference is to. The group does not count: what is of another one is rather closed in vain.
+// newTarget returns the target of a reference. It ignores the group: it is better to close too much.
 func newTarget(ref map[string]any, namespace string) target {
 	field := func(name string) string { text, _ := ref[name].(string); return text }
 	t := target{field("kind"), namespace, field("name")}
@@ -127,7 +129,7 @@ func newTarget(ref map[string]any, namespace string) target {
 	return t
 }
 
-// labelSelector returns the selector with the fields of one of Kubernetes. What is none selects everything.
+// labelSelector returns the selector with the fields of a Kubernetes label selector. An invalid one selects everything.
 func labelSelector(from map[string]any) labels.Selector {
 	var source metav1.LabelSelector
 	content, err := json.Marshal(from)

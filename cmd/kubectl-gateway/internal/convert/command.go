@@ -100,7 +100,7 @@ func (c *command) print(result *Result) error {
 	return nil
 }
 
-// nothing says why nothing comes of the input, and is nil if something does.
+// nothing returns an error if nothing was converted.
 func (c *command) nothing(result *Result) error {
 	ingress, paths := "Ingress", strings.Join(c.files.Paths, ", ")
 	if c.class != "" {

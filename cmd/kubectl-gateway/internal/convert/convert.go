@@ -21,7 +21,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// Input is what is converted.
+// Input is the input of Convert.
 type Input struct {
 	Documents []cli.Document
 	// Namespace is that of objects which name none.
@@ -34,7 +34,7 @@ type Input struct {
 	Open []string
 }
 
-// Result is what it was converted to.
+// Result is the result of Convert.
 type Result struct {
 	Gateways []*appv1.Gateway
 	// Notes say what is not carried over, or differently.
@@ -45,7 +45,7 @@ type Result struct {
 	GatewayAPI bool
 }
 
-// objects are what is converted, and what that refers to. All are in a namespace.
+// objects are the objects to convert, and those that they refer to. All are in a namespace.
 type objects struct {
 	closings
 	ingresses []*networkingv1.Ingress
@@ -68,8 +68,8 @@ func (o *objects) appProtocol(service types.NamespacedName, number int32) string
 	return ""
 }
 
-// protocolProblem says why requests to a port of a Service are answered with 500; "" if its appProtocol is one that is
-// spoken. tls says whether spec.backends has tls for it.
+// protocolProblem returns why requests to a port of a Service are answered with 500; "" if its appProtocol is one that
+// is spoken. tls reports whether spec.backends has tls for it.
 func (o *objects) protocolProblem(service types.NamespacedName, number int32, tls bool) string {
 	protocol := o.appProtocol(service, number)
 	problem := status.ProtocolProblem(protocol, tls)
@@ -79,7 +79,7 @@ func (o *objects) protocolProblem(service types.NamespacedName, number int32, tl
 	return fmt.Sprintf("requests to port %d of Service %s are answered with 500: it has appProtocol %q, %s", number, service.Name, protocol, problem)
 }
 
-// Convert returns the Gateways in place of the Ingresses.
+// Convert returns Gateways that replace the Ingresses.
 func Convert(in Input) (*Result, error) {
 	r := newReader(in)
 	for _, document := range in.Documents {

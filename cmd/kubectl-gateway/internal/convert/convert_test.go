@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// TestGolden compares what becomes of testdata/NAME.in.yaml with NAME.out.yaml and NAME.notes.txt. That an API server admits it,
-// that HAProxy accepts it, and what it does is tested in packages clustertest and command.
+// TestGolden compares what becomes of testdata/NAME.in.yaml with NAME.out.yaml and NAME.notes.txt. That an API server
+// admits it, that HAProxy accepts it, and what it does is tested in packages clustertest and command.
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -72,8 +72,8 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// TestNoAnnotationIsDropped gives an Ingress each of ingress-nginx's annotations (testdata/annotations.txt, from its documentation
-// and source) beside those that it is part of: there is an effect on the Gateway, or a note.
+// TestNoAnnotationIsDropped gives an Ingress each of ingress-nginx's annotations (testdata/annotations.txt, from its
+// documentation and source) beside those that it is part of: there is an effect on the Gateway, or a note.
 func TestNoAnnotationIsDropped(t *testing.T) {
 	content, err := os.ReadFile("testdata/annotations.txt")
 	if err != nil {

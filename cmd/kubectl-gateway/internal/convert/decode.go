@@ -15,7 +15,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// reader takes the objects of documents to where they belong.
+// reader sorts the objects of documents.
 type reader struct {
 	objects
 	*notes
@@ -59,7 +59,7 @@ func (r *reader) read(document cli.Document) error {
 	return r.passOver(document, "")
 }
 
-// passOver leaves an object out, and notes why if it could be missed.
+// passOver leaves an object out, with a note if somebody could miss it.
 func (r *reader) passOver(document cli.Document, why string) error {
 	r.passedOver[document.Object.GetKind()]++
 	if why != "" {
@@ -68,7 +68,7 @@ func (r *reader) passOver(document cli.Document, why string) error {
 	return nil
 }
 
-// readInto decodes an object that is converted. What is not known of it is noted.
+// readInto decodes an object to convert. Unknown fields are noted.
 func readInto[T any](r *reader, document cli.Document, into *[]*T) error {
 	object, unknown, err := decode[T](document)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *reader) readService(document cli.Document) error {
 	return r.passOver(document, "")
 }
 
-// decode makes a typed object of a document. What is observed is left out. unknown are the fields that the type does not have.
+// decode decodes the object of a document without its status. unknown are the fields that the type does not have.
 func decode[T any](document cli.Document) (object *T, unknown []error, err error) {
 	unstructured.RemoveNestedField(document.Object.Object, "status")
 	content, err := document.Object.MarshalJSON()

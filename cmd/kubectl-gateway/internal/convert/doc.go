@@ -1,4 +1,4 @@
-// Package convert makes Gateways of Ingresses, as ingress-nginx reads them, and says what is not carried over.
+// Package convert makes Gateways from Ingresses, as ingress-nginx reads them, and reports what is lost.
 //
-// Convert is a function of the objects alone. What becomes of an annotation is said in a table, in annotations.go.
+// Convert is a function of the objects alone. A table in annotations.go has what happens to each annotation.
 package convert

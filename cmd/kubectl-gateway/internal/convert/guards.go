@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// guard is an annotation that says for a whole host who may come in, and a host.
+// guard is a host with an annotation that restricts access to the whole host.
 type guard struct{ annotation, host string }
 
-// guards are the Ingresses with guards, the first for each. nginx then goes by it on all paths of the host, of whichever
-// Ingress and namespace.
+// guards are the Ingresses with guards, the first for each. nginx then applies the annotation to all paths of the host,
+// of any Ingress and namespace.
 type guards map[guard]*settings
 
-// hostGuards are the annotations of guards, with what can be done about them.
+// hostGuards are the annotations of guards, with the advice about them.
 var hostGuards = map[string]string{"auth-tls-secret": ownListener, "server-snippet": noSnippets}
 
-// guards says whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for certificates.
+// guards reports whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for
+// certificates.
 func (s *settings) guards(annotation string) bool {
 	return s.values[annotation] != "" && (annotation == "auth-tls-secret" || s.canary == nil)
 }

@@ -9,8 +9,8 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// guarded is an Ingress that asks for client certificates, and others: with the same host, in this namespace and in another, and
-// with another host.
+// guarded is an Ingress that asks for client certificates, and others: with the same host, in this namespace and in
+// another, and with another host.
 const guarded = `
 apiVersion: networking.k8s.io/v1
 kind: Ingress

@@ -9,8 +9,8 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// gateway returns the Gateway for the Ingresses of a namespace: a listener for HTTP, and one for HTTPS if there are certificates;
-// for each host a route, or one for each listener if HTTP is redirected to HTTPS.
+// gateway returns the Gateway for the Ingresses of a namespace: a listener for HTTP, and one for HTTPS if there are
+// certificates; for each host a route, or one for each listener if HTTP is redirected to HTTPS.
 func (s *site) gateway(name string) *appv1.Gateway {
 	gateway := newGateway(s.namespace, name)
 	gateway.Spec.Listeners = []appv1.Listener{{Name: "http", Port: 80, Protocol: appv1.ProtocolHTTP}}
@@ -77,7 +77,8 @@ func (s *site) addRoutes(routes *routeList, h *host) {
 	}
 }
 
-// hostnames returns the name of a host, and those of its aliases that no host before it has, and that are no hosts of their own.
+// hostnames returns the name of a host, and those of its aliases that no host before it has, and that are no hosts of
+// their own.
 func (s *site) hostnames(h *host) []appv1.Hostname {
 	if h.name == "" {
 		return nil
@@ -96,7 +97,8 @@ func (s *site) isHost(name string) bool {
 	return slices.ContainsFunc(s.hosts, func(h *host) bool { return h.name == name })
 }
 
-// rules returns the rules of a host, and, if one of them is for HTTPS alone, what HTTP has instead. All says that all are.
+// rules returns the rules of a host and, if one of them is for HTTPS alone, the rules for HTTP. all means that all are
+// for HTTPS alone.
 func (s *site) rules(h *host) (rules, http []appv1.RouteRule, all bool) {
 	s.addRoot(h)
 	if i := slices.IndexFunc(h.locations, func(l *location) bool { return l.appRoot != "" }); i >= 0 {
@@ -132,7 +134,7 @@ func (s *site) rules(h *host) (rules, http []appv1.RouteRule, all bool) {
 	return rules, http, redirected == len(h.locations)
 }
 
-// addRoot makes a location of what takes what no other takes.
+// addRoot adds the catch-all location "/" for requests that no other path of the host matches.
 func (s *site) addRoot(h *host) {
 	if h.root != nil && !h.hasRoot() {
 		h.locations = append(h.locations, h.root)
@@ -143,8 +145,8 @@ func (h *host) hasRoot() bool {
 	return slices.ContainsFunc(h.locations, func(l *location) bool { return l.path == "/" && l.pathType != networkingv1.PathTypeExact })
 }
 
-// fallsThrough says whether requests that no path of a host takes would go to a host with a wildcard or without a name. nginx
-// answers them with 404.
+// fallsThrough reports whether requests that match no path of a host would go to a host with a wildcard or without a
+// name. nginx answers them with 404.
 func (s *site) fallsThrough(h *host) bool {
 	return h.name != "" && !h.hasRoot() && slices.ContainsFunc(s.hosts, func(other *host) bool {
 		suffix, wildcard := strings.CutPrefix(other.name, "*")
@@ -152,7 +154,7 @@ func (s *site) fallsThrough(h *host) bool {
 	})
 }
 
-// challenges is where ACME looks for the answers to challenges: over HTTP. It is the default of ingress-nginx's
+// challenges is the path of ACME's challenges, over HTTP. It is the default of ingress-nginx's
 // no-tls-redirect-locations.
 const challenges = "/.well-known/acme-challenge"
 

@@ -33,7 +33,8 @@ func (r *reader) chooseClass(class string) {
 	}
 }
 
-// home is where Ingresses share a Gateway. Other classes have other addresses: what is internal must not answer in public.
+// home identifies the Gateway of an Ingress. Other classes have other addresses: internal hosts must not answer in
+// public.
 type home struct{ namespace, class string }
 
 func (h home) compare(other home) int {
@@ -48,8 +49,8 @@ func (h home) gatewayName(options Input) string {
 	return gatewayName(options.Name + "-" + h.class)
 }
 
-// fromIngresses returns a Gateway for the Ingresses of each namespace and class, read as ingress-nginx reads them: the oldest first,
-// which wins where two say something else of the same path.
+// fromIngresses returns a Gateway for the Ingresses of each namespace and class, read as ingress-nginx reads them. The
+// oldest comes first, and wins where two disagree about a path.
 func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
 	ingresses := slices.Clone(in.ingresses)
 	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int { return cmp.Or(compareAge(a, b), compareNames(b, a)) })
@@ -92,7 +93,7 @@ func fromIngresses(in *objects, options Input, n *notes) []*appv1.Gateway {
 	return gateways
 }
 
-// site is what the Ingresses of a namespace say.
+// site are the settings of the Ingresses of a namespace.
 type site struct {
 	*notes
 	in        *objects
@@ -108,7 +109,7 @@ func newSite(in *objects, namespace string, n *notes) *site {
 	return &site{notes: n, in: in, namespace: namespace, aliases: map[appv1.Hostname]bool{}}
 }
 
-// host is what nginx calls a server.
+// host is a server of nginx.
 type host struct {
 	// name is "" for every host that is not named.
 	name      string
@@ -136,7 +137,7 @@ func (l *location) equals(other *location) bool {
 	return l.path == other.path && l.pathType == other.pathType
 }
 
-// add adds what an Ingress says. Canaries come last.
+// add adds an Ingress. Canaries come last.
 func (s *site) add(settings *settings) {
 	ingress := settings.ingress
 	if class := cmp.Or(s.in.classOf(ingress), "nginx"); class != "nginx" {
@@ -163,7 +164,7 @@ func (s *site) add(settings *settings) {
 	}
 }
 
-// addDefault makes the backend of an Ingress without rules that of all hosts without a name. That of a canary has no place here.
+// addDefault makes the backend of an Ingress without rules that of all hosts without a name. A canary's is left out.
 func (s *site) addDefault(settings *settings) {
 	if settings.canary != nil {
 		settings.note(settings.name(), "defaultBackend: a canary has none")
@@ -176,7 +177,7 @@ func (s *site) addDefault(settings *settings) {
 	}
 }
 
-// host returns the host of that name. What an Ingress says of whole hosts counts for those that it is the first to name.
+// host returns the host of that name. Settings for whole hosts come from the first Ingress that names the host.
 func (s *site) host(name string, settings *settings) *host {
 	for _, h := range s.hosts {
 		if h.name == name {
@@ -194,7 +195,7 @@ func (s *site) host(name string, settings *settings) *host {
 	return h
 }
 
-// addRule adds the paths of a host. The first to say something of a path wins.
+// addRule adds the paths of a host. The first Ingress with a path wins.
 func (s *site) addRule(settings *settings, name string, rule *networkingv1.IngressRule) {
 	h := s.host(name, settings)
 	if len(h.aliases) == 0 {
@@ -227,7 +228,7 @@ func locations(settings *settings, rule *networkingv1.IngressRule) []*location {
 	return all
 }
 
-// addTLS takes in the certificates.
+// addTLS adds the certificates.
 func (s *site) addTLS(settings *settings) {
 	for _, entry := range settings.ingress.Spec.TLS {
 		hosts := entry.Hosts
@@ -260,7 +261,7 @@ func (s *site) addTLS(settings *settings) {
 	}
 }
 
-// covers says whether a certificate for a name is good for a host: a wildcard stands for one label.
+// covers reports whether a certificate's name fits a host: a wildcard stands for one label.
 func covers(name, host string) bool {
 	_, domain, ok := strings.Cut(host, ".")
 	return strings.EqualFold(name, host) || ok && strings.EqualFold(name, "*."+domain)
@@ -269,7 +270,7 @@ func covers(name, host string) bool {
 // maxCertificates is how many a listener may have.
 const maxCertificates = 16
 
-// names says whether the Ingress has a rule for a host.
+// names reports whether the Ingress has a rule for a host.
 func (s *settings) names(h *host) bool {
 	return slices.ContainsFunc(s.ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, h.name) })
 }
@@ -310,7 +311,7 @@ func (s *site) ref(l *location) *appv1.BackendRef {
 	return &appv1.BackendRef{Name: service.Name, Port: port}
 }
 
-// addBackend takes in how to talk to the Service of a location.
+// addBackend adds the settings for the Service of a location.
 func (s *site) addBackend(l *location, backend appv1.Backend) {
 	backend.TLS, backend.LoadBalancing = l.settings.backend.TLS, l.settings.backend.LoadBalancing
 	if backend.TLS != nil {

@@ -31,8 +31,8 @@ var limitUnits = map[string][2]appv1.RateLimitUnit{
 	"limit-rpm": {appv1.RateLimitMinute, appv1.RateLimitHour},
 }
 
-// setLimits carries over how many requests a client may send. nginx lets a burst through at once, and the limit on
-// average. Here, the burst is what the limit's own unit lets through, and the longer unit keeps the average.
+// setLimits converts the limits of a client's requests. nginx lets a burst through at once, and the limit on average.
+// Here, the limit's own unit lets the burst through, and the longer unit keeps the average.
 func setLimits(s *settings, value string) string {
 	limits, cut := s.requestLimits()
 	limit, err := strconv.ParseInt(value, 10, 32)
@@ -46,7 +46,7 @@ func setLimits(s *settings, value string) string {
 	return limitNote + either(cut, "; "+mostRequests, "")
 }
 
-// setConcurrent carries over how many concurrent requests a client may have. Each pod of nginx counts for itself, too.
+// setConcurrent converts the limit of a client's concurrent requests. Each pod of nginx counts separately, too.
 func setConcurrent(s *settings, value string) string {
 	limit, err := strconv.ParseInt(value, 10, 32)
 	switch {
@@ -71,7 +71,8 @@ func (s *settings) rateLimit() *appv1.RateLimit {
 	return limit
 }
 
-// requestLimits returns the limits of all annotations together, the least for each unit, and whether one had to be less.
+// requestLimits returns the limits of all annotations together, the least for each unit, and whether one had to be
+// less.
 func (s *settings) requestLimits() (limits []appv1.RequestLimit, cut bool) {
 	most := map[appv1.RateLimitUnit]int64{}
 	bound := func(unit appv1.RateLimitUnit, requests int64) {
@@ -102,7 +103,7 @@ func (s *settings) requestLimits() (limits []appv1.RequestLimit, cut bool) {
 	return limits, cut
 }
 
-// setBurst is for what requestLimits takes in.
+// setBurst handles an annotation that requestLimits reads.
 func setBurst(s *settings, value string) string {
 	limits, _ := s.requestLimits()
 	multiplier, err := strconv.ParseInt(value, 10, 32)
@@ -117,7 +118,7 @@ func setBurst(s *settings, value string) string {
 	return either(multiplier > 60, longBurst, "")
 }
 
-// setExempt is for clients that nginx does not limit. They are limited here: what the limit guards must not be open.
+// setExempt handles clients that nginx does not limit. They are limited here: a guard must not be opened.
 func setExempt(s *settings, value string) string {
 	limits, _ := s.requestLimits()
 	concurrent, _ := strconv.ParseInt(s.values["limit-connections"], 10, 32)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Note says what of an object is not carried over, or differently, and what to do about it.
+// Note describes what is lost or changed of an object, and what to do about it.
 type Note struct {
 	// Object is namespace, name and kind.
 	Object string
@@ -14,7 +14,7 @@ type Note struct {
 
 func (n Note) String() string { return n.Object + ": " + n.Text }
 
-// notes are a list in which nothing is there twice.
+// notes are a list without duplicates.
 type notes struct {
 	all []Note
 }

@@ -43,8 +43,8 @@ func encode(gateways []*appv1.Gateway, format string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// dropEmpty removes the objects without content, which are those that the Go types cannot leave out. The filter Cache has
-// no settings.
+// dropEmpty removes the objects without content, which are those that the Go types cannot leave out. The filter Cache
+// has no settings.
 func dropEmpty(value any) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -12,8 +12,8 @@ import (
 	"gateway/internal/regex"
 )
 
-// matches returns the match of each location, in an order that is then that of the locations. A match without a path stands for
-// a location that cannot be carried over.
+// matches returns the match of each location, in an order that is then that of the locations. A match without a path
+// stands for a location that cannot be carried over.
 func (h *host) matches() []appv1.RouteMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
 	prefixes := false
@@ -92,7 +92,7 @@ func (l *location) expression() appv1.PathMatch {
 	return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: "(?i)" + path}
 }
 
-// isUsable says whether there can be requests with the path.
+// isUsable reports whether requests can have the path.
 func isUsable(path appv1.PathMatch) bool {
 	_, _, err := regex.Translate(path.Value)
 	return isMatch(path) && (err == nil || path.Type != appv1.PathMatchRegularExpression)
@@ -115,7 +115,8 @@ var tails = []struct{ tail, rest string }{
 	{`(/|$)(.*)`, "/$2"}, {`(/?)(.*)`, "/$2"}, {`/?(.*)`, "/$1"}, {`(/.*)?`, "$1"}, {`/(.*)`, "/$1"}, {`(.*)`, "$1"}, {`/.*`, ""}, {`.*`, ""}, {"", ""},
 }
 
-// splitPath divides an expression for a prefix. Rest is how a rewrite-target refers to what comes after the prefix, with its slash.
+// splitPath divides an expression for a prefix. Rest is how a rewrite-target refers to what comes after the prefix,
+// with its slash.
 func splitPath(path string) (literal, rest string, ok bool) {
 	for _, t := range tails {
 		if literal, ok := strings.CutSuffix(path, t.tail); ok && !strings.ContainsAny(literal, `()[]{}|?*+^$\`) {
@@ -125,7 +126,7 @@ func splitPath(path string) (literal, rest string, ok bool) {
 	return "", "", false
 }
 
-// rewrites says whether the backend gets another path.
+// rewrites reports whether the backend gets another path.
 func (l *location) rewrites() bool { return l.rewriteTarget != "" && l.rewriteTarget != l.path }
 
 // newPrefix returns what replaces the prefix that a path is for, "" if the rewrite-target is of another kind.
@@ -141,7 +142,7 @@ func (l *location) newPrefix() appv1.URLPath {
 	return appv1.URLPath(before)
 }
 
-// group is a reference to a part of what an expression matched.
+// group is a reference to a capture of an expression.
 var group = regexp.MustCompile(`\$[0-9]`)
 
 // pathModifier returns the path for the backend, nil if it stays as it is.
@@ -165,7 +166,7 @@ func (h *host) pathModifier(l *location, match appv1.RouteMatch) *appv1.PathModi
 	return &appv1.PathModifier{Type: appv1.PathModifierReplaceFullPath, ReplaceFullPath: appv1.URLPath(target)}
 }
 
-// notePrefixes notes how a host whose expressions became prefixes differs.
+// notePrefixes notes the differences of a host whose expressions became prefixes.
 func (h *host) notePrefixes(matches []appv1.RouteMatch) {
 	l := h.locations[0]
 	l.note(l.name(), "%s: its paths are prefixes by whole segments, in which case matters: nginx takes them as expressions, which ignore case and take /apis for /api", h)
@@ -178,7 +179,7 @@ func (h *host) notePrefixes(matches []appv1.RouteMatch) {
 	}
 }
 
-// before says whether a path is tried before another that may match the same.
+// before reports whether nginx tries a path before another one that may match the same requests.
 func before(a, b appv1.PathMatch) bool {
 	if b.Type == appv1.PathMatchRegularExpression {
 		return false

@@ -9,7 +9,7 @@ import (
 	appv1 "gateway/api/app/v1"
 )
 
-// What the fields of our API may have, as in its schema: what does not fit is noted, so that every Gateway is admitted.
+// The limits of our API's fields, as in its schema. Values beyond them are noted, so that every Gateway is admitted.
 var (
 	serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 	objectNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -37,7 +37,7 @@ func isURLPath(s string) bool     { return len(s) <= 1024 && urlPaths.MatchStrin
 func isOrigin(s string) bool      { return len(s) <= 253 && corsOrigins.MatchString(s) }
 func isExpression(s string) bool  { return len(s) <= 1024 && expressions.MatchString(s) }
 
-// isMatch says whether a rule can match the path.
+// isMatch reports whether a rule can match the path.
 func isMatch(path appv1.PathMatch) bool {
 	if path.Type == appv1.PathMatchRegularExpression {
 		return isExpression(path.Value)
@@ -47,7 +47,7 @@ func isMatch(path appv1.PathMatch) bool {
 
 func isPreciseHostname(s string) bool { return isHostname(s) && !strings.HasPrefix(s, "*") }
 
-// isMatchableHeader says whether a rule can match the header: the proxies remove those with other characters.
+// isMatchableHeader reports whether a rule can match the header: the proxies remove those with other characters.
 func isMatchableHeader(s string) bool { return isHeaderName(s) && !strings.ContainsAny(s, "_.") }
 
 func isChangeableHeader(s string) bool { return isHeaderName(s) && !framing.MatchString(s) }
@@ -55,7 +55,7 @@ func isChangeableHeader(s string) bool { return isHeaderName(s) && !framing.Matc
 // methods are those that rules can match, and CORS can allow.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
-// retryCodes are the statuses that a request can be tried again after.
+// retryCodes are the statuses after which a request can be retried.
 var retryCodes = []int{401, 403, 404, 408, 425, 500, 501, 502, 503, 504}
 
 // redirectCodes are the statuses that a redirect can have.

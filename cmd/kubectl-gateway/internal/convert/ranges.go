@@ -23,7 +23,7 @@ const (
 // maxRanges is how many ranges a list may have.
 const maxRanges = 4096
 
-// setAllowed and setDenied carry over which clients may come in. nginx, too, asks first who is denied.
+// setAllowed and setDenied convert which clients have access. nginx checks denied ones first, too.
 func setAllowed(s *settings, value string) string {
 	return s.setRanges(value, func(clients *appv1.ClientAddress, ranges []appv1.AddressRange) { clients.Allow = ranges })
 }
@@ -71,18 +71,18 @@ func readRanges(value string) (all []appv1.AddressRange, problem string) {
 	return all, ""
 }
 
-// isGuarded says whether not all requests for a location are let through.
+// isGuarded reports whether some requests for a location are refused.
 func (l *location) isGuarded() bool { return l.closed || l.hasGuards() }
 
-// hasGuards says whether requests for a location are checked, so that it must not be reached in another way.
+// hasGuards reports whether requests for a location are checked, so that it must not be reached in another way.
 func (l *location) hasGuards() bool { return l.clients != nil || l.basic != nil || l.auth != nil }
 
-// isOf says whether all locations of a host are those of an Ingress, with the same guards.
+// isOf reports whether all locations of a host belong to an Ingress, with the same guards.
 func (h *host) isOf(ingress *networkingv1.Ingress) bool {
 	return !slices.ContainsFunc(h.locations, func(l *location) bool { return l.ingress != ingress })
 }
 
-// loseGuards closes a location whose guards cannot be kept, unless they may be lost.
+// loseGuards closes a location whose guards cannot be kept, unless the user allows to lose them.
 func (l *location) loseGuards(h *host, why string) {
 	own := *l.settings // the Ingress may have other paths
 	l.settings = &own
@@ -92,19 +92,20 @@ func (l *location) loseGuards(h *host, why string) {
 	}
 }
 
-// isWide says whether nginx takes a path without expressions for more than its segments: /a for /ab.
+// isWide reports whether nginx matches a path without expressions beyond its segments: /a for /ab.
 func (l *location) isWide() bool {
 	return l.pathType == networkingv1.PathTypeImplementationSpecific && !strings.HasSuffix(l.path, "/")
 }
 
-// isBehind says whether requests for a prefix would meet the expression for another one first, whose guards are others.
+// isBehind reports whether requests for a prefix would first match the expression for another one with other guards.
 func (h *host) isBehind(l *location) bool {
 	return slices.ContainsFunc(h.locations, func(other *location) bool {
 		return other.hasGuards() && other.isWide() && other.path != l.path && strings.HasPrefix(l.path, other.path)
 	})
 }
 
-// noteLonger notes the prefixes that nginx tries before a path with guards, and a Gateway after it, as it is an expression.
+// noteLonger notes the prefixes that nginx tries before a path with guards, and a Gateway after it, as it is an
+// expression.
 func (h *host) noteLonger(l *location) {
 	for _, other := range h.locations {
 		isPrefix := !other.isGuarded() && other.pathType != networkingv1.PathTypeExact

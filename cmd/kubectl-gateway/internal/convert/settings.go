@@ -12,7 +12,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// settings is what the annotations of an Ingress say.
+// settings are the values of an Ingress's annotations.
 type settings struct {
 	*notes
 	*closings
@@ -50,7 +50,7 @@ type settings struct {
 	canary          *canary
 }
 
-// readSettings returns what the annotations of an Ingress say.
+// readSettings returns the settings of an Ingress.
 func readSettings(ingress *networkingv1.Ingress, c *closings, n *notes) *settings {
 	s := &settings{notes: n, closings: c, ingress: ingress, values: map[string]string{}}
 	s.closed = c.isClosed("Ingress", ingress.Namespace, ingress.Name)
@@ -71,7 +71,7 @@ func readSettings(ingress *networkingv1.Ingress, c *closings, n *notes) *setting
 	return s
 }
 
-// carry carries an annotation over, and returns what is to be noted.
+// carry converts an annotation, and returns what is to be noted.
 func (s *settings) carry(name string) string {
 	const unknown = "it is not known, and not carried over"
 	s.annotation = name
@@ -100,7 +100,7 @@ func (s *settings) carry(name string) string {
 	return set(s, s.values[short])
 }
 
-// find returns what a map has for a name, or else for the longest beginning of it.
+// find returns the value of a name in a map, or else of the longest beginning of the name.
 func find[T any](all map[string]T, name string) (T, bool) {
 	best := ""
 	for key := range all {
@@ -132,7 +132,7 @@ func equalValues(a, b string) bool {
 	return errX == nil && errY == nil && x == y || strings.EqualFold(a, b)
 }
 
-// listed is for an annotation that is not carried over. One of the harmless values says what is so anyway.
+// listed handles an annotation that is lost. The harmless values are the default here.
 func listed(text string, harmless ...string) annotation {
 	return func(_ *settings, value string) string {
 		if slices.ContainsFunc(harmless, func(other string) bool { return equalValues(value, other) }) {
@@ -142,7 +142,7 @@ func listed(text string, harmless ...string) annotation {
 	}
 }
 
-// closing is for what may keep clients out and is not carried over. One of the harmless values does not.
+// closing handles an annotation that may restrict access and is lost. The harmless values do not.
 func closing(text string, harmless ...string) annotation {
 	return func(s *settings, value string) string {
 		if slices.ContainsFunc(harmless, func(other string) bool { return equalValues(value, other) }) {
@@ -152,14 +152,15 @@ func closing(text string, harmless ...string) annotation {
 	}
 }
 
-// close closes the rules for an annotation, unless that may be lost, and returns the text with what becomes of requests.
+// close closes the rules for an annotation, unless the user allows to lose it. It returns the text with what happens to
+// requests.
 func (s *settings) close(name, text string) string {
 	then := s.closings.close(name)
 	s.closed = s.closed || !slices.Contains(s.open, name)
 	return text + "; " + then
 }
 
-// part is for an annotation that another one takes in, or the note about it.
+// part handles an annotation that another one, or its note, covers.
 func part(of string) annotation {
 	return func(s *settings, _ string) string {
 		if value, ok := s.values[of]; ok && !equalValues(value, "false") {
@@ -169,7 +170,7 @@ func part(of string) annotation {
 	}
 }
 
-// setBool is for an annotation that is true or false.
+// setBool handles an annotation that is true or false.
 func setBool(set func(s *settings, value bool)) annotation {
 	return func(s *settings, text string) string {
 		value, err := strconv.ParseBool(text)

@@ -32,7 +32,8 @@ func answer(object any) http.HandlerFunc {
 	}
 }
 
-// newCluster is an API server with a Gateway that has a proxy which answers, one that does not, and one that is to come.
+// newCluster is an API server with a Gateway that has a proxy which answers, one that does not, and one that is to
+// come.
 func newCluster(t *testing.T) *httptest.Server {
 	t.Helper()
 	pod := func(name string, phase corev1.PodPhase) corev1.Pod {

@@ -17,8 +17,8 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// guard lets only reads in, and only those that were meant for this address: a page of another host, whose name was made
-// to lead here after it was loaded, asks with that name.
+// guard lets only reads in, and only those that were meant for this address: a page of another host, whose name was
+// made to lead here after it was loaded, asks with that name.
 func guard(address string, next http.Handler) http.Handler {
 	_, port, _ := net.SplitHostPort(address)
 	hosts := map[string]bool{address: true, net.JoinHostPort("localhost", port): true}

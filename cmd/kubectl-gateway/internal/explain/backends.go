@@ -28,7 +28,7 @@ type Backend struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// follow says what a rule does with a request that meets it.
+// follow describes what a rule does with a matching request.
 func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, r request) {
 	if listener.TLS != nil && listener.TLS.ClientRequired {
 		e.Filters = append(e.Filters, "client: has to show a certificate")
@@ -53,12 +53,12 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	}
 }
 
-// isPreflight says whether a browser asks if a page may send a request.
+// isPreflight reports whether it is a CORS preflight request.
 func isPreflight(r routing.Request) bool {
 	return r.Method == http.MethodOptions && r.Header["origin"] != nil && r.Header["access-control-request-method"] != nil
 }
 
-// share says which backends get requests, and how many of them.
+// share adds the backends of a rule with their shares.
 func (e *Explanation) share(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule) {
 	sum := 0.0
 	for _, target := range rule.Targets {
@@ -87,7 +87,7 @@ func serviceName(site *cli.Site, backend routing.Backend) string {
 	return backend.Namespace + "/" + backend.Service
 }
 
-// cannot says why a backend cannot be asked.
+// cannot returns why a backend cannot be asked.
 func cannot(site *cli.Site, input render.Input, listener *routing.Listener, rule *routing.Rule, target routing.Target) string {
 	backend := target.Backend
 	if backend == (routing.Backend{}) {

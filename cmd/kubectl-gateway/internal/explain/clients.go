@@ -22,7 +22,7 @@ func parseClient(text string) (netip.Addr, error) {
 	return client.Unmap(), nil
 }
 
-// clientsText says which clients have access, and whether it is known that this one is one of them.
+// clientsText describes which clients have access, and whether this one is known to be one of them.
 func clientsText(clients *routing.Clients, client netip.Addr) string {
 	var parts []string
 	if len(clients.Allow) > 0 {
@@ -52,8 +52,8 @@ func rangesText(ranges []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// refusal returns the usual answer of the filter that is certain to refuse a request; "": none is. What explain does not
-// know may still have others do so, or may be why the answer is 503.
+// refusal returns the usual answer of the filter that is certain to refuse a request, "" if there is none. Filters that
+// explain cannot evaluate may still refuse it, or make the answer 503.
 func refusal(site *cli.Site, rule *routing.Rule, r request) string {
 	const unauthorized = "401: %s: the request has no header like Authorization: %s ..."
 	switch noAccess := noAccess(rule.Clients, r.client); {
@@ -69,13 +69,13 @@ func refusal(site *cli.Site, rule *routing.Rule, r request) string {
 	return ""
 }
 
-// authorizes says whether a request has credentials of a scheme. With several, it counts as one without.
+// authorizes reports whether a request has credentials of a scheme. With several headers, it counts as having none.
 func authorizes(r request, scheme string) bool {
 	values := r.Header["authorization"]
 	return len(values) == 1 && strings.HasPrefix(strings.ToLower(values[0]), strings.ToLower(scheme)+" ")
 }
 
-// noAccess says why a client has no access; "": it has, or is not known.
+// noAccess returns why a client has no access, "" if it has, or if that is not known.
 func noAccess(clients *routing.Clients, client netip.Addr) string {
 	if clients == nil || !client.IsValid() {
 		return ""

@@ -18,7 +18,7 @@ func what(entry *routing.Entry) string {
 	return fmt.Sprintf("route %s rules[%d]: %s", entry.Rule.Route, entry.Rule.Index, describe(entry))
 }
 
-// describe says what meets an entry.
+// describe describes the requests that match an entry.
 func describe(entry *routing.Entry) string {
 	var parts []string
 	if entry.Hostname != "" {
@@ -57,8 +57,8 @@ func condition(c routing.Condition) string {
 	return fmt.Sprintf("%s=%s", c.Name, c.Value)
 }
 
-// filters says what a rule does with a request on the way to a backend, and with the answer. What may refuse requests
-// comes first, in the order in which HAProxy asks it.
+// filters describes what a rule does with a request on the way to a backend, and with the response. Filters that may
+// refuse requests come first, in the order of HAProxy.
 func filters(rule *routing.Rule, client netip.Addr) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -119,7 +119,7 @@ func filters(rule *routing.Rule, client netip.Addr) []string {
 	return all
 }
 
-// scopesText says which scopes a token has to have.
+// scopesText describes the scopes that a token must have.
 func scopesText(scopes []string) string {
 	if len(scopes) == 0 {
 		return ""
@@ -129,7 +129,7 @@ func scopesText(scopes []string) string {
 
 var counted = map[time.Duration]string{0: "concurrent requests", time.Second: "requests per second", time.Minute: "requests per minute", time.Hour: "requests per hour"}
 
-// limitTexts say how many requests are let through: by claims of the token, or by what needs none.
+// limitTexts describe the limits of a rule: those by claims of the token, or all others.
 func limitTexts(rule *routing.Rule, byClaim bool) []string {
 	var all []string
 	for _, limit := range rule.RateLimits {
@@ -140,7 +140,7 @@ func limitTexts(rule *routing.Rule, byClaim bool) []string {
 	return all
 }
 
-// limitKey says which requests count together.
+// limitKey describes which requests count together.
 func limitKey(limit routing.RateLimit) string {
 	switch limit.Key {
 	case model.ByHeader:
@@ -208,7 +208,7 @@ func pathChange(change *routing.PathChange) string {
 	return fmt.Sprintf("%s/ in place of the first %d segments", change.Prefix, change.Depth)
 }
 
-// redirect says where a client is sent.
+// redirect returns where a client is sent.
 func redirect(r *routing.Redirect) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

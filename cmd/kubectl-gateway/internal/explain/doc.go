@@ -1,2 +1,2 @@
-// Package explain says what becomes of a request, by the reference matcher that HAProxy is tested against.
+// Package explain shows what happens to a request, by the reference matcher that HAProxy is tested against.
 package explain

@@ -11,20 +11,20 @@ import (
 	"gateway/internal/routing"
 )
 
-// Explanation says what becomes of a request.
+// Explanation is what happens to a request.
 type Explanation struct {
 	Gateway string `json:"gateway"`
 	Request string `json:"request"`
 	// Unread is why the answer is incomplete: not all is known that the Gateway has.
 	Unread   []string  `json:"unread,omitempty"`
 	Listener *Listener `json:"listener,omitempty"`
-	// Route is the route's name, Rule the index of its rule, Match what of it the request meets. A listener that redirects has
-	// none.
+	// Route is the route's name, Rule the index of its rule, Match what of it the request meets. A listener that redirects
+	// has none.
 	Route string `json:"route,omitempty"`
 	Rule  *int   `json:"rule,omitempty"`
 	Match string `json:"match,omitempty"`
-	// Passed are the more specific ones that the request does not meet, More is how many more there are, and OtherHosts how many
-	// are for other hosts.
+	// Passed are the more specific ones that the request does not meet, More is how many more there are, and OtherHosts
+	// how many are for other hosts.
 	Passed     []Passed `json:"passed,omitempty"`
 	More       int      `json:"more,omitempty"`
 	OtherHosts int      `json:"otherHosts,omitempty"`
@@ -45,13 +45,13 @@ type Listener struct {
 	Hostname string `json:"hostname,omitempty"`
 }
 
-// Passed is something that a request does not meet.
+// Passed is an entry that a request does not match.
 type Passed struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// Explain returns what becomes of a request. Of what is passed by, up to limit are named.
+// Explain returns what happens to a request. It names up to limit entries that do not match.
 func explain(site *cli.Site, table routing.Table, r request, limit int) *Explanation {
 	e := &Explanation{Gateway: site.Name(), Request: r.text, Unread: site.Unread}
 	host, ok := e.checkRequest(table, &r)
@@ -92,7 +92,7 @@ func (e *Explanation) refuse(format string, args ...any) *Explanation {
 	return e
 }
 
-// checkRequest returns the name that the request is for, false if it gets to no listener.
+// checkRequest returns the name that the request is for, false if it reaches no listener.
 func (e *Explanation) checkRequest(table routing.Table, r *request) (string, bool) {
 	if !slices.ContainsFunc(table.Listeners, func(l routing.Listener) bool { return l.Port == r.Port }) {
 		var ports []string
@@ -118,7 +118,7 @@ func (e *Explanation) checkRequest(table routing.Table, r *request) (string, boo
 	return host, true
 }
 
-// checkListener says whether a listener takes the request.
+// checkListener reports whether a listener takes the request.
 func (e *Explanation) checkListener(input render.Input, listener *routing.Listener, r request, host string) bool {
 	table, speaks := input.Table, ""
 	for i := range table.Listeners {
@@ -161,13 +161,12 @@ func (e *Explanation) checkListener(input render.Input, listener *routing.Listen
 	return true
 }
 
-// isPassedThrough says whether the proxies do not open the connections of a listener, and see no host but the server
-// name.
+// isPassedThrough reports whether the proxies do not terminate the TLS of a listener, and so see only the server name.
 func isPassedThrough(listener *routing.Listener) bool {
 	return listener != nil && listener.Protocol == "TLS" && listener.TLS == nil
 }
 
-// checkHTTP says whether a request gets past what comes before the question whose it is.
+// checkHTTP reports whether the request passes the checks that precede routing (405, 400).
 func (e *Explanation) checkHTTP(r request) bool {
 	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
 		e.refuse("405: the proxies take no %s", r.Method)
@@ -177,12 +176,12 @@ func (e *Explanation) checkHTTP(r request) bool {
 	return !e.Refused
 }
 
-// isMoreSpecific says whether a hostname comes before another one that is for the same host.
+// isMoreSpecific reports whether a hostname comes before another one for the same host.
 func isMoreSpecific(a, b string) bool {
 	return b == "" || strings.HasPrefix(b, "*.") && len(a) > len(b) && strings.HasSuffix(a, b[1:])
 }
 
-// passBy notes the entries before the one that is met. Those of other hosts are only counted.
+// passBy notes the entries before the matching one. Those of other hosts are only counted.
 func (e *Explanation) passBy(listener *routing.Listener, met *routing.Entry, r routing.Request, limit int) {
 	path, _ := routing.CanonicalPath(r.Path)
 	var close, far []Passed
@@ -229,13 +228,13 @@ func hosts(listener *routing.Listener) string {
 	return ", but for " + strings.Join(names, ", ")
 }
 
-// failure is what of an entry a request does not meet.
+// failure is a condition of an entry that a request does not match.
 type failure struct {
 	host, path bool
 	texts      []string
 }
 
-// failures asks the reference matcher about each condition of an entry by itself.
+// failures checks each condition of an entry by itself, with the reference matcher.
 func failures(entry *routing.Entry, r routing.Request, path string) failure {
 	meets := func(part routing.Entry) bool {
 		if part.Path == "" {

@@ -13,7 +13,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// request is what the user asks about.
+// request is the user's request.
 type request struct {
 	routing.Request
 	scheme string
@@ -25,7 +25,7 @@ type request struct {
 	text string
 }
 
-// protocols are those of the listeners that a URL can be for, and the port if it says none.
+// protocols are the protocols of the listeners that a URL can be for, with their default ports.
 var protocols = map[string]struct {
 	port      int32
 	listeners []string
@@ -38,7 +38,7 @@ var protocols = map[string]struct {
 	"tcp":   {0, []string{"TCP"}},
 }
 
-// parseRequest takes a URL apart, and leaves its path and query as they are: what is odd about them is part of the question.
+// parseRequest splits a URL, and leaves its path and query unchanged: their oddities are part of the question.
 func parseRequest(url, method string, headers []string) (request, error) {
 	scheme, rest, ok := strings.Cut(url, "://")
 	if !ok {
@@ -93,16 +93,17 @@ const (
 	forwardedPrefix = "x-forwarded-"
 )
 
-// What HAProxy removes before it looks for a route: removed from everyone, claimed if the client is no trusted proxy.
+// Headers that HAProxy removes before it looks for a route: removed from everyone, claimed if the client is no trusted
+// proxy.
 var (
 	removed = regexp.MustCompile(`^(?:forwarded|` + routing.RemovedHeaders + `|.*[^a-z0-9-].*)$`)
 	claimed = regexp.MustCompile(`^(?:x-forwarded-.*|` + routing.ClaimedHeaders + `)$`)
 )
 
-// isTrusted says whether the client is taken for a proxy that is trusted: where there are any.
+// isTrusted reports whether the client counts as a trusted proxy: it does if there are any.
 func isTrusted(table routing.Table) bool { return len(table.TrustedProxies) > 0 }
 
-// claims says whether the client says on whose behalf it asks, which counts if it is trusted.
+// claims reports whether the client names the client that it acts for, which counts if it is trusted.
 func (r request) claims() bool {
 	for name := range r.Header {
 		if name == forwarded || claimed.MatchString(name) {
@@ -112,7 +113,8 @@ func (r request) claims() bool {
 	return false
 }
 
-// forward makes the headers those that HAProxy looks for a route by. The two that name the client are missing: it is not known.
+// forward changes the headers to those by which HAProxy looks for a route. The two with the client's address are
+// missing: it is not known.
 func (r request) forward(listener *routing.Listener, trusted bool) {
 	for name := range r.Header {
 		if removed.MatchString(name) || name == forwardedFor || claimed.MatchString(name) && !trusted {
@@ -133,8 +135,8 @@ func (r request) forward(listener *routing.Listener, trusted bool) {
 	}
 }
 
-// wellKnownPorts are those that a trusted proxy means that says another scheme than the listener's, and no port.
+// wellKnownPorts are the ports that a trusted proxy means if it names another scheme than the listener's, and no port.
 var wellKnownPorts = map[string]string{"http": "80", "https": "443"}
 
-// isConnection says whether it is about a connection, not a request.
+// isConnection reports whether the question is about a connection, not a request.
 func (r request) isConnection() bool { return r.scheme == "tcp" || r.scheme == "tls" }

@@ -132,13 +132,13 @@ func (c *command) list(ctx context.Context, names []string) (*appv1.GatewayList,
 	return list, nil
 }
 
-// flusher is a writer that holds back until it knows the widths of columns.
+// flusher is a writer that waits until it knows the widths of columns.
 type flusher interface {
 	io.Writer
 	Flush() error
 }
 
-// follow prints what changes, until the user has seen enough.
+// follow prints changes until it is interrupted.
 func (c *command) follow(ctx context.Context, version string, names []string, out flusher) error {
 	watcher, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {

@@ -17,7 +17,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// maxProblem is how much of a problem there is room for in a table that is not wide.
+// maxProblem is the length of a problem in a table that is not wide.
 const maxProblem = 100
 
 // definitions are the columns; the one of priority 1 is for wide tables.
@@ -98,7 +98,7 @@ func listeners(spec *appv1.GatewaySpec) string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// programmed is the condition, as far as it is about this generation.
+// programmed is the condition Programmed, if it is about this generation.
 func programmed(gateway *appv1.Gateway) string {
 	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 	if condition == nil || condition.ObservedGeneration != gateway.Generation {
@@ -107,7 +107,7 @@ func programmed(gateway *appv1.Gateway) string {
 	return string(condition.Status)
 }
 
-// Problem says what is wrong with a Gateway, "" if nothing is.
+// Problem returns what is wrong with a Gateway, "" if nothing is.
 func Problem(gateway *appv1.Gateway) string {
 	if len(gateway.Status.Conditions) == 0 {
 		return "no operator has looked at it"

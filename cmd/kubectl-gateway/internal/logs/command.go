@@ -102,7 +102,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// history prints what was logged up to now. It returns what could not be read.
+// history prints the lines so far. It returns what could not be read.
 func (c *command) history(ctx context.Context, r *reader, pods []corev1.Pod, out *printer) (failures []error, err error) {
 	options := corev1.PodLogOptions{}
 	if c.tail >= 0 && c.isEmpty() {

@@ -8,7 +8,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-// filter says which lines are shown. The zero value shows all; any other shows lines of the access log alone.
+// filter selects lines. The zero value selects all; any other selects lines of the access log alone.
 type filter struct {
 	routes, hosts, filters []string
 	statuses               []statusRange
@@ -30,12 +30,12 @@ func (f *filter) shows(l line) bool {
 		anyOf(f.statuses, func(s statusRange) bool { return s.first <= l.access.Status && l.access.Status <= s.last })
 }
 
-// anyOf says whether one of them matches, or there is none to match.
+// anyOf reports whether one of them matches, or there is none.
 func anyOf[T any](wanted []T, matches func(T) bool) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, matches)
 }
 
-// matchesHost says whether a host is the wanted one, or below it if that is like *.example.com.
+// matchesHost reports whether a host is the wanted one, or below it if that is like *.example.com.
 func matchesHost(wanted, host string) bool {
 	wanted = strings.ToLower(wanted)
 	if suffix, ok := strings.CutPrefix(wanted, "*"); ok {

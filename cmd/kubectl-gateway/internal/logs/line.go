@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// line is what a proxy pod logged.
+// line is a log line of a proxy pod.
 type line struct {
 	pod string
 	// time is when it was logged, as kubelet has it; of a line without, when the one before was.
@@ -17,8 +17,8 @@ type line struct {
 	access *Access
 }
 
-// Access is a line of the access log, see the log-formats in internal/haproxy/render. Of a connection to a TCP or TLS
-// listener there is no method, path, status and rule.
+// Access is a line of the access log, see the log-formats in internal/haproxy/render. Connections to a TCP or TLS
+// listener have no method, path, status and rule.
 type Access struct {
 	Client    string `json:"client"`
 	Port      string `json:"port"`
@@ -62,7 +62,7 @@ func ParseAccess(text string) (Access, bool) {
 	return found, ok
 }
 
-// String says in a line what was asked for, and what became of it.
+// String describes the request and its result in a line.
 func (a Access) String() string {
 	text := fmt.Sprintf("%s  %s  %dms  route %s", status(&a), request(&a), max(a.MSTotal, 0), route(&a))
 	if b := backend(&a); b != "-" {

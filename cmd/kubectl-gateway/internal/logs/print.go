@@ -35,7 +35,7 @@ func (p *printer) print(l line) error {
 	return p.row(stamp, pod, status(a), fmt.Sprintf("%dms", max(a.MSTotal, 0)), fmt.Sprint(a.BytesOut), a.Client, route(a), backend(a), request(a))
 }
 
-// row writes cells in columns. What clients sent may hold anything, so nothing but text gets to the terminal.
+// row writes cells in columns. Clients may send anything, so only text reaches the terminal.
 func (p *printer) row(cells ...string) error {
 	text := make([]any, len(cells))
 	for i, cell := range cells {
@@ -45,7 +45,7 @@ func (p *printer) row(cells ...string) error {
 	return err
 }
 
-// printJSON writes a line of the access log as it is, with the pod, and any other as an object of its own.
+// printJSON writes a line of the access log unchanged, with the pod, and any other line as an object.
 func (p *printer) printJSON(l line, stamp string) error {
 	object := map[string]string{"pod": l.pod}
 	rest := "}"
@@ -62,7 +62,7 @@ func (p *printer) printJSON(l line, stamp string) error {
 	return err
 }
 
-// clean returns the text with what is not printable written as Go does.
+// clean returns the text with unprintable characters escaped as in Go.
 func clean(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
@@ -99,7 +99,7 @@ func backend(a *Access) string {
 	return a.Backend + "/" + a.Server
 }
 
-// request says what was asked for and, if the connection did not end as it should, how (HAProxy's documentation,
+// request describes the request and, if the connection did not end normally, how it ended (HAProxy's documentation,
 // "Session state at disconnection"), and which filter stopped the request.
 func request(a *Access) string {
 	host := a.Host

@@ -29,7 +29,7 @@ type reader struct {
 	lookAgain time.Duration
 }
 
-// read hands over the lines that a pod logged after a time, if that is not zero, and goes on with those to come.
+// read passes on the lines that a pod logged after a time, if that is not zero, and continues with new ones.
 func (r *reader) read(ctx context.Context, pod string, after time.Time, options corev1.PodLogOptions, take func(line)) error {
 	options.Container, options.Timestamps = proxypod.HAProxyContainer, true
 	if !after.IsZero() {
@@ -57,8 +57,8 @@ func (r *reader) read(ctx context.Context, pod string, after time.Time, options 
 	return nil
 }
 
-// follow hands over the lines of the pods that there are, and of those that come, until ctx ends or something may not
-// be read. What a pod has logged is read to the end.
+// follow passes on the lines of all pods, including new ones, until ctx ends or something may not be read. It reads the
+// log of a pod to the end.
 func (r *reader) follow(ctx context.Context, gateway string, show func(line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

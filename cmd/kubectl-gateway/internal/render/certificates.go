@@ -12,8 +12,8 @@ import (
 	"gateway/internal/haproxy/render"
 )
 
-// makeCertificates makes one certificate, with its key, that stands for all that HAProxy is to find: it starts on no
-// other.
+// makeCertificates makes one certificate, with its key, that stands for all certificates: HAProxy does not start
+// without them.
 func makeCertificates(input *render.Input) error {
 	var secrets []string
 	for _, list := range input.Certificates {

@@ -74,7 +74,7 @@ func (c *command) checkOne(ctx context.Context, site *cli.Site) error {
 	return nil
 }
 
-// alerts returns what HAProxy says is wrong, without what it says each time.
+// alerts returns HAProxy's errors, without the lines that it always prints.
 func alerts(output string) string {
 	var all []string
 	for line := range strings.Lines(output) {

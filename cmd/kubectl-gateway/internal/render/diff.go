@@ -17,7 +17,7 @@ import (
 )
 
 // compare shows what loading the Gateway of a file would change in the proxies of the one in the cluster. Both get the
-// cluster's endpoints: these are not the file's to change. ConfigMaps and objects of the Gateway API are.
+// cluster's endpoints, which the file cannot change. It can change ConfigMaps and objects of the Gateway API.
 func (c *command) compare(ctx context.Context, site *cli.Site) error {
 	if site.IsGatewayAPI {
 		return cli.Usagef("--diff is for Gateways of app.example.com: %s is one of the Gateway API", site.Name())

@@ -1,2 +1,2 @@
-// Package render shows what HAProxy gets for a Gateway.
+// Package render shows HAProxy's configuration for a Gateway.
 package render

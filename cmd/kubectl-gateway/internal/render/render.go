@@ -93,7 +93,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	return c.show(render.Render(site.Input(table)).AllFiles())
 }
 
-// warn says what of a Gateway has no effect.
+// warn prints the parts of a Gateway that have no effect.
 func (c *command) warn(site *cli.Site, problems []string) {
 	for _, problem := range problems {
 		c.Warn("%s: %s", site.Name(), problem)

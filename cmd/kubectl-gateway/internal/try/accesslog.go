@@ -13,8 +13,7 @@ import (
 // tailLines is how many of HAProxy's own messages are kept.
 const tailLines = 20
 
-// accessLog prints requests as HAProxy logs them, and what else there is to say between them. It is HAProxy's standard
-// output.
+// accessLog prints requests as HAProxy logs them, and other messages between them. It is HAProxy's standard output.
 type accessLog struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -66,7 +65,7 @@ func (l *accessLog) line(text string) {
 	}
 }
 
-// await returns where the request of a user agent will be, once HAProxy has logged it.
+// await returns a channel for the request of a user agent, once HAProxy has logged it.
 func (l *accessLog) await(userAgent string) <-chan logs.Access {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"gateway/internal/proxyprotocol"
 )
 
-// builtIn is a Service port that a built-in backend stands for. proxied reports whether connections to it begin with a
-// PROXY header.
+// builtIn is a Service port with a built-in backend. proxied reports whether connections to it begin with a PROXY
+// header.
 type builtIn struct {
 	model.Backend
 	proxied bool
@@ -63,7 +63,7 @@ func (b *backends) serve(backend builtIn) (netip.AddrPort, error) {
 	return address, nil
 }
 
-// answer says which Service this is, and what it got.
+// answer describes the Service, and the request.
 func answer(backend builtIn) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var text strings.Builder

@@ -12,10 +12,11 @@ import (
 	"gateway/internal/model"
 )
 
-// pairs are certificates with their keys, by their names: what a browser accepted stays when a file is saved.
+// pairs are certificates with their keys, by their names: they stay the same when a file is saved, for browsers that
+// accepted them.
 type pairs map[string]map[string][]byte
 
-// complete makes a certificate for each Secret that the Gateway names and the files do not have.
+// complete makes a certificate for each Secret that the Gateway names and the files lack.
 func (p pairs) complete(o *objects) error {
 	hostnames := map[string][]string{}
 	for i := range o.gateway.Listeners {

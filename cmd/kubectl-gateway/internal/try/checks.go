@@ -20,7 +20,7 @@ import (
 // requestTimeout is how long the answer to a request of --once may take.
 const requestTimeout = 30 * time.Second
 
-// check is a request, and what it is to be answered with.
+// check is a request with the expected answer.
 type check struct {
 	method string
 	url    *url.URL
@@ -59,7 +59,7 @@ func parseChecks(requests, expect []string) ([]check, error) {
 	return checks, nil
 }
 
-// check sends the requests, and says how they were answered. The error is cli.Nof for answers that were not expected.
+// check sends the requests, and prints their answers. The error is cli.Nof for unexpected answers.
 func (s *session) check(ctx context.Context, checks []check) error {
 	s.log.quiet = true
 	for _, problem := range s.objects.problems {

@@ -23,7 +23,7 @@ const (
 	loadTimeout = 30 * time.Second
 )
 
-// welcome says where the Gateway is.
+// welcome prints the addresses of the Gateway.
 func (s *session) welcome() {
 	s.log.say("Gateway %s/%s runs here:", s.objects.namespace, s.objects.name)
 	for i := range s.objects.gateway.Listeners {
@@ -39,7 +39,7 @@ func (s *session) welcome() {
 	s.log.say("Save a file, and the change is live. Ctrl-C ends it.")
 }
 
-// url says how to reach a listener: by a hostname that is the listener's or its first route's.
+// url returns a URL for a listener, with its hostname or that of its first route.
 func (o *objects) url(listener *model.Listener) string {
 	if listener.Protocol == model.ProtocolTCP || listener.Protocol == model.ProtocolTLS {
 		return fmt.Sprintf("127.0.0.1:%d (%s)", listener.Port, listener.Protocol)
@@ -64,7 +64,7 @@ func (o *objects) url(listener *model.Listener) string {
 	return fmt.Sprintf("curl%s --resolve %s:%d:127.0.0.1 %s://%[2]s:%[3]d/", insecure, host, listener.Port, scheme)
 }
 
-// follow carries out what changes in the files until ctx ends.
+// follow applies changes of the files until ctx ends.
 func (s *session) follow(ctx context.Context, files cli.Files, load func() (*objects, error)) error {
 	before := fingerprint(files)
 	for {
@@ -86,7 +86,7 @@ func (s *session) follow(ctx context.Context, files cli.Files, load func() (*obj
 	}
 }
 
-// file is what shows that a file changed.
+// file is the state of a file that shows changes.
 type file struct {
 	modified time.Time
 	size     int64
@@ -103,7 +103,7 @@ func fingerprint(files cli.Files) map[string]file {
 	return found
 }
 
-// change carries out a change of the files, and says what it did. An error says why nothing can go on.
+// change applies a change of the files, and prints what it did. An error means that nothing can go on.
 func (s *session) change(ctx context.Context, load func() (*objects, error)) error {
 	began := time.Now()
 	o, err := load()
@@ -138,7 +138,7 @@ func (s *session) change(ctx context.Context, load func() (*objects, error)) err
 	return s.await(ctx, &was, began)
 }
 
-// await returns when the newest generation is live or refused, and says which.
+// await returns when the newest generation is live or refused, and prints which.
 func (s *session) await(ctx context.Context, was *proxyconfig.Config, began time.Time) error {
 	deadline := began.Add(loadTimeout)
 	for {
@@ -166,7 +166,7 @@ func (s *session) await(ctx context.Context, was *proxyconfig.Config, began time
 	}
 }
 
-// get asks the agent. The answer has to be 200, and is read into a value unless that is nil.
+// get asks the agent. The answer must be 200, and is decoded into a value unless that is nil.
 func (s *session) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.health+path, nil)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // privileged is the first port that everybody may bind.
 const privileged = 1024
 
-// load reads the files. What they do not have is completed: moved ports, Services, certificates.
+// load reads the files. It completes what they lack: moved ports, Services, certificates.
 func (c *command) load(ctx context.Context, addresses map[string]netip.AddrPort) (*objects, error) {
 	site, err := c.One(ctx, c.files, c.name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (o *objects) addConfigMaps(site *cli.Site, table routing.Table) {
 	}
 }
 
-// addProblems adds what is not served here: for the Gateway's own sake, or for what the files lack.
+// addProblems adds what is not served here, because of the Gateway or of objects that the files lack.
 func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []model.Problem) {
 	for name := range o.users() {
 		if _, ok := o.secrets[name]; !ok {
@@ -89,7 +89,7 @@ func (o *objects) addProblems(site *cli.Site, table routing.Table, refused []mod
 	}
 }
 
-// movePorts gives listeners of privileged ports others. The error says that another listener has such a port.
+// movePorts moves listeners from privileged ports. The error means that another listener has such a port.
 func (o *objects) movePorts(offset int32) error {
 	used := map[int32]bool{}
 	for _, listener := range o.gateway.Listeners {

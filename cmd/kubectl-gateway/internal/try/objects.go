@@ -22,7 +22,7 @@ import (
 	"gateway/internal/model"
 )
 
-// objects are what the files say, completed by what they do not.
+// objects are the objects of the files, completed.
 type objects struct {
 	namespace, name string
 	// gateway has the ports that are used on this machine. Its origins have no generations.
@@ -53,7 +53,7 @@ func (o *objects) cluster() endpoints.Cluster {
 	}
 }
 
-// setEndpoints makes addresses all endpoints of a Service port, which the Service gets if it has it not.
+// setEndpoints makes addresses all endpoints of a Service port. It adds the port to the Service if it is missing.
 func (o *objects) setEndpoints(backend model.Backend, addresses ...netip.AddrPort) {
 	name := types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}
 	service := o.services[name].DeepCopy()

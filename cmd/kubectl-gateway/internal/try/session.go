@@ -59,7 +59,7 @@ type session struct {
 	mounted   [3][]string
 }
 
-// quiet keeps the agent's log from the terminal: what matters of it is printed.
+// quiet keeps the agent's log from the terminal: its important parts are printed.
 var quiet sync.Once
 
 // newSession returns a session of the objects in an empty directory. Built-in backends and gateway-keys run until ctx
@@ -107,7 +107,7 @@ var freePort = func(ctx context.Context) (int32, error) {
 	return int32(listener.Addr().(*net.TCPAddr).Port), nil //nolint:gosec // a port
 }
 
-// apply makes the objects what the agent sees.
+// apply passes the objects to the agent.
 func (s *session) apply(o *objects) error {
 	if err := s.backends.complete(o); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s *session) apply(o *objects) error {
 	return nil
 }
 
-// mounts are the names of Secrets and ConfigMaps that the agent has to know, and of the Secrets with users.
+// mounts are the names of the Secrets and ConfigMaps that the agent must know, and of the Secrets with users.
 func (o *objects) mounts() [3][]string {
 	return [3][]string{slices.Sorted(maps.Keys(o.secrets)), slices.Sorted(maps.Keys(o.configMaps)), slices.Sorted(maps.Keys(o.users()))}
 }
@@ -155,7 +155,7 @@ func inVolume(objects map[string]map[string][]byte) map[string][]byte {
 	return all
 }
 
-// startAgent starts the agent, in place of the one that runs.
+// startAgent starts the agent, in place of the running one.
 func (s *session) startAgent(ctx context.Context) error {
 	s.stopAgent()
 	s.mounted = s.objects.mounts()
@@ -186,8 +186,8 @@ func (s *session) startAgent(ctx context.Context) error {
 	return nil
 }
 
-// checkPorts says which port of a listener something else has. HAProxy would share it with another one of the same
-// user.
+// checkPorts returns an error if another program has the port of a listener. HAProxy would share it with another
+// HAProxy of the same user.
 func (s *session) checkPorts(ctx context.Context) error {
 	checked := map[int32]bool{}
 	for i := range s.objects.gateway.Listeners {

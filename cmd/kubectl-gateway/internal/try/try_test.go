@@ -45,8 +45,8 @@ spec:
         - backendRefs: [{name: web, port: 80}]
 `
 
-// TestOnce: the requests of the command line are sent, over HTTP and HTTPS, and the exit code says whether the answers
-// are the expected ones. Each try has ports of its own, so that several can run at once.
+// TestOnce: the requests of the command line are sent, over HTTP and HTTPS, and the exit code reports whether the
+// answers are the expected ones. Each try has ports of its own, so that several can run at once.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	plain, secure := freePort(t), freePort(t)

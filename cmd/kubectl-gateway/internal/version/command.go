@@ -1,4 +1,4 @@
-// Package version is the command that says which version this plugin is of, and what the cluster runs.
+// Package version is the command that shows the version of this plugin, and of the cluster's programs.
 package version
 
 import (
@@ -39,7 +39,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	return cmd
 }
 
-// cluster prints what the cluster runs.
+// cluster prints the versions in the cluster.
 func cluster(ctx context.Context, options *cli.Options) error {
 	clients, _, err := options.Connect()
 	if err != nil {
