@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gateway/internal/model"
 	"gateway/internal/regex"
@@ -219,7 +220,12 @@ func closed(entry Entry) Entry {
 	if entry.PathType == Regex {
 		prefix := ""
 		if expression, err := regex.Parse(entry.Path); err == nil {
-			prefix = regexp.QuoteMeta(expression.Prefix())
+			prefix = expression.Prefix()
+			// What follows may be what no path has.
+			if i := strings.IndexFunc(prefix, func(r rune) bool { return r > unicode.MaxASCII || !isPlainInPath(byte(r)) }); i >= 0 {
+				prefix = prefix[:i]
+			}
+			prefix = regexp.QuoteMeta(prefix)
 		}
 		entry.Path = prefix + ".*"
 	}

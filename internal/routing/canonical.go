@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"gateway/internal/regex"
 )
 
 // maxOddPath is how long a path may be that has to be brought into its canonical form, in bytes: proxies do that in
@@ -55,12 +57,24 @@ func canonicalValue(value string) string {
 // decodedPath returns what expressions are compared with: a canonical path with all text and spaces decoded.
 func decodedPath(path string) string {
 	decoded, _ := url.PathUnescape(path) // nothing is malformed in a canonical path
-	return percentEncode(decoded, func(c byte) bool { return c == ' ' || isText(c) })
+	return percentEncode(decoded, isPlainInPath)
 }
 
-// checkEncodings returns an error for an expression with an encoded character in a form that decodedPath never returns:
-// no path has it, so a rule that guards would not hold.
-func checkEncodings(expression string) error {
+// decodedPaths are what decodedPath returns, and decodedValues what decodedValue does.
+var (
+	decodedPaths  = regex.NewValues(isPlainInPath, func(c byte) bool { return c != 0 && !isPlainInPath(c) })
+	decodedValues = regex.NewValues(isText, func(c byte) bool { return c != 0 && !isText(c) })
+)
+
+func isPlainInPath(c byte) bool { return c == ' ' || isText(c) }
+
+// checkDecoded returns an error for an expression with a part that no path or value has, as these are compared decoded: a
+// rule that guards would not hold. what names them.
+func checkDecoded(what, expression string, values *regex.Values, isPlain func(c byte) bool) error {
+	parsed, err := regex.Parse(expression)
+	if err != nil || parsed.Fits(values) {
+		return err
+	}
 	for i := range len(expression) {
 		c, ok := encodedByte(expression, i)
 		if !ok {
@@ -68,14 +82,19 @@ func checkEncodings(expression string) error {
 		}
 		code := expression[i : i+3]
 		want := strings.ToUpper(code)
-		if c == ' ' || isText(c) {
+		if isPlain(c) {
 			want = string(c)
 		}
 		if want != code {
-			return fmt.Errorf("the regular expression of path has %q, which no path has: paths are compared decoded, so write %q", code, want)
+			return fmt.Errorf("the regular expression of %s has %q, which none has: it is compared decoded, so write %q", what, code, want)
 		}
 	}
-	return nil
+	signs := "printable characters"
+	if isPlain(' ') {
+		signs += " and spaces"
+	}
+	return fmt.Errorf("the regular expression of %s has a part that none has: write %s as they are, and all other bytes as %%25 or %%C3, "+
+		"in upper case", what, signs)
 }
 
 // decodedValue returns a value with all encoded text decoded.

@@ -277,6 +277,8 @@ func TestMatchesThatCannotBeCarriedOut(t *testing.T) {
 		`path: {type: RegularExpression, value: "^/a.b/(c*)*"}`:                                           `regex /a.*`,
 		`path: {type: RegularExpression, value: "/a\\.b(c*)*"}`:                                           `regex /a\.b.*`,
 		`path: {type: RegularExpression, value: "(?i)/a(c*)*"}`:                                           `regex .*`,
+		`path: {type: RegularExpression, value: "/docs/a%20b"}`:                                           `regex /docs/a.*`,
+		`path: {type: RegularExpression, value: "/docs/\\xe9b"}`:                                          `regex /docs/.*`,
 		`path: {type: RegularExpression, value: "/a|(c*)*"}`:                                              `regex .*`,
 		`path: {value: /b}, method: GET, headers: [{name: A, value: b}, {name: a, value: b}]`:             `prefix /b/ GET header a=.*`,
 		`path: {value: /b}, headers: [{name: a, value: b}, {name: b, type: RegularExpression, value: (}]`: `prefix /b/ header a=.* header b=.*`,

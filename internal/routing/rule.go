@@ -99,7 +99,7 @@ func compileMatch(match *model.Match) (Entry, error) {
 	size := regexSize{}
 	if entry.PathType == Regex {
 		if size, invalid = checkRegex("path", entry.Path); invalid == nil {
-			invalid = checkEncodings(entry.Path)
+			invalid = checkDecoded("path", entry.Path, decodedPaths, isPlainInPath)
 		}
 	} else {
 		canonical, ok := CanonicalPath(entry.Path)
@@ -131,7 +131,9 @@ func checkConditions(entry *Entry, size regexSize) error {
 	for _, kind := range []struct {
 		name       string
 		conditions []Condition
-	}{{"header", entry.Headers}, {"query parameter", entry.Query}} {
+		// values are those that there are; nil: any.
+		values *regex.Values
+	}{{"header", entry.Headers, nil}, {"query parameter", entry.Query, decodedValues}} {
 		slices.SortFunc(kind.conditions, func(a, b Condition) int { return cmp.Compare(a.Name, b.Name) })
 		for i, condition := range kind.conditions {
 			if i > 0 && condition.Name == kind.conditions[i-1].Name {
@@ -140,7 +142,14 @@ func checkConditions(entry *Entry, size regexSize) error {
 			one := regexSize{length: len(regex.Quote(condition.Value))}
 			if condition.Regex {
 				var err error
-				if one, err = checkRegex(fmt.Sprintf("%s %q", kind.name, condition.Name), condition.Value); err != nil {
+				what := fmt.Sprintf("%s %q", kind.name, condition.Name)
+				if one, err = checkRegex(what, condition.Value); err != nil {
+					return err
+				}
+				if kind.values != nil {
+					err = checkDecoded(what, condition.Value, kind.values, isText)
+				}
+				if err != nil {
 					return err
 				}
 			}

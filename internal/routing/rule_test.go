@@ -113,19 +113,45 @@ func TestRoutesOfManyObjects(t *testing.T) {
 	}
 }
 
-// TestExpressionsOfEncodedPaths: an expression with an encoded character that no path has would guard nothing.
+// TestExpressionsOfEncodedPaths: an expression with a part that no path has would guard nothing.
 func TestExpressionsOfEncodedPaths(t *testing.T) {
+	const none = "the regular expression of path has a part that none has: write printable characters and spaces as they are, " +
+		"and all other bytes as %25 or %C3, in upper case"
 	for expression, want := range map[string]string{
-		"/docs/a b|/docs/%C3%A4|/a%25b": "",
-		"/docs/%2[0-9]":                 "",
-		"/docs/a%20b":                   `the regular expression of path has "%20", which no path has: paths are compared decoded, so write " "`,
-		"/docs/%c3%A4":                  `the regular expression of path has "%c3", which no path has: paths are compared decoded, so write "%C3"`,
-		"/docs/%7b.*":                   `the regular expression of path has "%7b", which no path has: paths are compared decoded, so write "{"`,
+		"/docs/a b|/docs/%C3%A4|/a%25b":   "",
+		"/docs/%2[0-9]":                   "",
+		"/docs/[%20]":                     "",
+		`/docs/[^/]*(%[0-9A-F]{2}){1,3}.`: "",
+		`/docs/%.*|/%(0[1-9]|C3%A4)`:      "",
+		`(?i)/docs/%c3%a4[\x20-\xff]\b$`:  "",
+		"/docs/a%20b":                     `the regular expression of path has "%20", which none has: it is compared decoded, so write " "`,
+		"/docs/%c3%A4":                    `the regular expression of path has "%c3", which none has: it is compared decoded, so write "%C3"`,
+		"/docs/%7b.*":                     `the regular expression of path has "%7b", which none has: it is compared decoded, so write "{"`,
+		`/docs/a\tb`:                      none,
+		`/docs/\xe9`:                      none,
+		`/docs/(a|\xe9x)`:                 none,
+		"/docs/ä?":                        none,
+		`/docs/[\x00-\x1f]`:               none,
+		`/docs/a[^ -~]*`:                  none,
+		"/docs/100%":                      none,
+		"/docs/(100%)?":                   none,
+		"/a%zzb":                          none,
+		"/a%2":                            none,
+		"/a%00":                           none,
+		"/a%[a-f]{2,3}z":                  none,
+		"/a%(2|7)0":                       none,
+		"/a%[3-6].*":                      none,
 	} {
 		_, problems := compileOne(t, "matches: [{path: {type: RegularExpression, value: '"+expression+"'}}], backendRefs: [{name: a, port: 80}]")
 		if want == "" && len(problems) == 0 || len(problems) == 1 && want != "" && strings.HasSuffix(problems[0].Message, want) {
 			continue
 		}
 		t.Errorf("%s: got %+v, want %q", expression, problems, want)
+	}
+	for expression, refused := range map[string]bool{"a.*": false, "a%20b": false, "100%25": false, "a b": true, `\xe9`: true, "%41": true, "100%": true} {
+		_, problems := compileOne(t, "matches: [{queryParams: [{name: q, type: RegularExpression, value: '"+expression+"'}]}], backendRefs: [{name: a, port: 80}]")
+		if refused != (len(problems) == 1) {
+			t.Errorf("a query parameter with %s: got %+v, refused %t", expression, problems, refused)
+		}
 	}
 }
