@@ -19,7 +19,7 @@ const (
 	ownFiles           = 1000
 )
 
-// maxConnections returns how many connections HAProxy takes at a time.
+// maxConnections returns the limit of HAProxy's connections.
 func maxConnections(in Input) int {
 	if in.Bind.Files == 0 {
 		return in.Table.MaxConnections
@@ -27,20 +27,20 @@ func maxConnections(in Input) int {
 	return max(1, min(in.Table.MaxConnections, (in.Bind.Files-ownFiles)/filesPerConnection))
 }
 
-// byClient is the key of a client: whoever has IPv6 has a network of 64 bits. everyone is the key of all clients.
+// byClient is the key of a client: IPv6 clients count by networks of 64 bits. everyone is the key of all clients.
 const (
 	byClient = "src,ipmask(32,64)"
 	everyone = "src,ipmask(0,0)"
 )
 
-// admissionLines returns which connections a port takes. Rules about connections are run before anything of a connection is
-// read.
+// admissionLines select the connections that a port takes. HAProxy runs rules about connections before it reads from
+// them.
 //
 // The backend connections-of counts the connections that each client has open.
 //
-// With the PROXY protocol, the header of a trusted proxy is believed, and every other connection is closed. Without
-// trusted proxies, the port takes none. In rules of the connection, src is still the proxy. In all later ones it is who
-// the header says.
+// With the PROXY protocol, the header of a trusted proxy names the client, and every other connection is closed.
+// Without trusted proxies, the port takes no connection. In rules of the connection, src is still the proxy. In all
+// later ones it is the client in the header.
 func admissionLines(in Input, listener *routing.Listener) []string {
 	trusted, lines := in.Table.TrustedProxies, trustLines(in)
 	lines = append(lines, fmt.Sprintf("tcp-request connection reject if { act_conn gt %d }", maxConnections(in)))
@@ -67,7 +67,7 @@ func admissionLines(in Input, listener *routing.Listener) []string {
 	return lines
 }
 
-// trustLines returns which clients are trusted proxies.
+// trustLines find out whether a client is a trusted proxy.
 func trustLines(in Input) []string {
 	var lines []string
 	// HAProxy takes 64 words in a line. The lines count together.
@@ -77,8 +77,8 @@ func trustLines(in Input) []string {
 	return lines
 }
 
-// requestLimitLines bound how many requests over HTTP/2 are in work at a time, which the backend requests-of counts. A
-// connection has one at a time of any other.
+// requestLimitLines limit the active requests over HTTP/2, which the backend requests-of counts. Other connections have
+// one request at a time.
 func requestLimitLines(in Input) []string {
 	const isHTTP2 = " if { fc_http_major 2 }"
 	tooMany := func(counter string, limit int) string {

@@ -44,8 +44,8 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 	}
 }
 
-// Usable reports whether requests or connections can be sent to a Service port: its Service exists, nothing that is refused
-// may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
+// Usable reports whether requests or connections can be sent to a Service port: its Service exists, nothing that is
+// refused may have been meant for it, its protocol is one that can be spoken, and with TLS, there is something to
 // verify it by, and the certificate that it is to be shown. The protocol of connections is of no importance. kind is
 // that of the route.
 func Usable(in Input, backend routing.Backend, kind string, connections bool) bool {
@@ -130,7 +130,8 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 	return s
 }
 
-// backendDefaults returns the name of the defaults section with these settings, and the section if it is not always there.
+// backendDefaults returns the name of the defaults section with these settings, and the section if it is not always
+// there.
 func (r *renderer) backendDefaults(s settings, connections bool) (name string, section *ir.Section) {
 	name = plainDefaults(connections)
 	if len(s.lines)+len(s.rules) == 0 {

@@ -17,13 +17,13 @@ const intermediateCiphers = "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-
 // certificateList returns the name of the file that lists the certificates of a port.
 func certificateList(port int32) string { return "certificates-" + itoa(port) + ".list" }
 
-// certificatePath returns where HAProxy finds the certificate of a Secret, and its key: in one file, so that both are
-// of one content.
+// certificatePath returns the path of a Secret's certificate and key for HAProxy: in one file, so that both change
+// together.
 func certificatePath(p ir.Paths, secret string) string {
 	return p.CertificateDir + "/" + ir.Quote(secret, ir.InConfig) + "/" + certificates.JoinedFile
 }
 
-// addCertificates adds the list of a port's certificates, if it has any, and which listener each name is for.
+// addCertificates adds the list of a port's certificates, if it has any, and the listener for each name.
 func (r *renderer) addCertificates(port int32) {
 	if lines := certificateLines(r.in, port); len(lines) > 0 {
 		r.config.Certificates[certificateList(port)] = ir.CertificateList{Strict: isStrict(r.in, port), Lines: lines}
@@ -63,11 +63,11 @@ func certificateLines(in Input, port int32) []ir.CertificateLine {
 	return append(first, others...)
 }
 
-// notConnected is in place of a listener whose hostname no certificate is for.
+// notConnected stands in for a listener whose hostname has no certificate.
 const notConnected = "."
 
-// connectedNames returns which listener's certificates HAProxy has for each server name of a port, exact or a wildcard
-// for one label. Clients that ask for another name get those of the listener for every hostname.
+// connectedNames returns the listener whose certificates HAProxy has for each server name of a port, exact or a
+// wildcard for one label. Clients that ask for another name get those of the listener for every hostname.
 func connectedNames(in Input, port int32) map[string]string {
 	names := map[string]string{}
 	for i := range in.Table.Listeners {
@@ -110,7 +110,7 @@ func exceptions(names []string, listener string, connected map[string]string) []
 	return filters
 }
 
-// servesTLS reports whether a listener can be served: it has a certificate, and what it needs to verify clients.
+// servesTLS reports whether a listener can be served: it has a certificate, and the CA certificates for its clients.
 func servesTLS(in Input, listener *routing.Listener) bool {
 	if listener.TLS == nil || len(in.Certificates[listener.Name]) == 0 {
 		return false
@@ -123,7 +123,7 @@ func servesTLS(in Input, listener *routing.Listener) bool {
 	return true
 }
 
-// listenerOptions returns what of TLS differs between the listeners of a port.
+// listenerOptions returns the TLS options that differ between the listeners of a port.
 func listenerOptions(in Input, listener *routing.Listener) string {
 	options := "ssl-min-ver " + ir.Quote(listener.TLS.MinVersion, ir.InConfig)
 	if authority, ok := authorityFile(in, listener.TLS.ClientCAs); ok {
@@ -149,7 +149,7 @@ func ownNames(table routing.Table, listener *routing.Listener, names []string) [
 	return slices.Compact(own)
 }
 
-// isStrict reports whether clients that ask for a name that no certificate is for, or for none, are refused.
+// isStrict reports whether clients are refused that ask for a name without a certificate, or for none.
 func isStrict(in Input, port int32) bool {
 	for i := range in.Table.Listeners {
 		listener := &in.Table.Listeners[i]
@@ -169,7 +169,7 @@ func authorityFile(in Input, names []string) (string, bool) {
 	return in.Paths.ConfigDir + "/" + authorityName(content), true
 }
 
-// authorityName tells the content, so that another content is another file, and a change of what uses it.
+// authorityName identifies a content, so that another content is another file, and changes its users.
 func authorityName(content []byte) string { return "ca-" + ir.ContentName(string(content)) + ".pem" }
 
 // authority returns the certificates of these ConfigMaps, nothing if one of them is missing.
@@ -184,7 +184,7 @@ func authority(in Input, names []string) []byte {
 	return content
 }
 
-// addAuthorities adds the files of CA certificates that listeners and backends use. HAProxy has to have read a file to
+// addAuthorities adds the files of CA certificates that listeners and backends use. HAProxy must have read a file to
 // use it for a server that is added at run time.
 func (r *renderer) addAuthorities() {
 	add := func(names []string) {
@@ -211,8 +211,7 @@ func verifiesClients(in Input, port int32) bool {
 	})
 }
 
-// acceptsUnverified reports whether clients of a port may show certificates that are not valid, which nobody is told of
-// then.
+// acceptsUnverified reports whether a port accepts invalid client certificates, which nobody is told of.
 func acceptsUnverified(in Input, port int32) bool {
 	return slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool {
 		return l.Port == port && l.TLS != nil && l.TLS.ClientUnverified

@@ -32,7 +32,7 @@ import (
 //
 // A list is named after what is in it. What is found is the number of an expression in its list.
 
-// asksQuery is at the end of the name of a list that has conditions on the query.
+// asksQuery ends the name of a list with conditions on the query.
 const asksQuery = "q"
 
 // Any byte of a line, any line or the rest of one, and all up to an empty line.
@@ -98,7 +98,7 @@ func line(text string, isRegex bool) string {
 	return "(?>" + translated + `\n)`
 }
 
-// longExpressions returns expressions for values that are longer than those of a list with regular expressions may be.
+// longExpressions returns expressions for values that are too long for the regular expressions of a list.
 func longExpressions(list []*routing.Entry) []string {
 	longer := fmt.Sprintf("%s{%d}", anyByte, routing.LongestValue(list)+1)
 	var all []string
@@ -147,7 +147,7 @@ func conditionNames(table routing.Table) (headers, params []string) {
 	return headers, params
 }
 
-// label returns a name as it is in the lines: a word for haproxy.cfg and in log-formats.
+// label returns a name in its form for the lines: a word for haproxy.cfg and in log-formats.
 func label(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

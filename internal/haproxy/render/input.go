@@ -5,7 +5,7 @@ import (
 	"gateway/internal/routing"
 )
 
-// Input is everything HAProxy's configuration is made from.
+// Input is the input of HAProxy's configuration.
 type Input struct {
 	// Table says which requests go where.
 	Table routing.Table
@@ -15,8 +15,8 @@ type Input struct {
 	// Certificates are the certificates that can be used, by the name of the HTTPS listener, in the order of the spec.
 	// A listener with none is not there.
 	Certificates map[string][]Certificate
-	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without, what is to be
-	// shown it gets nothing: requests are answered with 500.
+	// HasBackendCertificate reports whether the certificate that Table names for backends can be used. Without, what is to
+	// be shown it gets nothing: requests are answered with 500.
 	HasBackendCertificate bool
 	// Authorities are CA certificates (PEM) by the name of the ConfigMap. What needs one that is missing is not served:
 	// a listener is not there, requests for a backend are answered with 500.
@@ -32,7 +32,7 @@ type Input struct {
 	Cache *Cache
 }
 
-// BackendState is what was observed of a Service port.
+// BackendState is the observed state of a Service port.
 type BackendState struct {
 	// Exists reports whether the Service and its port exist (and the Service is not of type ExternalName). Requests for
 	// one that does not are answered with 500.

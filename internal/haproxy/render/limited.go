@@ -3,8 +3,8 @@ package render
 import "gateway/internal/haproxy/filters"
 
 // limitedRules are the rules of backends with a limit of requests for each server. A request takes one of a server's
-// slots before HAProxy has more than its headers, so a client that sends its body slowly would keep others away.
-// HAProxy knows no minimum rate. So the body of a request has to arrive before it waits for a slot, or 15 KiB of it.
+// slots when HAProxy has its headers, so a client with a slow body would keep others away. HAProxy knows no minimum
+// rate. So a request waits for a slot only when its body, or 15 KiB of it, has arrived.
 //
 // With servers that may speak HTTP/2, calls of gRPC and Connect do not wait: their body may end after the answer has
 // begun. They need HTTP/2 on both sides. Nothing tells those whose client waits for an answer before it goes on from

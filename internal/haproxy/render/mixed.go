@@ -5,17 +5,18 @@ import (
 	"gateway/internal/routing"
 )
 
-// On most ports TLS is opened, or it is passed through. On a mixed port, the server name decides. A bind line of HAProxy
-// does one of the two. So there a frontend of its own, the entrance, takes the connections. It reads the server name, and
-// sends those of listeners that pass TLS through to their backends. All others it hands over, with a PROXY protocol
-// header, to the frontend that opens TLS. That listens on a socket of its own, and is otherwise as on other ports.
+// On most ports TLS is opened, or it is passed through. On a mixed port, the server name decides. A bind line of
+// HAProxy does one of the two. So there a frontend of its own, the entrance, takes the connections. It reads the server
+// name, and sends those of listeners that pass TLS through to their backends. All others it hands over, with a PROXY
+// protocol header, to the frontend that opens TLS. That listens on a socket of its own, and is otherwise as on other
+// ports.
 //
 // A connection that is handed over counts twice for the limit of connections, and takes as many files.
 
-// opened is in place of what hosts.map has for a hostname, where a connection is handed over.
+// opened replaces a hostname's value in hosts.map where TLS is terminated.
 const opened = "."
 
-// isOpened is the condition that it is.
+// isOpened is the condition that TLS is terminated.
 const isOpened = " if { var(txn.hosts) -m str " + opened + " }"
 
 // entrance returns the name of the frontend that takes the connections of a mixed port.
@@ -56,8 +57,8 @@ func (r *renderer) addEntrance(passing *routing.Listener) {
 	r.section(ir.ReloadPorts, "backend "+handover(port)+" from tcp", "server tls "+r.in.Paths.TLSSocket(port)+" send-proxy-v2")
 }
 
-// handoverLines hand connections over whose TLS is to be opened: those for names of other listeners, for names of none,
-// and without a name. The frontend that opens TLS writes them down in the access log.
+// handoverLines hand over connections whose TLS is terminated: those for names of other listeners, for unknown names,
+// and without a name. The frontend that terminates TLS logs them.
 func handoverLines(in Input, port int32) []string {
 	lines := []string{"tcp-request content set-var(txn.hosts) str(" + opened + ") unless { var(txn.host) -m found } { var(txn.hosts) -m found }"}
 	if len(certificateLines(in, port)) == 0 {

@@ -9,9 +9,9 @@ import (
 	"gateway/internal/routing"
 )
 
-// addPrograms adds the programs that rules need, and the sections that lead what they send to its backends.
+// addPrograms adds the programs that rules need, and the sections for their requests.
 //
-// Rules of the backends bound the time for an answer, as they do for requests: see package filters.
+// Rules of the backends limit the time for an answer, as they do for requests: see package filters.
 //
 // The programs can do nothing but what their libraries let them, and have so much memory. Each thread has its own
 // state of them.
@@ -44,14 +44,14 @@ func (r *renderer) addPrograms() {
 	}
 }
 
-// program adds a section of a program, which may stay once no rule sends requests there. A header of its own keeps what
-// programs need out of sections that may not change.
+// program adds a section of a program, which may stay once no rule sends requests there. It has a header of its own, so
+// that the needs of programs stay out of sections that may not change.
 func (r *renderer) program(header string, lines ...string) {
 	r.addSection(ir.Section{Header: header, Reason: ir.ReloadSettings, MayStay: true, Lines: ir.Lines("", lines...)})
 }
 
-// addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file,
-// whether or not a request gets there.
+// addKeys adds the keys that verify tokens, and the section that makes HAProxy read them. It does so for each use of a
+// file, even if no request gets there.
 func (r *renderer) addKeys() {
 	var lines []string
 	for source, keys := range r.keySets() {
@@ -81,8 +81,8 @@ func (r *renderer) keySets() map[routing.KeySource][]routing.JWTKey {
 	return sets
 }
 
-// addMirrors adds what copies of requests need. An answer is read as far as it fits HAProxy's buffer, so that it is not
-// cut off. The program gets an empty one in its place.
+// addMirrors adds the sections for copies of requests. A response is read as far as it fits HAProxy's buffer, so that
+// it is not cut off. The program gets an empty one instead.
 func (r *renderer) addMirrors() {
 	paths := r.in.Paths
 	r.config.Files[ir.MirrorFile] = filters.MirrorProgram
@@ -100,7 +100,8 @@ func (r *renderer) addMirrors() {
 	)
 }
 
-// addUsers adds where gateway-keys is asked about users. In a pod that does not mount their Secret yet, it does not run.
+// addUsers adds the backend of gateway-keys, which checks users. gateway-keys does not run in a pod that does not mount
+// their Secret yet.
 func (r *renderer) addUsers() {
 	var servers []string
 	if socket := r.in.Paths.UsersSocket; socket != "" {
@@ -109,8 +110,8 @@ func (r *renderer) addUsers() {
 	r.program("backend "+ir.UsersBackend+" from common", append([]string{"timeout server 10s"}, servers...)...)
 }
 
-// addAuth adds what questions about requests need. HAProxy counts them, because a program does not learn that its
-// client has left. An answer that is too long to be passed on is none.
+// addAuth adds the sections for questions about requests. HAProxy counts them, because a program does not learn that
+// its client has left. An answer that is too long to be passed on counts as none.
 func (r *renderer) addAuth() {
 	paths := r.in.Paths
 	r.config.Files[ir.AuthFile] = filters.AuthProgram
@@ -133,8 +134,8 @@ func (r *renderer) addAuth() {
 	)
 }
 
-// addBodies adds what requests of unknown length take on their way: a backend that counts their bodies and sends them to
-// a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
+// addBodies adds what requests of unknown length take on their way: a backend that counts their bodies and sends them
+// to a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
 // bounds the time for the client, and those of backends the time for an answer.
 //
 // Each such request takes some 10 KB of the memory of programs.

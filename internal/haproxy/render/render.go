@@ -63,7 +63,7 @@ func (r *renderer) ports() []int32 {
 	return slices.Compact(all)
 }
 
-// addContent adds entries under the name that begins their keys, unless they are there. The name tells what is in them.
+// addContent adds entries under the name that begins their keys, unless they exist. The name identifies their content.
 func (r *renderer) addContent(file, name string, entries func() []ir.MapEntry) {
 	id := file + " " + name
 	content, ok := r.config.Contents[id]

@@ -57,7 +57,7 @@ func (r *renderer) addSections() {
 	}
 }
 
-// addTables adds what the response cache and limits need. Tables of limits stay, since no rule counts in them any more.
+// addTables adds the sections for the response cache and limits. Tables of limits stay when no rule uses them any more.
 func (r *renderer) addTables() {
 	table := r.in.Table
 	if filters.HasCache(table) {
@@ -77,7 +77,7 @@ func (r *renderer) addSection(section ir.Section) {
 	r.config.Sections = append(r.config.Sections, section)
 }
 
-// section adds a section that has to have exactly these lines as long as it is desired, and to go after that.
+// section adds a section whose lines must be exactly these while it is desired, and which is removed afterwards.
 func (r *renderer) section(reason, header string, lines ...string) {
 	r.addSection(ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)})
 }
@@ -156,7 +156,7 @@ func globalLines(in Input) []string {
 	return lines
 }
 
-// keepaliveLines find out within some 20 s that the node behind an idle connection is gone, so that no request is sent
+// keepaliveLines detect within some 20 s that the node behind an idle connection is gone, so that no request is sent
 // there.
 var keepaliveLines = []string{"option srvtcpka", "srvtcpka-idle 10s", "srvtcpka-intvl 3s", "srvtcpka-cnt 3"}
 
@@ -178,7 +178,7 @@ var commonLines = slices.Concat([]string{
 	"http-reuse safe",
 })
 
-// errorTexts are what HAProxy's own errors say.
+// errorTexts are the texts of HAProxy's own errors.
 var errorTexts = map[int32]string{
 	400: "the request is malformed",
 	405: "the method is not allowed",
@@ -285,7 +285,7 @@ func (r *renderer) addFrontend(port int32) {
 	})
 }
 
-// tlsOptions are those of a port that terminates TLS.
+// tlsOptions are the options of a port that terminates TLS.
 func tlsOptions(in Input, listener *routing.Listener) string {
 	options := fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(listener.Port))
 	if !isConnection(listener) {
@@ -369,8 +369,8 @@ func (r *renderer) connectionLines(listener *routing.Listener) []string {
 	return append(lines, "use_backend %[var(txn.hit),field(4,|)]")
 }
 
-// foreignLines reject connections whose certificate, and what was asked of the client, is not what their listener
-// wants: that has none for the name, as one that is missing.
+// foreignLines reject connections that were made for another listener: their certificate, and the demands on the
+// client, are not those of the listener for the name.
 func foreignLines(in Input, port int32) []string {
 	lines := []string{
 		"tcp-request content set-var(txn.listener) var(txn.hosts),field(1,|)",

@@ -11,7 +11,7 @@ import (
 	"gateway/internal/model"
 )
 
-// attachment is what became of a route at one of its parents.
+// attachment is the result of attaching a route to one of its parents.
 type attachment struct {
 	ref    gatewayv1.ParentReference
 	parent *parent
@@ -100,8 +100,8 @@ func (r *route) hostnamesAt(l *listener) []string {
 	return all
 }
 
-// isTaken reports whether a listener has a route with one of the hostnames that is of the other kind: no two, an
-// HTTPRoute and a GRPCRoute, share one.
+// isTaken reports whether a listener has a route of the other kind with one of the hostnames: an HTTPRoute and a
+// GRPCRoute never share a hostname.
 func (l *listener) isTaken(r *route, hostnames []string) bool {
 	for kind, taken := range l.taken {
 		if kind != r.kind && slices.ContainsFunc(hostnames, taken.overlaps) {
@@ -114,7 +114,7 @@ func (l *listener) isTaken(r *route, hostnames []string) bool {
 // isAllowed reports whether the listeners of a parent are part of a data plane.
 func (p *parent) isAllowed() bool { return p.set == nil || p.allowed }
 
-// allowsRoute reports whether a listener lets a route belong to it, by its kind and namespace.
+// allowsRoute reports whether a listener accepts a route, by its kind and namespace.
 func (t *translator) allowsRoute(l *listener, r *route) bool {
 	isKind := func(kind gatewayv1.RouteGroupKind) bool { return string(kind.Kind) == r.kind }
 	if l.closed || l.conflict.reason != "" || !slices.ContainsFunc(l.kinds, isKind) {
@@ -139,7 +139,7 @@ func (t *translator) allows(from gatewayv1.FromNamespaces, selector *metav1.Labe
 	return false
 }
 
-// labelsOf returns the labels of a namespace, of which its name is always one.
+// labelsOf returns the labels of a namespace, which always include its name.
 func (t *translator) labelsOf(namespace string) labels.Set {
 	if known, ok := t.Namespaces[namespace]; ok {
 		return known

@@ -26,7 +26,7 @@ var WatchedResources = []string{
 	proxypod.ResourceFilters, "tcproutes", "tlsroutes",
 }
 
-// attached is where the objects are that belong to a data plane.
+// attached are the places of the objects that belong to a data plane.
 type attached struct {
 	// known are the kinds of routes with their namespaces, and these with those of backends, that are in resources.
 	known map[[2]string]bool
@@ -59,7 +59,7 @@ func (r *Result) Copies() []Copy {
 	return copies
 }
 
-// attach notes that a data plane has something of a resource in a namespace. Policies come with anything: a route may
+// attach notes that a data plane has objects of a resource in a namespace. Policies come with any resource: a route may
 // get its first backend there at any time, and agents see this edit before the operator names anything.
 func (p *plane) attach(namespace, resource string) {
 	if p.resources == nil {
@@ -71,7 +71,7 @@ func (p *plane) attach(namespace, resource string) {
 	p.resources[namespace][resource] = true
 }
 
-// attachOf notes where a route is, and what it refers to.
+// attachOf notes the place of a route, and of its references.
 func (p *plane) attachOf(r *route) {
 	if p.known == nil {
 		p.known = map[[2]string]bool{}
@@ -94,14 +94,14 @@ func (p *plane) attachOf(r *route) {
 	}
 }
 
-// attachOther does it for namespaces other than the data plane's.
+// attachOther is attach for namespaces other than the data plane's.
 func (p *plane) attachOther(namespace, resource string) {
 	if namespace != p.parent.Namespace {
 		p.attach(namespace, resource)
 	}
 }
 
-// mount notes that the pods need a ConfigMap, whatever is wrong with its content.
+// mount notes that the pods need a ConfigMap, even if its content is wrong.
 func (p *plane) mount(configMap string) {
 	if p.configMaps == nil {
 		p.configMaps = map[string]bool{}
@@ -117,7 +117,7 @@ func (p *plane) mountUsers(secret string) {
 	p.users[secret] = true
 }
 
-// mountSecret notes that the pods need a Secret that the Gateway may use, and returns the name that they mount it by.
+// mountSecret notes that the pods need a Secret that the Gateway may use, and returns its name in their mounts.
 func (p *plane) mountSecret(namespace, name string) string {
 	if namespace != p.parent.Namespace {
 		p.attach(namespace, "referencegrants")
@@ -135,8 +135,8 @@ func (p *plane) mountAuthorities(policy *gatewayv1.BackendTLSPolicy) {
 	}
 }
 
-// Attachments returns where the objects are that belong to a data plane, nil if there are none. served has the resources
-// that the cluster has.
+// Attachments returns the places of the objects that belong to a data plane, nil if there are none. served has the
+// resources that the cluster has.
 func (r *Result) Attachments(parent Parent, served []string) *appv1.Attachments {
 	i := slices.IndexFunc(r.t.planes, func(p *plane) bool { return p.parent == parent })
 	if i < 0 {
@@ -180,8 +180,8 @@ func (p *plane) selectsNamespaces() bool {
 	})
 }
 
-// AttachedTo returns what the status of a Gateway of our own says of the objects of the Gateway API that belong to it.
-// Add adds the objects.
+// AttachedTo returns what the status of a Gateway of our own says about its objects of the Gateway API. Add adds the
+// objects.
 func AttachedTo(own *appv1.Gateway) Objects {
 	objects := Objects{Namespaces: map[string]labels.Set{}}
 	if proxypod.Parent(own) == "" {
@@ -203,8 +203,8 @@ func AttachedTo(own *appv1.Gateway) Objects {
 	return objects
 }
 
-// Add adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and how its
-// proxies are to run.
+// Add adds an object that belongs to a Gateway of our own. The operator has checked the class of a Gateway, and the
+// GatewayConfig.
 func (o *Objects) Add(obj any) {
 	switch object := obj.(type) {
 	case *gatewayv1.Gateway:

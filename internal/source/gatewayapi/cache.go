@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cache keeps what the rules of each route were translated to, by the route's object, so that an edit of one route costs
-// nothing for the others. Objects are told apart by their pointers: informers replace objects and never change them.
-// Whoever has a Cache takes a new one when a Service changes. The zero value is empty.
+// Cache keeps what the rules of each route were translated to, by the route's object, so that an edit of one route
+// costs nothing for the others. Objects are told apart by their pointers: informers replace objects and never change
+// them. Whoever has a Cache takes a new one when a Service changes. The zero value is empty.
 type Cache struct {
 	routes map[metav1.Object]*route
 	// references are the other objects that rules depend on.

@@ -10,7 +10,7 @@ import (
 	"gateway/internal/model"
 )
 
-// setTLS says how a listener terminates TLS, if it does.
+// setTLS sets how a listener terminates TLS, if it does.
 func (t *translator) setTLS(l *listener, plane *plane) {
 	spec := or(l.TLS, gatewayv1.ListenerTLSConfig{})
 	if or(spec.Mode, gatewayv1.TLSModeTerminate) == gatewayv1.TLSModePassthrough {
@@ -53,8 +53,8 @@ func (t *translator) setTLS(l *listener, plane *plane) {
 	t.setClientValidation(l, plane)
 }
 
-// setBackendCertificate says which certificate backends are shown. Where the reference to it is no good, backendPolicy
-// refuses what is to be shown it.
+// setBackendCertificate sets the client certificate for backends. If its reference is wrong, backendPolicy refuses the
+// backends that would get it.
 func (t *translator) setBackendCertificate(p *plane) {
 	ref := p.backendCertificateRef()
 	if ref == nil {
@@ -76,7 +76,7 @@ func (t *translator) setBackendCertificate(p *plane) {
 	}
 }
 
-// backendCertificateRef is to the certificate that backends are shown, nil if they are shown none.
+// backendCertificateRef is the reference to the client certificate for backends, nil if there is none.
 func (p *plane) backendCertificateRef() *gatewayv1.SecretObjectReference {
 	if p.gateway == nil || p.gateway.Spec.TLS == nil || p.gateway.Spec.TLS.Backend == nil {
 		return nil
@@ -84,7 +84,8 @@ func (p *plane) backendCertificateRef() *gatewayv1.SecretObjectReference {
 	return p.gateway.Spec.TLS.Backend.ClientCertificateRef
 }
 
-// certificateProblem says what is wrong with a reference to a certificate. invalid is the reason if it can be to none.
+// certificateProblem returns what is wrong with a reference to a certificate. invalid is the reason for a reference to
+// something else.
 func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, owner model.Origin, invalid any) verdict {
 	var v verdict
 	namespace := string(or(ref.Namespace, gatewayv1.Namespace(owner.Namespace)))
@@ -99,11 +100,11 @@ func (t *translator) certificateProblem(ref gatewayv1.SecretObjectReference, own
 	return v
 }
 
-// maxCertificates is how many a listener has.
+// maxCertificates is the limit for a listener.
 const maxCertificates = 16
 
-// LocalName returns what a Secret or ConfigMap is called in the namespace of a data plane, where its pods mount it. One
-// of another namespace is mounted as a copy with a name of its own.
+// LocalName returns the name of a Secret or ConfigMap in the namespace of a data plane, where its pods mount it. An
+// object of another namespace is mounted as a copy with a name of its own.
 func LocalName(plane, namespace, name string) string {
 	if namespace == plane {
 		return name
@@ -111,10 +112,10 @@ func LocalName(plane, namespace, name string) string {
 	return hashed(name, namespace, name)
 }
 
-// nobody is in place of the name of a ConfigMap that there cannot be: what needs it is not served.
+// nobody stands in for the name of a ConfigMap that cannot exist: objects that need it are not served.
 const nobody = "/"
 
-// setClientValidation says what a listener asks clients for.
+// setClientValidation sets which client certificates a listener asks for.
 func (t *translator) setClientValidation(l *listener, plane *plane) {
 	if plane.gateway.Spec.TLS == nil || plane.gateway.Spec.TLS.Frontend == nil {
 		return
@@ -183,12 +184,12 @@ func (t *translator) authorityProblem(ref gatewayv1.ObjectReference, namespace s
 	return v
 }
 
-// contentProblem returns what proxies report of the content of a ConfigMap with CA certificates.
+// contentProblem returns what proxies report about the content of a ConfigMap with CA certificates.
 func (t *translator) contentProblem(p *plane, reason any, namespace, name string) verdict {
 	return t.reported(Subject{Plane: p.parent, Reason: appv1.ProblemInvalidCACertificateRef, Namespace: namespace, Name: name}, reason)
 }
 
-// reported says what proxies report of a subject.
+// reported returns what proxies report about a subject.
 func (t *translator) reported(of Subject, reason any) (v verdict) {
 	if t.Reported == nil {
 		return v

@@ -16,7 +16,7 @@ import (
 // kindConfig is the kind of the objects that parametersRefs name.
 const kindConfig = "GatewayConfig"
 
-// configure sets how a data plane is to run, by what its class and its Gateway name.
+// configure applies the GatewayConfigs of the class and the Gateway to a data plane.
 func (t *translator) configure(p *plane, class *gatewayv1.GatewayClass) {
 	p.own, p.filters, p.maxRequestBytes = &appv1.GatewaySpec{}, t.ListenerFilters, t.MaxRequestBytes
 	config, problem := t.classConfig(class)
@@ -50,7 +50,7 @@ func with[K, V ~string](all map[string]string, more map[K]V) map[string]string {
 	return all
 }
 
-// classConfig returns what a class names for its data planes, nil if it names nothing, or what is wrong with that.
+// classConfig returns the GatewayConfig of a class, nil if it names none, or what is wrong with it.
 func (t *translator) classConfig(class *gatewayv1.GatewayClass) (config *appv1.GatewayConfig, problem string) {
 	ref := class.Spec.ParametersRef
 	switch {
@@ -119,7 +119,7 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 	}
 }
 
-// DataPlane is what has to be there for a Gateway of the Gateway API: a Gateway of our own.
+// DataPlane is the Gateway of our own that a Gateway of the Gateway API needs.
 type DataPlane struct {
 	// Gateway is the Gateway that it is for.
 	Gateway *gatewayv1.Gateway
@@ -131,8 +131,8 @@ type DataPlane struct {
 	Spec *appv1.GatewaySpec
 }
 
-// DataPlanes returns those of all Gateways whose class is ours. Their listeners say which ports and which certificates
-// the pods need; what requests are answered by, the agents take from the Gateways themselves.
+// DataPlanes returns the data planes of all Gateways whose class is ours. Their listeners contain the ports and
+// certificates that the pods need. The agents read everything about requests from the Gateways themselves.
 func (r *Result) DataPlanes() []DataPlane {
 	var all []DataPlane
 	for _, plane := range r.t.planes {
@@ -172,7 +172,7 @@ func DataPlaneName(gateway string) string {
 	return "g-" + hashed(gateway[:min(len(gateway), maxName-19)], gateway)
 }
 
-// ownListener returns a listener of the model as our own kind has it; false: it has no certificate.
+// ownListener returns a listener of the model in the form of our own kind; false: it has no certificate.
 func ownListener(from *model.Listener) (appv1.Listener, bool) {
 	to := appv1.Listener{
 		Name: appv1.Name(from.Name), Port: from.Port, Protocol: appv1.Protocol(from.Protocol), Hostname: appv1.Hostname(from.Hostname),
@@ -192,7 +192,7 @@ func ownListener(from *model.Listener) (appv1.Listener, bool) {
 	return to, true
 }
 
-// For returns what the proxies of a Gateway of our own do, nil if nothing is known of the Gateway that it was made for.
+// For returns the model for a Gateway of our own, nil if nothing is known of the Gateway that it was made for.
 func (r *Result) For(own *appv1.Gateway) *model.Gateway {
 	parent := proxypod.Parent(own)
 	if parent == "" {

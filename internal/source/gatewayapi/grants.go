@@ -6,11 +6,11 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// reference is where a reference comes from.
+// reference is the origin of a reference.
 type reference struct{ group, kind, namespace string }
 
-// isGranted reports whether an object may refer to one of a group, kind, namespace and name: both are in one namespace, or
-// a ReferenceGrant lets it.
+// isGranted reports whether an object may refer to one with a group, kind, namespace and name: both are in one
+// namespace, or a ReferenceGrant allows it.
 func (t *translator) isGranted(from reference, group, kind, namespace, name string) bool {
 	if from.namespace == namespace {
 		return true

@@ -2,7 +2,7 @@ package gatewayapi
 
 import "strings"
 
-// hostnameSet is a set of hostnames. It takes no longer to look for one that overlaps with another if there are many.
+// hostnameSet is a set of hostnames. The time to find an overlapping one does not grow with the set.
 type hostnameSet struct {
 	all map[string]bool
 	// within are what hostnames of the set end with, from a dot on: the wildcard of each includes a hostname of the set.

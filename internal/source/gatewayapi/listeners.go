@@ -34,7 +34,7 @@ type listener struct {
 	tls      *model.ListenerTLS
 }
 
-// verdict is what is wrong, nothing if there is no reason.
+// verdict is a problem, or none if it has no reason.
 type verdict struct {
 	reason, message string
 	// unknown says that nobody knows whether anything is wrong.
@@ -43,17 +43,17 @@ type verdict struct {
 	listed, more int
 }
 
-// maxListed is how many causes a message has at most.
+// maxListed is the most causes in a message.
 const maxListed = 5
 
-// no sets a verdict, unless something is known to be wrong.
+// no sets a verdict, unless there is a certain one.
 func (v *verdict) no(reason any, format string, args ...any) {
 	if v.isOpen() {
 		*v = verdict{reason: fmt.Sprint(reason), message: fmt.Sprintf(format, args...)}
 	}
 }
 
-// isOpen reports whether nothing is known to be wrong.
+// isOpen reports whether nothing is certain to be wrong.
 func (v *verdict) isOpen() bool { return v.reason == "" || v.unknown }
 
 // doubt sets a verdict to unknown, unless there is one.
@@ -63,7 +63,7 @@ func (v *verdict) doubt(message string) {
 	}
 }
 
-// alsoReported adds what proxies report of a subject to a verdict. where names the reference to it.
+// alsoReported adds the reports of proxies about a subject to a verdict. where names the reference to it.
 func (v *verdict) alsoReported(problem verdict, where string) {
 	if problem.unknown {
 		v.doubt(problem.message)
@@ -72,7 +72,8 @@ func (v *verdict) alsoReported(problem verdict, where string) {
 	}
 }
 
-// reasonTooManyProblems is the reason of what is unknown, because proxies have more problems than their reports list.
+// reasonTooManyProblems is the reason of a condition that is Unknown because proxies have more problems than their
+// reports list.
 const reasonTooManyProblems = "TooManyProblems"
 
 // also adds a cause to a verdict, which keeps the reason of the first.
@@ -88,7 +89,7 @@ func (v *verdict) also(reason any, format string, args ...any) {
 	}
 }
 
-// text is the message, with the number of the causes that it leaves out.
+// text is the message, with the number of the omitted causes.
 func (v verdict) text() string {
 	if v.more == 0 {
 		return v.message
@@ -112,8 +113,7 @@ func (l *listener) add(r *route) {
 // isServed reports whether a listener is in the data plane.
 func (l *listener) isServed() bool { return l.conflict.reason == "" && l.accepted.reason == "" }
 
-// isAccepted reports whether a listener is in the data plane, and proxies report nothing that keeps it from being
-// accepted.
+// isAccepted reports whether a listener is in the data plane, and no report of proxies prevents that it is accepted.
 func (l *listener) isAccepted() bool { return l.isServed() && l.refused.isOpen() }
 
 func (l *listener) hostname() string { return string(or(l.Hostname, "")) }
@@ -126,7 +126,7 @@ var kindsOf = map[gatewayv1.ProtocolType][]gatewayv1.Kind{
 	gatewayv1.TCPProtocolType:   {"TCPRoute"},
 }
 
-// newListener returns a listener with all that can be said of it alone.
+// newListener returns a listener with everything that depends on it alone.
 func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, plane *plane) *listener {
 	l := &listener{Listener: spec, owner: owner, name: listenerName(owner, string(spec.Name))}
 	known := kindsOf[spec.Protocol]
@@ -143,7 +143,7 @@ func (t *translator) newListener(spec gatewayv1.Listener, owner model.Origin, pl
 	return l
 }
 
-// listenerName returns the name that a listener has in its data plane. It is a DNS label.
+// listenerName returns the name of a listener in its data plane. It is a DNS label.
 func listenerName(owner model.Origin, name string) string {
 	if owner.Kind == kindGateway && len(validation.IsDNS1123Label(name)) == 0 {
 		return name
@@ -151,7 +151,7 @@ func listenerName(owner model.Origin, name string) string {
 	return hashed(name, owner.Kind, owner.Namespace, owner.Name, name)
 }
 
-// hashed returns a DNS label that begins like a name, and is another one for each list of texts.
+// hashed returns a DNS label that begins like a name, and differs for each list of texts.
 func hashed(name string, texts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(texts, "/")))
 	name = strings.ReplaceAll(name, ".", "-")
@@ -184,8 +184,8 @@ func (l *listener) setKinds(known []gatewayv1.Kind) {
 	}
 }
 
-// resolveConflicts finds listeners that cannot be told apart. Of those of several objects, the first stays; those of
-// one object are all refused.
+// resolveConflicts finds conflicting listeners. If they are of several objects, the first one stays; if of one object,
+// all are refused.
 func (p *plane) resolveConflicts() {
 	var kept []*listener
 	rest := slices.DeleteFunc(slices.Clone(p.listeners), func(l *listener) bool { return kindsOf[l.Protocol] == nil })
@@ -213,13 +213,13 @@ func (p *plane) resolveConflicts() {
 	}
 }
 
-// passesThrough reports whether it passes TLS through.
+// passesThrough reports whether the listener passes TLS through.
 func (l *listener) passesThrough() bool {
 	return l.Protocol == gatewayv1.TLSProtocolType && l.tls == nil
 }
 
-// compare refuses a listener that cannot be told apart from another one. One that passes TLS through is told from those
-// that open it by the hostname.
+// compare refuses a listener that conflicts with another one. A hostname distinguishes listeners that pass TLS through
+// from those that terminate it.
 func (l *listener) compare(other *listener) {
 	if l.Port != other.Port {
 		return
@@ -233,7 +233,7 @@ func (l *listener) compare(other *listener) {
 	}
 }
 
-// supportedKinds are the kinds of routes that it takes: none in a conflict.
+// supportedKinds are the kinds of routes that the listener takes: none in a conflict.
 func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
 	if l.conflict.reason != "" {
 		return []gatewayv1.RouteGroupKind{}
@@ -241,10 +241,10 @@ func (l *listener) supportedKinds() []gatewayv1.RouteGroupKind {
 	return l.kinds
 }
 
-// maxListeners is how many a data plane has.
+// maxListeners is the limit for a data plane.
 const maxListeners = 64
 
-// addListeners adds to the model the listeners that there can be. A Gateway of our own kind has its own already.
+// addListeners adds the valid listeners to the model. A Gateway of our own kind has its own already.
 func (p *plane) addListeners() {
 	if p.gateway == nil {
 		return

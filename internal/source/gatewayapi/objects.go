@@ -14,10 +14,10 @@ import (
 	"gateway/internal/model"
 )
 
-// ControllerName is in the GatewayClasses that are ours.
+// ControllerName is the controllerName of our GatewayClasses.
 const ControllerName gatewayv1.GatewayController = "app.example.com/gateway"
 
-// Objects are what is in a cluster, or in files. None of them is changed.
+// Objects are the objects of a cluster, or of files. None of them is changed.
 type Objects struct {
 	Classes      []*gatewayv1.GatewayClass
 	Gateways     []*gatewayv1.Gateway
@@ -55,7 +55,7 @@ type Objects struct {
 	Cache *Cache
 }
 
-// Subject is what proxies of a data plane may report a problem of.
+// Subject is something that proxies of a data plane may report a problem about.
 type Subject struct {
 	Plane  Parent
 	Reason appv1.ProxyProblemReason
@@ -65,7 +65,7 @@ type Subject struct {
 	Namespace, Name string
 }
 
-// Report is what proxies report of a subject.
+// Report is what proxies report about a subject.
 type Report struct {
 	// Problem is what is wrong with it, "" if nothing is.
 	Problem string
@@ -73,7 +73,7 @@ type Report struct {
 	Unknown string
 }
 
-// Result is what objects ask for, and their status.
+// Result is the models of objects, and their status.
 type Result struct {
 	// Planes are what each data plane does, by the Gateway that it is for.
 	Planes map[Parent]*model.Gateway
@@ -88,7 +88,7 @@ const (
 	kindBackendPolicy = "BackendPolicy"
 )
 
-// Parent is what routes belong to: a Gateway of one of the two groups, or a ListenerSet.
+// Parent is an object that routes attach to: a Gateway of one of the two groups, or a ListenerSet.
 type Parent struct {
 	Group, Kind, Namespace, Name string
 }
@@ -103,7 +103,7 @@ func OwnParent(namespace, name string) Parent {
 	return Parent{appv1.GroupName, kindGateway, namespace, name}
 }
 
-// Translate returns what objects ask for, and what their status has to be.
+// Translate returns the models of objects, and computes their status.
 func Translate(objects Objects) *Result {
 	t := &translator{Objects: objects, parents: map[Parent]*parent{}, kept: make(map[metav1.Object]*route, len(objects.HTTPRoutes))}
 	if t.Cache == nil {
@@ -206,7 +206,7 @@ func sorted[T metav1.Object](objects []T) []T {
 	return objects
 }
 
-// origin returns where something comes from.
+// origin returns the origin of a part of the model.
 func origin(kind string, object metav1.Object) model.Origin {
 	return model.Origin{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Generation: object.GetGeneration()}
 }

@@ -13,7 +13,7 @@ import (
 	source "gateway/internal/source/appv1"
 )
 
-// policies are those of a kind.
+// policies are the policies of one kind.
 type policies[P metav1.Object] struct {
 	// byService has the policies for each Service, in the order of precedence.
 	byService map[types.NamespacedName][]targeted[P]
@@ -27,8 +27,8 @@ type targeted[P metav1.Object] struct {
 	port   string
 }
 
-// use is a data plane that sends traffic to a Service port of a policy. conflict is why the policy has no effect there;
-// "": it has.
+// use is a data plane that sends traffic to a Service port of a policy. conflict is why the policy has no effect there,
+// "" if it has.
 type use struct {
 	plane    *plane
 	conflict string
@@ -43,8 +43,8 @@ func (p *policies[P]) add(policy P, service, port string) {
 	p.byService[name] = append(p.byService[name], targeted[P]{policy, port})
 }
 
-// of returns the policies for a Service port. The first one counts: a policy that names the port comes before one for
-// all ports, and an older one before a newer one.
+// of returns the policies for a Service port. The first one counts: policies that name the port come before those for
+// all ports, and older ones before newer ones.
 func (p *policies[P]) of(t *translator, backend model.Backend) []P {
 	var named, all []P
 	for _, candidate := range p.byService[types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}] {
@@ -58,8 +58,8 @@ func (p *policies[P]) of(t *translator, backend model.Backend) []P {
 	return append(named, all...)
 }
 
-// choose returns the policy that counts for a Service port at a data plane, false if there is none, and notes which
-// ones are for it. conflict is why none of them has an effect.
+// choose returns the policy in effect for a Service port at a data plane, false if there is none, and notes all
+// policies for the port. conflict is why none of them has an effect.
 func (p *policies[P]) choose(t *translator, plane *plane, backend model.Backend, conflict string) (chosen P, ok bool) {
 	for i, policy := range p.of(t, backend) {
 		if i == 0 {
@@ -72,7 +72,7 @@ func (p *policies[P]) choose(t *translator, plane *plane, backend model.Backend,
 	return chosen, ok
 }
 
-// note notes a use of a policy. One that has an effect for one of its Service ports is in effect.
+// note notes a use of a policy. A policy with an effect on one of its Service ports is in effect.
 func (p *policies[P]) note(policy P, now use) {
 	name := types.NamespacedName{Namespace: policy.GetNamespace(), Name: policy.GetName()}
 	uses := p.uses[name]
@@ -119,7 +119,7 @@ func (t *translator) addPolicies() {
 	}
 }
 
-// distinct returns Service ports in order, each once.
+// distinct returns Service ports sorted and unique.
 func distinct(backends []model.Backend) []model.Backend {
 	slices.SortFunc(backends, model.CompareBackends)
 	return slices.Compact(backends)
@@ -127,7 +127,7 @@ func distinct(backends []model.Backend) []model.Backend {
 
 // addPolicy configures how a data plane talks to a Service port. An entry of spec.backends comes before a
 // BackendPolicy. An entry without tls does not switch off the TLS of a BackendTLSPolicy. passthrough reports whether
-// all that goes there is TLS already.
+// all traffic there is TLS already.
 func (t *translator) addPolicy(plane *plane, backend model.Backend, passthrough bool) {
 	policy, isOwn := plane.to.Policies[backend]
 	own := func(sets bool) string {
@@ -164,8 +164,8 @@ func isService(ref *gatewayv1.LocalPolicyTargetReferenceWithSectionName) bool {
 	return (ref.Group == corev1.GroupName || ref.Group == "core") && ref.Kind == "Service"
 }
 
-// hasPort reports whether a port of a Service has a name. What is not known counts as such: rather TLS too often than in
-// vain.
+// hasPort reports whether a port of a Service may have a name. An unknown port counts as having it: too much TLS is
+// better than none.
 func (t *translator) hasPort(backend model.Backend, name string) bool {
 	service, known := t.service(backend)
 	if !known {
@@ -193,7 +193,7 @@ func (t *translator) backendTLS(policy *gatewayv1.BackendTLSPolicy, plane *plane
 	return tls, ""
 }
 
-// policyProblems says what is wrong with a policy, and with its references. content says what is wrong with a
+// policyProblems returns what is wrong with a policy, and with its references. content returns what is wrong with a
 // ConfigMap.
 func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap string) verdict) (accepted, resolved verdict) {
 	validation := &policy.Spec.Validation
@@ -226,7 +226,7 @@ func policyProblems(policy *gatewayv1.BackendTLSPolicy, content func(configMap s
 	return accepted, resolved
 }
 
-// policyAuthority says what is wrong with a policy's reference to CA certificates, whatever it refers to.
+// policyAuthority returns what is wrong with a policy's reference to CA certificates.
 func policyAuthority(ref gatewayv1.LocalObjectReference) (v verdict) {
 	if ref.Group != corev1.GroupName || ref.Kind != "ConfigMap" {
 		v.no(gatewayv1.BackendTLSPolicyReasonInvalidKind, "CA certificates are in ConfigMaps, not in objects of kind %s", ref.Kind)

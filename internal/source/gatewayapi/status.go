@@ -15,7 +15,7 @@ import (
 	"gateway/internal/model"
 )
 
-// Status is what the status of objects has to say. Conditions have no times.
+// Status is the computed status of objects. Conditions have no times.
 type Status struct {
 	// Classes are those of ours.
 	Classes map[string]gatewayv1.GatewayClassStatus
@@ -33,10 +33,10 @@ type Status struct {
 // Object is an object of the Gateway API.
 type Object struct{ Kind, Namespace, Name string }
 
-// Live says what is live.
+// Live answers what is live.
 type Live interface {
-	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A data
-	// plane without an address is live.
+	// Plane reports whether a data plane is, and why it is not: a reason of the condition Programmed, and a message. A
+	// data plane without an address is live.
 	Plane(Parent) (live bool, reason, message string)
 	// Addresses are where a data plane can be reached.
 	Addresses(Parent) []gatewayv1.GatewayStatusAddress
@@ -44,8 +44,8 @@ type Live interface {
 	Object(plane Parent, resource string, object metav1.Object) bool
 }
 
-// Status returns the status of the objects. The problems are those that compiling the models has found: what they are
-// about is answered with an error.
+// Status returns the status of the objects. problems are those of compiling the models. Requests for the parts with
+// problems get an error.
 func (r *Result) Status(problems []model.Problem, live Live) Status {
 	t := *r.t
 	t.live = live
@@ -88,7 +88,7 @@ func (r *Result) Status(problems []model.Problem, live Live) Status {
 	return s
 }
 
-// condition returns one that is True, with its type as the reason, unless something is wrong.
+// condition returns a condition that is True, with its type as the reason, unless something is wrong.
 func condition(kind any, generation int64, wrong verdict) metav1.Condition {
 	c := metav1.Condition{Type: fmt.Sprint(kind), Status: metav1.ConditionTrue, Reason: fmt.Sprint(kind), ObservedGeneration: generation}
 	if wrong.reason != "" {
@@ -109,7 +109,7 @@ func (t *translator) classConditions(class *gatewayv1.GatewayClass) []metav1.Con
 	return []metav1.Condition{condition(gatewayv1.GatewayClassConditionStatusAccepted, class.Generation, accepted)}
 }
 
-// gatewayStatus returns what is said of a Gateway, but for its addresses.
+// gatewayStatus returns the status of a Gateway without its addresses.
 func (t *translator) gatewayStatus(p *plane) gatewayv1.GatewayStatus {
 	generation := p.gateway.Generation
 	status := gatewayv1.GatewayStatus{Addresses: t.live.Addresses(p.parent)}
@@ -161,8 +161,8 @@ func (p *plane) unusable(addresses []gatewayv1.GatewayStatusAddress, pending ver
 	return v
 }
 
-// pending returns why an object of a data plane is not live yet. What was live by a generation stays so as long as proxies
-// are: those that start begin with what there is then.
+// pending returns why an object of a data plane is not live yet. A generation that was live stays live when proxies
+// start: they begin with the present objects.
 func (t *translator) pending(p *plane, kind string, object metav1.Object, before []metav1.Condition) verdict {
 	live, reason, message := t.live.Plane(p.parent)
 	switch {
@@ -180,7 +180,7 @@ func isProgrammed(conditions []metav1.Condition, generation int64) bool {
 		(c.Status == metav1.ConditionTrue || c.Reason == string(gatewayv1.GatewayReasonAddressNotAssigned))
 }
 
-// accepted reports whether a Gateway is, and why it cannot be programmed. One listener that is in order is enough.
+// accepted returns whether a Gateway is accepted, and why it cannot be programmed. One valid listener is enough.
 func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	var bad []string
 	for _, l := range own {
@@ -204,7 +204,7 @@ func (p *plane) accepted(own []*listener) (metav1.Condition, verdict) {
 	return accepted, verdict{reason: string(gatewayv1.GatewayReasonInvalid), message: "no listener is served"}
 }
 
-// conditions returns those of a listener. pending is why its object is not live yet.
+// conditions returns the conditions of a listener. pending is why its object is not live yet.
 func (l *listener) conditions(generation int64, pending verdict) []metav1.Condition {
 	accepted := l.accepted
 	if accepted.reason == "" {
@@ -236,12 +236,12 @@ func (l *listener) conditions(generation int64, pending verdict) []metav1.Condit
 	}
 }
 
-// isAccepted reports whether a ListenerSet is part of its Gateway: one listener that is in order is enough.
+// isAccepted reports whether a ListenerSet is part of its Gateway: one valid listener is enough.
 func (p *parent) isAccepted() bool {
 	return p.allowed && slices.ContainsFunc(p.listeners, func(l *listener) bool { return l.isAccepted() && l.unserved.isOpen() })
 }
 
-// setStatus returns what is said of a ListenerSet.
+// setStatus returns the status of a ListenerSet.
 func (t *translator) setStatus(p *parent) gatewayv1.ListenerSetStatus {
 	generation := p.set.Generation
 	var status gatewayv1.ListenerSetStatus

@@ -21,8 +21,8 @@ type IdleTarget struct {
 	Missing bool
 }
 
-// IdleTargets returns those of all policies. They are in no status: that of a policy has Gateways that it is in effect
-// at.
+// IdleTargets returns the idle targets of all policies. No status has them: that of a policy lists only Gateways where
+// it is in effect.
 func (r *Result) IdleTargets() []IdleTarget {
 	var all []IdleTarget
 	t := r.t
@@ -55,8 +55,8 @@ func (i IdleTarget) of(kind string, policy metav1.Object, index int) IdleTarget 
 	return i
 }
 
-// isIdle reports whether a policy for a port of a Service, "" for all of its ports, has no effect, and why. Traffic that
-// has TLS already gets that of no policy.
+// isIdle reports whether a policy for a port of a Service, "" for all of its ports, has no effect, and why. No policy
+// adds TLS to traffic that has it already.
 func (t *translator) isIdle(target model.Backend, port string, tls bool) (bool, IdleTarget) {
 	is := func(backend model.Backend) bool {
 		return backend.Namespace == target.Namespace && backend.Service == target.Service && (port == "" || t.hasPort(backend, port))

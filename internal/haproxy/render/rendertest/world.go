@@ -28,7 +28,8 @@ type World struct {
 	// Certificates are by listener, Authorities by ConfigMap.
 	Certificates map[string][]render.Certificate `json:"certificates"`
 	Authorities  map[string]string               `json:"authorities"`
-	// Repeated are the paths of those ExternalAuths that ask as the Gateway API has it. Our own kind has no field for that.
+	// Repeated are the paths of those ExternalAuths that ask as the Gateway API has it. Our own kind has no field for
+	// that.
 	Repeated []string `json:"repeated"`
 }
 
