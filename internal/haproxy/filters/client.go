@@ -6,6 +6,7 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
+	"gateway/internal/routing"
 )
 
 // client finds out who the client is, for rules with the parameter "client".
@@ -13,13 +14,16 @@ import (
 // Trusted proxies name the client in X-Forwarded-For. The last address there is that of the connection. While an
 // address is that of a trusted proxy, the previous one counts. Anything but an address has no access.
 var client = filter{
+	mayStay: true,
 	encode: func(in Input, p *params) {
-		byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
-		if in.Rule.Clients != nil || slices.ContainsFunc(in.Rule.RateLimits, byAddress) {
+		if needsClient(in.Rule) {
 			p.set("client", "1")
 		}
 	},
 	rules: func(env Env) Rules {
+		if !anyRule(env.Table, needsClient) {
+			return Rules{}
+		}
 		wanted := has("client")
 		lines := []string{"http-request set-var(txn.client) src if " + wanted}
 		for hop := 2; hop <= maxHops && len(env.Table.TrustedProxies) > 0; hop++ {
@@ -35,6 +39,12 @@ var client = filter{
 		}
 		return Rules{Request: lines}
 	},
+}
+
+// needsClient reports whether it matters to a rule who the client is.
+func needsClient(rule *routing.Rule) bool {
+	byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
+	return rule.Clients != nil || slices.ContainsFunc(rule.RateLimits, byAddress)
 }
 
 // noAccess begins the rule that refuses a client.

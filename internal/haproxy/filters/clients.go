@@ -18,13 +18,16 @@ import (
 // there are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6
 // is written as IPv4.
 var clients = filter{
-	guard: "ClientAddress", param: "clients",
+	guard: "ClientAddress", param: "clients", mayStay: true,
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
 			p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))
 		}
 	},
 	rules: func(env Env) Rules {
+		if !anyRule(env.Table, func(rule *routing.Rule) bool { return rule.Clients != nil }) {
+			return Rules{}
+		}
 		limited := has("clients")
 		return Rules{Request: []string{
 			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if ` + limited,

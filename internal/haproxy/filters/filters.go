@@ -57,8 +57,8 @@ type filter struct {
 	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
-	// rules returns the rules for a table. Those that are the same for all tables are always there, so that the first
-	// rule that uses the filter takes no reload.
+	// rules returns the rules for a table. Those of common filters are always there, so that the first rule that uses
+	// one takes no reload.
 	rules func(env Env) Rules
 }
 
@@ -67,6 +67,8 @@ type Env struct {
 	Table routing.Table
 	// Paths are where HAProxy finds its files.
 	Paths ir.Paths
+	// guards are those with rules.
+	guards []string
 }
 
 // order is the order in which HAProxy carries the filters out: CORS first, so that a browser may read every other
@@ -136,16 +138,30 @@ func sizing(rule *routing.Rule, target *routing.Target) Input {
 type AllRules struct {
 	Request, Response, AfterResponse []ir.Line
 	Frontend, Backend                []string
+	// HasGuards reports whether there are guards among them.
+	HasGuards bool
 }
 
 // All returns the rules of all filters.
 func All(env Env) AllRules {
-	var all AllRules
-	for _, f := range order {
+	of := make([]Rules, len(order))
+	for i, f := range order {
+		if f.guard != "" {
+			of[i] = f.rules(env)
+			if len(of[i].Request) > 0 {
+				env.guards = append(env.guards, f.guard)
+			}
+		}
+	}
+	all := AllRules{HasGuards: len(env.guards) > 0}
+	for i, f := range order {
 		if f.rules == nil {
 			continue
 		}
-		rules, reason := f.rules(env), ""
+		if f.guard == "" {
+			of[i] = f.rules(env)
+		}
+		rules, reason := of[i], ""
 		if f.mayStay {
 			reason = ir.ReloadNames
 		}
@@ -158,8 +174,15 @@ func All(env Env) AllRules {
 		all.Frontend = append(all.Frontend, rules.Frontend...)
 		all.Backend = append(all.Backend, rules.Backend...)
 	}
-	all.AfterResponse = append(all.AfterResponse, ir.Lines("", refusedLines()...)...)
+	all.AfterResponse = append(all.AfterResponse, ir.Lines(ir.ReloadNames, refusedLines(env.guards)...)...)
 	return all
+}
+
+// anyRule reports whether any rule of a table has something.
+func anyRule(table routing.Table, has func(rule *routing.Rule) bool) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || has(rule) })
+	return found
 }
 
 // params are NAME=VALUE.

@@ -10,7 +10,8 @@ import (
 // decides, txn.guard is how users call it: the type of a filter, or a field of a rule. So the access log names it,
 // however the request ends there.
 //
-// Decisions about the requests of rules with guards are counted by rule, in a table of DecisionsTable.
+// Decisions about the requests of rules with guards are counted by rule, in a table of DecisionsTable. What counts them
+// is in haproxy.cfg if there are guards.
 
 // DecisionsTable is the section with the table. The key of an entry is ROUTE|RULE: of a GRPCRoute, as of the longest,
 // GRPCRoute/, a namespace of 63 characters and a name of 253 with a slash between them. Its first counter is of
@@ -42,7 +43,10 @@ func DecisionsLines() []string {
 }
 
 // arrive comes before all guards.
-var arrive = filter{rules: func(Env) Rules {
+var arrive = filter{mayStay: true, rules: func(env Env) Rules {
+	if len(env.guards) == 0 {
+		return Rules{}
+	}
 	return Rules{Request: []string{
 		"http-request set-var(txn.guard) " + param("guard"),
 		"http-request track-sc" + strconv.Itoa(decisionsCounter) + " var(txn.hit),field(2,|,2) table " + DecisionsTable + " if { var(txn.guard) -m found }",
@@ -50,7 +54,10 @@ var arrive = filter{rules: func(Env) Rules {
 }}
 
 // pass comes after all guards. A body that is counted on its way may still be too long.
-var pass = filter{rules: func(Env) Rules {
+var pass = filter{mayStay: true, rules: func(env Env) Rules {
+	if len(env.guards) == 0 {
+		return Rules{}
+	}
 	return Rules{Request: []string{
 		"http-request set-var(txn.guard) str(" + body.guard + ") if " + isCounted,
 		"http-request " + allowed + " unless " + isCounted,
@@ -58,10 +65,16 @@ var pass = filter{rules: func(Env) Rules {
 	}}
 }}
 
-// refusedLines count the requests that did not pass.
-func refusedLines() []string {
+// refusedLines count the requests that did not pass one of the guards.
+func refusedLines(guards []string) []string {
+	if len(guards) == 0 {
+		return nil
+	}
 	lines := []string{"http-after-response allow unless { var(txn.guard) -m found }"}
 	for i, guard := range Guards() {
+		if !slices.Contains(guards, guard) {
+			continue
+		}
 		const line = "http-after-response sc-inc-gpc(%d,%d) if { var(txn.guard) -m str %s } %s{ status ge 500 }"
 		lines = append(lines,
 			fmt.Sprintf(line, 2*i+1, decisionsCounter, guard, "!"),

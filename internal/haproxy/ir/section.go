@@ -40,9 +40,9 @@ const (
 	ReloadCertificates = "certificates changed"
 	// ReloadDefaults: a backend has settings that only a section can have, and that none had before.
 	ReloadDefaults = "a backend with new settings"
-	// ReloadNames: HAProxy has rules for names of headers and parameters, and for fixed answers, and one of them is
-	// new.
-	ReloadNames = "a new name of a header or parameter, or a new fixed answer"
+	// ReloadNames: HAProxy has rules for names of headers and parameters, for fixed answers, and for filters that are
+	// in use, and one of them is new.
+	ReloadNames = "a new name of a header or parameter, a new fixed answer, or the first filter of a type"
 	// ReloadLimits: HAProxy has a table for each unit of rate limits, and for concurrent requests, and one of them was
 	// not there before.
 	ReloadLimits = "the first rate limit, the first of its unit, or the first of concurrent requests"

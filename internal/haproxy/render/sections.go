@@ -47,9 +47,6 @@ func (r *renderer) addSections() {
 	for _, name := range []string{"connections-of", "requests-of"} {
 		r.section(ir.ReloadSettings, "backend "+name+" from common", "stick-table type ipv6 "+filters.CurrentTable)
 	}
-	if isRouting {
-		r.section(ir.ReloadSettings, "backend "+filters.DecisionsTable+" from common", filters.DecisionsLines()...)
-	}
 	r.addTables()
 	r.addKeys()
 	if in.Paths.KeysSocket != "" {
@@ -57,9 +54,12 @@ func (r *renderer) addSections() {
 	}
 }
 
-// addTables adds the sections for the response cache and limits. Tables of limits stay when no rule uses them any more.
+// addTables adds the sections for guards, the response cache and limits. Tables may stay when no rule uses them any more.
 func (r *renderer) addTables() {
 	table := r.in.Table
+	if r.hasGuards {
+		r.addSection(ir.Section{Header: "backend " + filters.DecisionsTable + " from common", Reason: ir.ReloadNames, MayStay: true, Lines: ir.Lines("", filters.DecisionsLines()...)})
+	}
 	if filters.HasCache(table) {
 		r.section(ir.ReloadCache, "cache "+filters.CacheName, cacheLines(&table.Cache)...)
 	}
@@ -391,7 +391,7 @@ func (r *renderer) chainLength() int { return max(4, r.chain) }
 // filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []ir.Line {
 	rules := filters.All(env(r.in))
-	r.frontend = rules.Frontend
+	r.frontend, r.hasGuards = rules.Frontend, rules.HasGuards
 	first := ir.Lines("",
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",
 		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",

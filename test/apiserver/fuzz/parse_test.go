@@ -11,8 +11,8 @@ import (
 
 // The names of defaults sections that backends take their settings from.
 const (
-	requests    = `requests(-[a-z]+)?(\.[0-9A-Za-z]{22})?`
-	connections = `connections(-[a-z]+)?(\.[0-9A-Za-z]{22})?`
+	requests    = `requests(\.[0-9A-Za-z]{22})?`
+	connections = `tcp(\.[0-9A-Za-z]{22})?`
 )
 
 // What may stand at the start of a line of haproxy.cfg. Whatever a Gateway holds, no line starts with anything else.
