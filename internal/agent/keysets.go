@@ -8,10 +8,10 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/jwks"
+	"gateway/internal/keyset"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
-	source "gateway/internal/source/appv1"
 )
 
 // keySetFile is the content of a ConfigMap's jwks.
@@ -28,7 +28,7 @@ func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 	if problem != "" {
 		return keySetFile{problem: problem}
 	}
-	keys, err := source.ParseKeySet(string(content))
+	keys, err := keyset.Parse(string(content))
 	if err != nil {
 		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%"), keys: before.keys}
 	}

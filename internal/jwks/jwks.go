@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"gateway/internal/keyset"
 	"gateway/internal/logging"
 	"gateway/internal/model"
-	source "gateway/internal/source/appv1"
 )
 
 const (
@@ -122,7 +122,7 @@ func (f *Fetcher) IsAwaited() bool {
 func (f *Fetcher) start(ctx context.Context, from model.KeySource, authorities string) *fetched {
 	known := &fetched{authorities: authorities, tried: authorities == "", stop: func() {}}
 	if body, err := os.ReadFile(f.file(from)); err == nil {
-		if known.Keys, err = source.ParsePublishedKeySet(string(body)); err == nil {
+		if known.Keys, err = keyset.ParsePublished(string(body)); err == nil {
 			known.body = string(body)
 		}
 	}
@@ -165,7 +165,7 @@ func (f *Fetcher) take(from model.KeySource, known *fetched, body []byte, err er
 	f.mu.Lock()
 	keys := known.Keys
 	if err == nil && body != nil {
-		if keys, err = source.ParsePublishedKeySet(string(body)); err != nil {
+		if keys, err = keyset.ParsePublished(string(body)); err != nil {
 			err = fmt.Errorf("the answer %w", err)
 		}
 	}

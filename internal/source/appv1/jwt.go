@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/keyset"
 	"gateway/internal/model"
 )
 
@@ -23,7 +24,7 @@ func jwt(spec *appv1.JWT) *model.JWT {
 			Interval: duration(appv1.Duration(cmp.Or(remote.RefreshInterval, "10m"))),
 		}
 	default:
-		keys, err := ParseKeySet(spec.Keys.Inline)
+		keys, err := keyset.Parse(spec.Keys.Inline)
 		if err != nil {
 			to.Unusable = "keys.inline " + err.Error()
 		}

@@ -24,6 +24,7 @@ import (
 	"gateway/internal/haproxy/haproxytest"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/keyset"
 	"gateway/internal/passwords"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -175,7 +176,7 @@ func (s *stage) keySets(t *testing.T, gateway *appv1.Gateway) map[routing.KeySou
 		if err != nil {
 			t.Fatalf("the commands did not make ConfigMap %s: %v", name, err)
 		}
-		if all[routing.KeySource{ConfigMap: name}], err = source.ParseKeySet(configMap.Data[proxypod.KeySetFile]); err != nil {
+		if all[routing.KeySource{ConfigMap: name}], err = keyset.Parse(configMap.Data[proxypod.KeySetFile]); err != nil {
 			t.Fatalf("ConfigMap %s: %v", name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
+	"gateway/internal/keyset"
 	"gateway/internal/model"
 	"gateway/internal/proxypod"
 	"gateway/internal/routing"
@@ -111,7 +112,7 @@ func (s *Site) keySets(table routing.Table, fetched bool) (sets map[routing.KeyS
 	for _, from := range keySources(table) {
 		configMap, isThere := s.configMaps[from.ConfigMap]
 		text, ok := configMap[proxypod.KeySetFile]
-		keys, err := source.ParseKeySet(text)
+		keys, err := keyset.Parse(text)
 		const none = "there is no ConfigMap %s with %s: requests that need its keys are answered with 503"
 		switch {
 		case from.URL != "" && fetched:

@@ -1,4 +1,4 @@
-package appv1
+package keyset
 
 import (
 	"strings"
@@ -46,7 +46,7 @@ func TestKeySets(t *testing.T) {
 		"a kid that is a number": {[]string{with(ecKey, `"a"`, "5")}, "is no JSON Web Key Set"},
 		"more than 32":           {strings.Split(strings.Repeat(ecKey+"\n", 33)[:33*(len(ecKey)+1)-1], "\n"), "has 33 keys where 32 are allowed"},
 	} {
-		keys, err := ParseKeySet(`{"keys":[` + strings.Join(test.keys, ",") + `]}`)
+		keys, err := Parse(`{"keys":[` + strings.Join(test.keys, ",") + `]}`)
 		var all []string
 		for _, key := range keys {
 			all = append(all, key.ID+" "+key.Algorithm)

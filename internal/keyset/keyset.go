@@ -1,4 +1,7 @@
-package appv1
+// Package keyset reads JSON Web Key Sets, the keys that tokens are signed with.
+//
+// The package is pure.
+package keyset
 
 import (
 	"cmp"
@@ -40,9 +43,9 @@ type jsonWebKey struct {
 	Secret  string `json:"k"`
 }
 
-// ParseKeySet returns the keys of a JSON Web Key Set that can verify signatures, sorted by their IDs. The text of an
+// Parse returns the keys of a JSON Web Key Set that can verify signatures, sorted by their IDs. The text of an
 // error follows the name of the field.
-func ParseKeySet(text string) ([]model.JWTKey, error) {
+func Parse(text string) ([]model.JWTKey, error) {
 	var set struct {
 		Keys []jsonWebKey `json:"keys"`
 	}
@@ -70,9 +73,9 @@ func ParseKeySet(text string) ([]model.JWTKey, error) {
 	return inOrder(keys)
 }
 
-// ParsePublishedKeySet is ParseKeySet for the keys that an issuer publishes. Unusable keys are left out, because nobody
+// ParsePublished is Parse for the keys that an issuer publishes. Unusable keys are left out, because nobody
 // here can remove them. An error reveals nothing of the content.
-func ParsePublishedKeySet(text string) ([]model.JWTKey, error) {
+func ParsePublished(text string) ([]model.JWTKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
