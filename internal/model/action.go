@@ -10,6 +10,8 @@ import (
 
 // Action is what happens to the requests of a rule.
 type Action struct {
+	// Refused is why it cannot be done, so that the requests are answered with 500; "": it can.
+	Refused string
 	// Timeout is how long an attempt may take until the answer begins; 0: the default, negative: any time.
 	Timeout time.Duration
 	// Once says that a request which an endpoint has taken is not sent to another one, since its time is for all attempts
@@ -52,8 +54,11 @@ func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
-// Invalid returns the field of the filters whose value cannot be used, "" if there is none.
+// Invalid returns what of the filters cannot be done; "": all can.
 func (a *Action) Invalid() string {
+	if a.Refused != "" {
+		return a.Refused
+	}
 	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }
 	if a.Clients != nil {
 		if i := slices.IndexFunc(a.Clients.Allow, isInvalid); i >= 0 {
@@ -76,6 +81,7 @@ func (a Action) With(filters *Action) Action {
 	if filters == nil {
 		return a
 	}
+	a.Refused = cmp.Or(a.Refused, filters.Refused)
 	a.Headers.Request = Then(filters.Headers.Request, a.Headers.Request...)
 	a.Headers.Response = Then(filters.Headers.Response, a.Headers.Response...)
 	if len(a.RateLimits) == 0 {
@@ -143,8 +149,6 @@ func Then(changes []HeaderChange, others ...HeaderChange) []HeaderChange {
 type PathChange struct {
 	// Full is another path as a whole; "" if a prefix is replaced.
 	Full string
-	// Depth is how many segments the prefix has that is replaced: 0 for "/", 1 for "/api".
-	Depth int
 	// Prefix takes the prefix's place. It has no slash at its end, so that of "/" is "".
 	Prefix string
 }

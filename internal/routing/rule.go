@@ -59,6 +59,9 @@ func (c *attachedRoute) compileRule(index int, check Check) (*Rule, []session) {
 			rule.Targets = append(rule.Targets, target)
 		}
 	}
+	if from.Refused != "" { // a problem of the Gateway says so
+		return failing(rule), nil
+	}
 	sessions := compileSessions(rule, from.Backends)
 	if problem := filterProblem(rule, sessions, check); problem != "" {
 		alone := *rule

@@ -215,7 +215,7 @@ func TestDiffOfRemovals(t *testing.T) {
 		"TLS that is passed through, besides": {other("{name: b, port: 443, protocol: TLS, hostname: b.io, tls: {mode: Passthrough}}"), ir.ReloadPorts},
 		"the PROXY protocol":                  {[2]string{listener, "{name: http, port: 80, protocol: HTTP, proxyProtocol: Any}"}, ir.ReloadPorts},
 		"client validation":                   {[2]string{"certificateRefs: [{name: cert}]", client + "}"}, ir.ReloadPorts},
-		"the last use of the cache":           {[2]string{"{type: CORS,", "{type: Cache, cache: {}}, {type: CORS,"}, ir.ReloadCache},
+		"the last use of the cache":           {[2]string{"- timeouts:", "- filters: [{type: Cache, cache: {}}]\n          timeouts:"}, ir.ReloadCache},
 	} {
 		render := func(text string) ir.Config {
 			w := rendertest.Parse(t, text)

@@ -6,6 +6,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/rules"
 )
 
 // kind is a kind of routes.
@@ -25,7 +26,7 @@ func (t *translator) translateRoutes() {
 		spec := &t.spec.Routes[i]
 		rules := make([]model.Rule, len(spec.Rules))
 		for j := range spec.Rules {
-			rules[j] = t.rule(&spec.Rules[j])
+			rules[j] = t.door.rule(&spec.Rules[j])
 		}
 		t.addRoute(requests, spec.Name, spec.Listeners, spec.Hostnames, rules)
 	}
@@ -33,13 +34,13 @@ func (t *translator) translateRoutes() {
 
 func (t *translator) translateTCPRoutes() {
 	for _, spec := range t.spec.TCPRoutes {
-		t.addRoute(plain, spec.Name, spec.Listeners, nil, t.connectionRules(spec.Rules))
+		t.addRoute(plain, spec.Name, spec.Listeners, nil, []model.Rule{t.door.connections(spec.Rules)})
 	}
 }
 
 func (t *translator) translateTLSRoutes() {
 	for _, spec := range t.spec.TLSRoutes {
-		t.addRoute(secure, spec.Name, spec.Listeners, spec.Hostnames, t.connectionRules(spec.Rules))
+		t.addRoute(secure, spec.Name, spec.Listeners, spec.Hostnames, []model.Rule{t.door.connections(spec.Rules)})
 	}
 }
 
@@ -53,9 +54,14 @@ var (
 
 // addRoute adds a route with its listeners, and the reasons why it does not belong to others that it names.
 func (t *translator) addRoute(kind kind, name appv1.Name, listeners []appv1.Name, hostnames []appv1.Hostname, rules []model.Rule) {
-	route := model.Route{Origin: t.origin, Kind: kind.name, Name: string(name), Hostnames: texts(hostnames), Rules: rules}
+	route := model.Route{Origin: t.origin, Kind: kind.name, Name: string(name), Hostnames: converted[string](hostnames), Rules: rules}
 	if len(hostnames) == 0 {
 		route.Hostnames = anyHost
+	}
+	for i := range rules {
+		if refused := rules[i].Refused; refused != "" {
+			t.problem(model.ReasonUnsupportedValue, &route, "", "route %q: requests for rules[%d] are answered with 500: %s", route.Name, i, refused)
+		}
 	}
 	if len(listeners) == 0 {
 		t.attachToAll(kind, &route)
@@ -81,7 +87,7 @@ func (t *translator) attachToAll(kind kind, route *model.Route) {
 }
 
 func (t *translator) attachToNamed(kind kind, route *model.Route, names []appv1.Name) {
-	for _, name := range texts(names) {
+	for _, name := range converted[string](names) {
 		problem := func(format string, args ...any) {
 			t.problem(model.ReasonNoMatchingListenerHostname, route, name, format, append([]any{route.Name, name}, args...)...)
 		}
@@ -127,7 +133,7 @@ func (t *translator) redirectToHTTPS() {
 			action := model.Action{Redirect: &model.Redirect{Status: from.status, Scheme: "https", Port: t.httpsPort(hostname)}}
 			t.to.Routes = append(t.to.Routes, model.Route{
 				Origin: t.origin, Listeners: []string{from.listener}, Hostnames: []string{hostname},
-				Rules: []model.Rule{{Matches: anyRequest, Action: action}},
+				Rules: []model.Rule{{Matches: rules.AnyRequest, Action: action}},
 			})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/routing/routingtest"
@@ -59,6 +60,49 @@ backends: [{name: a, port: 80}]
 func ruleOf(t *testing.T, rule string) model.Rule {
 	t.Helper()
 	return translate(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]").Routes[0].Rules[0]
+}
+
+// TestRefusedRules: what the API server would refuse is refused, and named, though no API server has seen it.
+func TestRefusedRules(t *testing.T) {
+	for list, want := range map[string]string{
+		`{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: "é"}]}}`: `the header X-A cannot have the value "é"`,
+		`{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Transfer_Encoding]}}`:  `the header "Transfer_Encoding" cannot be changed`,
+		`{type: CORS, cors: {allowOrigins: ["https://a.io/"]}}`:                                  `CORS: the origin "https://a.io/" cannot be compared`,
+		`{type: RateLimit}`: "spec.filters[0] of type RateLimit is not supported in a RouteFilter, or lacks its field",
+		`{type: BasicAuth, basicAuth: {secretRef: {name: a}}}, {type: JWT, jwt: {}}`: "BasicAuth and JWT both want the header Authorization, so every request would get 401: " +
+			"remove one of them from the rule",
+	} {
+		got := translate(t, `
+listeners: [{name: open, port: 80}, {name: closed, port: 81, filters: [`+list+`]}]
+routes: [{name: r, rules: [{backendRefs: [{name: a, port: 80}]}, {filters: [`+list+`], backendRefs: [{name: a, port: 80}]}]}]
+`)
+		if rule := got.Routes[0].Rules[1]; rule.Refused != want || rule.Backends != nil {
+			t.Errorf("%s: got %+v, want it to be refused: %s", list, rule, want)
+		}
+		var problems []string
+		for _, problem := range got.Problems {
+			problems = append(problems, problem.Message)
+		}
+		if wants := []string{`listener "closed": ` + want, `route "r": requests for rules[1] are answered with 500: ` + want}; !reflect.DeepEqual(problems, wants) {
+			t.Errorf("%s: got the problems %q, want %q", list, problems, wants)
+		}
+		table, _ := routing.Compile(got, filters.Problem)
+		for _, listener := range table.Listeners {
+			match, ok := table.Match(routing.Request{Port: listener.Port, Host: "a.io", Path: "/", Method: "GET"})
+			if isOpen := len(match.Rule.Targets) > 0; !ok || isOpen != (listener.Name == "open") {
+				t.Errorf("%s: listener %s leads to %+v", list, listener.Name, match.Rule)
+			}
+		}
+	}
+}
+
+// TestConditionsOnOneHeader: all of them count.
+func TestConditionsOnOneHeader(t *testing.T) {
+	rule := ruleOf(t, `matches: [{headers: [{name: X-A, type: RegularExpression, value: "a.*"}, {name: x-a, value: ab}]}]`)
+	want := []model.Condition{{Name: "x-a", Value: "a.*", Regex: true}, {Name: "x-a", Value: "ab"}}
+	if got := rule.Matches[0].Headers; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }
 
 func TestTimeoutsOfARule(t *testing.T) {

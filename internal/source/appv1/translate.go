@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -41,6 +43,7 @@ type translator struct {
 	origin model.Origin
 	spec   *appv1.GatewaySpec
 	to     model.Gateway
+	door   *door
 	// redirects are the listeners that redirect everything.
 	redirects []redirecting
 }
@@ -56,17 +59,18 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 	t := &translator{
 		origin: model.Origin{Kind: "Gateway", Namespace: gateway.Namespace, Name: gateway.Name, Generation: gateway.Generation},
 		spec:   spec,
+		door:   newDoor(gateway.Namespace),
 	}
 	t.to.Origins = []model.Origin{t.origin}
 	t.to.Routes = make([]model.Route, 0, len(spec.Routes))
 	t.to.Policies = t.policies()
 	t.to.BackendCertificate = or(spec.BackendClientCertificateRef, appv1.ObjectReference{}).Name
-	t.to.TrustedProxies = slices.Sorted(slices.Values(texts(spec.TrustedProxies)))
+	t.to.TrustedProxies = slices.Sorted(slices.Values(converted[string](spec.TrustedProxies)))
 	t.to.MaxConnections = int(or(spec.ClientLimits.MaxConnections, defaultMaxConnections))
 	t.to.MaxPerAddress = int(or(spec.ClientLimits.MaxPerAddress, defaultMaxPerAddress))
 	if compression := spec.Compression; compression != nil {
 		t.to.Compression = &model.Compression{
-			ContentTypes: slices.Sorted(slices.Values(texts(compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
+			ContentTypes: slices.Sorted(slices.Values(converted[string](compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
 		}
 	}
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
@@ -125,14 +129,12 @@ func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter, max
 	if len(filters) == 0 && maxRequestBytes == nil {
 		return nil
 	}
-	action := &model.Action{MaxBody: maxRequestBytes}
-	for i := range filters {
-		addFilter(action, &filters[i], namespace, nil)
-	}
+	door := newDoor(namespace)
+	action := door.Translate(&gatewayv1.HTTPRouteRule{Filters: door.filters(filters, maxRequestBytes)}).Action
 	for i := range action.RateLimits {
 		action.RateLimits[i].Listener = listener
 	}
-	return action
+	return &action
 }
 
 func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {
@@ -162,15 +164,6 @@ func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {
 	return tls
 }
 
-// policies are those of spec.backends.
-func (t *translator) policies() map[model.Backend]model.BackendPolicy {
-	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
-	for i := range t.spec.Backends {
-		policies[t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)] = translatePolicy(&t.spec.Backends[i])
-	}
-	return policies
-}
-
 func namesOf(refs []appv1.ObjectReference) []string {
 	var names []string
 	for _, ref := range refs {
@@ -179,10 +172,10 @@ func namesOf(refs []appv1.ObjectReference) []string {
 	return names
 }
 
-func texts[T ~string](from []T) []string {
-	var all []string
+func converted[To, From ~string](from []From) []To {
+	var all []To
 	for _, s := range from {
-		all = append(all, string(s))
+		all = append(all, To(s))
 	}
 	return all
 }

@@ -10,20 +10,6 @@ import (
 	"gateway/internal/model"
 )
 
-// target returns where a share of the requests or connections of a rule goes: to no backend if the reference cannot be
-// resolved, so that these are answered with 500 or refused.
-func (t *translator) target(r *route, rule, index int, ref gatewayv1.BackendRef) model.Target {
-	target := model.Target{Weight: or(ref.Weight, 1)}
-	backend, problem := t.backend(r, r.kind, ref.BackendObjectReference)
-	if problem.reason != "" {
-		r.resolved.also(problem.reason, "rules[%d].backendRefs[%d]: %s", rule, index, problem.message)
-		target.Refused = problem.message
-		return target
-	}
-	target.Backend = backend
-	return target
-}
-
 // backend returns the Service port that a reference of a route is to, or what is wrong with the reference. It gets
 // requests of a kind of route, which are not the route's own if it is that of a filter.
 func (t *translator) backend(r *route, requests string, ref gatewayv1.BackendObjectReference) (model.Backend, verdict) {

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -84,39 +85,22 @@ func (p *plane) merge(config *appv1.GatewayConfig) {
 		return
 	}
 	spec := &config.Spec
-	if spec.Replicas != nil {
-		p.own.Replicas = spec.Replicas
-	}
+	p.own.Replicas = cmp.Or(spec.Replicas, p.own.Replicas)
 	if spec.TrustedProxies != nil {
 		p.own.TrustedProxies = spec.TrustedProxies
 	}
-	if spec.ClientLimits != nil {
-		p.own.ClientLimits = *spec.ClientLimits
-	}
-	if spec.Compression != nil {
-		p.own.Compression = spec.Compression
-	}
+	p.own.ClientLimits = or(spec.ClientLimits, p.own.ClientLimits)
+	p.own.Compression = cmp.Or(spec.Compression, p.own.Compression)
 	if spec.ErrorPages != nil {
 		p.own.ErrorPages = spec.ErrorPages
 	}
 	if spec.Filters != nil {
 		p.filters = spec.Filters
 	}
-	if spec.MaxRequestBytes != nil {
-		p.maxRequestBytes = spec.MaxRequestBytes
-	}
-	if spec.Cache != nil {
-		p.own.Cache = spec.Cache
-	}
-	if spec.DrainTimeout != "" {
-		p.own.DrainTimeout = spec.DrainTimeout
-	}
-	if spec.Service != nil {
-		p.own.Service = *spec.Service
-	}
-	if spec.Pods != nil {
-		p.own.Pods = *spec.Pods
-	}
+	p.maxRequestBytes = cmp.Or(spec.MaxRequestBytes, p.maxRequestBytes)
+	p.own.Cache = cmp.Or(spec.Cache, p.own.Cache)
+	p.own.DrainTimeout = cmp.Or(spec.DrainTimeout, p.own.DrainTimeout)
+	p.own.Service, p.own.Pods = or(spec.Service, p.own.Service), or(spec.Pods, p.own.Pods)
 }
 
 // DataPlane is the Gateway of our own that a Gateway of the Gateway API needs.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
@@ -13,48 +12,6 @@ import (
 	"gateway/internal/proxypod"
 	source "gateway/internal/source/appv1"
 )
-
-// kindFilter is the kind of what ExtensionRefs name.
-const kindFilter = "RouteFilter"
-
-// nameFilters makes the RouteFilters known by their names.
-func (t *translator) nameFilters() {
-	t.filters = make(map[types.NamespacedName]*appv1.RouteFilter, len(t.Filters))
-	for _, filter := range t.Filters {
-		t.filters[types.NamespacedName{Namespace: filter.Namespace, Name: filter.Name}] = filter
-	}
-}
-
-// addExtension adds the filters of a RouteFilter to the action of a rule. False: there is none, and the requests of the
-// rule must not pass.
-func (t *translator) addExtension(r *route, rule, index int, action *model.Action, ref *gatewayv1.LocalObjectReference) bool {
-	if ref.Group != appv1.GroupName || ref.Kind != kindFilter {
-		r.resolved.also(gatewayv1.RouteReasonInvalidKind, "rules[%d].filters[%d]: only a %s of group %s can be an extension, and not a %s of group %s",
-			rule, index, kindFilter, appv1.GroupName, ref.Kind, ref.Group)
-		return false
-	}
-	filter := t.filters[types.NamespacedName{Namespace: r.GetNamespace(), Name: string(ref.Name)}]
-	if filter == nil {
-		r.resolved.also(gatewayv1.RouteReasonBackendNotFound, "rules[%d].filters[%d]: there is no %s %s/%s", rule, index, kindFilter, r.GetNamespace(), ref.Name)
-		return false
-	}
-	if !slices.Contains(r.filters, filter) {
-		r.filters = append(r.filters, filter)
-	}
-	if problem := source.AddExtension(action, filter); problem != "" {
-		r.invalidate(rule, "%s %s: %s", kindFilter, ref.Name, problem)
-	}
-	for i := range filter.Spec.Filters {
-		if auth := filter.Spec.Filters[i].ExternalAuth; auth != nil {
-			to := gatewayv1.BackendObjectReference{Name: gatewayv1.ObjectName(auth.BackendRef.Name), Port: &auth.BackendRef.Port}
-			if _, problem := t.backend(r, "HTTPRoute", to); problem.reason != "" {
-				r.resolved.also(problem.reason, "rules[%d].filters[%d]: %s %s: %s", rule, index, kindFilter, ref.Name, problem.message)
-				return false
-			}
-		}
-	}
-	return true
-}
 
 // mounted is what pods mount for an action: a Secret with users, or ConfigMaps with keys or CA certificates.
 type mounted struct {
@@ -89,10 +46,10 @@ func (t *translator) mountedProblem(m mounted, p *plane) verdict {
 	return t.reported(Subject{Plane: p.parent, Reason: reason, Namespace: p.parent.Namespace, Name: m.of}, reason)
 }
 
-// rules returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
+// rulesAt returns the rules of a route for a data plane, and what is wrong with the references of the route there. Its
 // pods mount the Secrets with users, and the ConfigMaps with keys. They can mount those of their own namespace only:
 // requests of a rule that needs another one are answered with 500.
-func (t *translator) rules(p *plane, r *route) (rules []model.Rule, resolved verdict) {
+func (t *translator) rulesAt(p *plane, r *route) (rules []model.Rule, resolved verdict) {
 	rules, resolved = r.rules, r.resolved
 	for i := range r.rules {
 		m := mountedFor(&r.rules[i].Action)

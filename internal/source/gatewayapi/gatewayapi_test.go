@@ -264,6 +264,7 @@ func describePlane(b *strings.Builder, plane *model.Gateway) {
 			for _, target := range rule.Backends {
 				fmt.Fprintf(b, "      to %s weight %d %s\n", target.Backend, target.Weight, plain(target.Headers))
 			}
+			rule.Refused = "" // the status says it
 			if action := plain(rule.Action); action != "{}" {
 				fmt.Fprintf(b, "      %s\n", action)
 			}

@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"cmp"
-	"time"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -125,13 +124,4 @@ func (t *translator) allowsSet(gateway *gatewayv1.Gateway, set *gatewayv1.Listen
 	}
 	namespaces := gateway.Spec.AllowedListeners.Namespaces
 	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromNone), namespaces.Selector, gateway.Namespace, set.Namespace)
-}
-
-// duration returns 0 for what is no duration, which the schema does not admit.
-func duration(d *gatewayv1.Duration) time.Duration {
-	parsed, err := time.ParseDuration(string(or(d, "")))
-	if err != nil {
-		return 0
-	}
-	return parsed
 }

@@ -43,10 +43,12 @@ func (t *translator) addProblems() {
 			}
 			seen[a.parent.plane] = true
 			a.parent.plane.problem(a.resolved, about, what)
-			for _, rule := range r.invalid {
-				var wrong verdict
-				wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", rule.index, rule.message)
-				a.parent.plane.problem(wrong, about, what)
+			for i := range r.rules {
+				if refused := r.rules[i].Refused; refused != "" {
+					var wrong verdict
+					wrong.no(model.ReasonUnsupportedValue, "requests for rules[%d] are answered with 500: %s", i, refused)
+					a.parent.plane.problem(wrong, about, what)
+				}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package gatewayapi
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +9,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
+	"gateway/internal/rules"
 )
 
 // route is a route of any kind.
@@ -31,29 +31,10 @@ type route struct {
 	filters []*appv1.RouteFilter
 	// refused is what is wrong with the whole of it, resolved with its references.
 	refused, resolved verdict
-	// invalid are the rules that cannot be carried out: their requests are answered with 500.
-	invalid []invalidRule
 
 	attachments []*attachment
 	// listeners are those that it belongs to, by any of its parents.
 	listeners []*listener
-}
-
-// invalidRule says what of a rule cannot be done.
-type invalidRule struct {
-	index   int
-	message string
-}
-
-// invalidate says that a rule cannot be carried out.
-func (r *route) invalidate(index int, format string, args ...any) {
-	if !r.isInvalid(index) {
-		r.invalid = append(r.invalid, invalidRule{index, fmt.Sprintf(format, args...)})
-	}
-}
-
-func (r *route) isInvalid(index int) bool {
-	return slices.ContainsFunc(r.invalid, func(rule invalidRule) bool { return rule.index == index })
 }
 
 // newRoute returns a route without rules.
@@ -90,15 +71,15 @@ func (t *translator) addRoutes() {
 	for _, object := range t.GRPCRoutes {
 		t.addRoute(object, func() *route {
 			r := newRoute(object, "GRPCRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-			t.addRules(r, asHTTP(object.Spec.Rules))
+			t.addRules(r, rules.FromGRPC(object.Spec.Rules))
 			return r
 		})
 	}
 	for _, object := range t.TLSRoutes {
 		t.addRoute(object, func() *route {
 			r := newRoute(object, "TLSRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, object.Spec.Hostnames)
-			for i, rule := range object.Spec.Rules {
-				t.addConnections(r, i, rule.BackendRefs)
+			for _, rule := range object.Spec.Rules {
+				t.addConnections(r, rule.BackendRefs)
 			}
 			return r
 		})
@@ -106,8 +87,8 @@ func (t *translator) addRoutes() {
 	for _, object := range t.TCPRoutes {
 		t.addRoute(object, func() *route {
 			r := newRoute(object, "TCPRoute", object.Spec.CommonRouteSpec, object.Status.RouteStatus, nil)
-			for i, rule := range object.Spec.Rules {
-				t.addConnections(r, i, rule.BackendRefs)
+			for _, rule := range object.Spec.Rules {
+				t.addConnections(r, rule.BackendRefs)
 			}
 			return r
 		})
@@ -168,10 +149,10 @@ func (t *translator) addToPlane(p *plane, r *route) verdict {
 		return r.resolved
 	}
 	from := origin(r.kind, r)
-	rules, resolved := t.rules(p, r)
+	translated, resolved := t.rulesAt(p, r)
 	p.to.Origins = append(p.to.Origins, from)
 	p.to.Routes = append(p.to.Routes, model.Route{
-		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: rules,
+		Origin: from, Kind: r.kind, Name: r.name, Listeners: names, Hostnames: r.hostnames, Rules: translated,
 	})
 	if passthrough {
 		p.passed = append(p.passed, r.backends...)

@@ -17,8 +17,10 @@ import (
 // routeStatus returns what is said of a route, which has these problems, at each parent of ours.
 func (t *translator) routeStatus(r *route, problems []model.Problem) []gatewayv1.RouteParentStatus {
 	var dropped []string
-	for _, rule := range r.invalid {
-		dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", rule.index, rule.message))
+	for i := range r.rules {
+		if refused := r.rules[i].Refused; refused != "" {
+			dropped = append(dropped, fmt.Sprintf("rules[%d]: %s", i, refused))
+		}
 	}
 	for _, problem := range problems {
 		if !slices.Contains(dropped, problem.Message) {
@@ -66,7 +68,9 @@ func (r *route) conditionsAt(ref gatewayv1.ParentReference) []metav1.Condition {
 }
 
 // isUnsupported reports whether no rule of a route can be carried out.
-func (r *route) isUnsupported() bool { return len(r.rules) > 0 && len(r.invalid) >= len(r.rules) }
+func (r *route) isUnsupported() bool {
+	return len(r.rules) > 0 && !slices.ContainsFunc(r.rules, func(rule model.Rule) bool { return rule.Refused == "" })
+}
 
 // tlsPolicyStatus returns the status of BackendTLSPolicies, for each Gateway that sends traffic to a Service port of
 // theirs.

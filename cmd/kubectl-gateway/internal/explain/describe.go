@@ -197,15 +197,10 @@ func headerChanges(changes routing.HeaderChanges) []string {
 }
 
 func pathChange(change *routing.PathChange) string {
-	switch {
-	case change.Full != "":
+	if change.Full != "" {
 		return change.Full
-	case change.Depth == 0:
-		return change.Prefix + "/ before all of it"
-	case change.Depth == 1:
-		return change.Prefix + "/ in place of the first segment"
 	}
-	return fmt.Sprintf("%s/ in place of the first %d segments", change.Prefix, change.Depth)
+	return change.Prefix + "/ in place of the prefix"
 }
 
 // redirect returns where a client is sent.

@@ -1,4 +1,4 @@
-package gatewayapi
+package rules
 
 import (
 	"regexp"
@@ -9,8 +9,8 @@ import (
 	"gateway/internal/regex"
 )
 
-// asHTTP returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
-func asHTTP(sources []gatewayv1.GRPCRouteRule) []gatewayv1.HTTPRouteRule {
+// FromGRPC returns the rules of a GRPCRoute as those of an HTTPRoute: a method is a path, /SERVICE/METHOD.
+func FromGRPC(sources []gatewayv1.GRPCRouteRule) []gatewayv1.HTTPRouteRule {
 	var rules []gatewayv1.HTTPRouteRule
 	for i := range sources {
 		source := &sources[i]

@@ -1,0 +1,147 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"gateway/internal/model"
+)
+
+// addFilter adds a filter of the Gateway API.
+func (r *rule) addFilter(from *gatewayv1.HTTPRouteFilter) {
+	switch {
+	case from.RequestHeaderModifier != nil:
+		r.changeHeaders(&r.Headers.Request, from.RequestHeaderModifier)
+	case from.ResponseHeaderModifier != nil:
+		r.changeHeaders(&r.Headers.Response, from.ResponseHeaderModifier)
+	case from.RequestRedirect != nil:
+		r.addRedirect(from.RequestRedirect)
+	case from.URLRewrite != nil:
+		r.addRewrite(from.URLRewrite)
+	case from.CORS != nil:
+		r.addCORS(from.CORS)
+	case from.RequestMirror != nil:
+		r.addMirror(from.RequestMirror)
+	case from.ExternalAuth != nil:
+		r.addHTTPAuth(from.ExternalAuth)
+	case from.ExtensionRef != nil:
+		r.addExtension(*from.ExtensionRef)
+	default:
+		r.refuse("filters of type %s are not supported", from.Type)
+	}
+}
+
+// addTargetHeaders adds the filters of a backendRef. Those that change headers are supported.
+func (r *rule) addTargetHeaders(to *model.HeaderChanges, filters []gatewayv1.HTTPRouteFilter) {
+	for i := range filters {
+		switch from := &filters[i]; {
+		case from.RequestHeaderModifier != nil:
+			r.changeHeaders(&to.Request, from.RequestHeaderModifier)
+		case from.ResponseHeaderModifier != nil:
+			r.changeHeaders(&to.Response, from.ResponseHeaderModifier)
+		default:
+			r.refuse("filters of type %s are not supported in a backendRef", from.Type)
+		}
+	}
+}
+
+// changeHeaders adds the changes of a filter, which removes, then sets, then adds.
+func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeaderFilter) {
+	change := func(name string, isCleared bool, values ...string) {
+		if !mayChange(name) {
+			r.refuse("the header %q cannot be changed", name)
+		}
+		for _, value := range values {
+			if !headerTexts.MatchString(value) {
+				r.refuse("the header %s cannot have the value %q", name, value)
+			}
+		}
+		*to = model.Then(*to, model.HeaderChange{Name: lower(name), Clear: isCleared, Values: values})
+	}
+	for _, name := range from.Remove {
+		change(name, true)
+	}
+	for _, header := range from.Set {
+		change(string(header.Name), true, header.Value)
+	}
+	for _, header := range from.Add {
+		change(string(header.Name), false, header.Value)
+	}
+}
+
+func (r *rule) addRedirect(from *gatewayv1.HTTPRequestRedirectFilter) {
+	r.Redirect = &model.Redirect{
+		Status: int32(or(from.StatusCode, 302)), Scheme: or(from.Scheme, ""), //nolint:gosec // a status
+		Hostname: string(or(from.Hostname, "")), Port: or(from.Port, 0), Path: r.pathChange(from.Path),
+	}
+	if !slices.Contains([]int32{301, 302, 303, 307, 308}, r.Redirect.Status) {
+		r.refuse("a redirect cannot have the status %d", r.Redirect.Status)
+	}
+}
+
+func (r *rule) addRewrite(from *gatewayv1.HTTPURLRewriteFilter) {
+	r.Rewrite = &model.Rewrite{Hostname: string(or(from.Hostname, "")), Path: r.pathChange(from.Path)}
+}
+
+// pathChange returns another path. A prefix is replaced only where the rule has one match, by a prefix.
+func (r *rule) pathChange(from *gatewayv1.HTTPPathModifier) *model.PathChange {
+	if from == nil {
+		return nil
+	}
+	value := or(from.ReplaceFullPath, "") + or(from.ReplacePrefixMatch, "")
+	if value != "" && !urlPaths.MatchString(value) {
+		r.refuse("a path cannot be replaced by %q", value)
+	}
+	if from.Type == gatewayv1.FullPathHTTPPathModifier {
+		return &model.PathChange{Full: orText(&value, "/")}
+	}
+	switch matches := r.from.Matches; {
+	case len(matches) > 1:
+		r.refuse("replacePrefixMatch needs a rule with one match")
+	case r.Matches[0].PathType != model.Prefix:
+		r.refuse("replacePrefixMatch needs a match of type PathPrefix")
+	}
+	return &model.PathChange{Prefix: strings.TrimRight(value, "/")}
+}
+
+func (r *rule) addCORS(from *gatewayv1.HTTPCORSFilter) {
+	r.CORS = &model.CORS{
+		Origins: lowered(from.AllowOrigins), Credentials: or(from.AllowCredentials, false), Methods: texts(from.AllowMethods),
+		Headers: r.corsHeaders(from.AllowHeaders), Expose: r.corsHeaders(from.ExposeHeaders), MaxAge: cmp.Or(from.MaxAge, 5),
+	}
+	for i, origin := range r.CORS.Origins {
+		if !corsOrigins.MatchString(origin) {
+			r.refuse("CORS: the origin %q cannot be compared", from.AllowOrigins[i])
+		}
+	}
+}
+
+func (r *rule) corsHeaders(names []gatewayv1.HTTPHeaderName) []string {
+	for _, name := range names {
+		if name != "*" && !headerNames.MatchString(string(name)) {
+			r.refuse("CORS: %q cannot be the name of a header", name)
+		}
+	}
+	return texts(names)
+}
+
+// addMirror adds a backend that gets copies of requests. One that cannot be resolved is left out, as the Gateway API
+// wants it: the requests are served all the same.
+func (r *rule) addMirror(from *gatewayv1.HTTPRequestMirrorFilter) {
+	if r.Kind == KindGRPCRoute {
+		r.refuse("calls of gRPC are not copied: they do not say how long they are")
+		return
+	}
+	backend, ok := r.resolve(from.BackendRef)
+	if !ok {
+		return
+	}
+	mirror := model.Mirror{Backend: backend, Numerator: or(from.Percent, 100), Denominator: 100}
+	if from.Fraction != nil {
+		mirror.Numerator, mirror.Denominator = from.Fraction.Numerator, or(from.Fraction.Denominator, 100)
+	}
+	r.Mirrors = append(r.Mirrors, mirror)
+}

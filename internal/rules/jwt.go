@@ -1,0 +1,51 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/keyset"
+	"gateway/internal/model"
+)
+
+func init() {
+	register(appv1.RuleFilterJWT, func(f *appv1.RuleFilter) *appv1.JWT { return f.JWT }, (*rule).addJWT)
+}
+
+func (r *rule) addJWT(from *appv1.JWT) {
+	if r.BasicAuth != nil {
+		r.refuse(oneHeader)
+	}
+	r.JWT = &model.JWT{
+		Issuer: from.Issuer, Audiences: texts(from.Audiences), Scopes: texts(from.RequiredScopes), Skew: duration(cmp.Or(from.ClockSkew, "30s")),
+	}
+	setKeys(r.JWT, &from.Keys)
+	for _, header := range from.ClaimsToHeaders {
+		r.JWT.Headers = append(r.JWT.Headers, model.ClaimHeader{Name: lower(header.Header), Claim: header.Claim})
+	}
+	slices.SortFunc(r.JWT.Headers, func(a, b model.ClaimHeader) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// setKeys sets the keys, or where they are.
+func setKeys(to *model.JWT, from *appv1.JWTKeys) {
+	switch ref, remote := from.ConfigMapRef, from.Remote; {
+	case ref != nil:
+		to.KeysFrom.ConfigMap = ref.Name
+	case remote != nil:
+		var authorities []string
+		for _, ref := range remote.CACertificateRefs {
+			authorities = append(authorities, ref.Name)
+		}
+		to.KeysFrom = model.KeySource{
+			URL: remote.URI, Authorities: strings.Join(authorities, ","), Interval: duration(cmp.Or(remote.RefreshInterval, "10m")),
+		}
+	default:
+		keys, err := keyset.Parse(from.Inline)
+		if err != nil {
+			to.Unusable = "keys.inline " + err.Error()
+		}
+		to.Keys = keys
+	}
+}

@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// The kinds of objects that have rules for requests.
+const (
+	KindGateway   = "Gateway"
+	KindHTTPRoute = "HTTPRoute"
+	KindGRPCRoute = "GRPCRoute"
+)
+
+// Translator translates the rules of an object.
+type Translator struct {
+	// Kind is that of the object.
+	Kind string
+	// Backend returns the Service port that a reference is to, or what is wrong with the reference. The port gets requests
+	// of a kind of route: those for the Service of a filter are of an HTTPRoute.
+	Backend func(ref gatewayv1.BackendObjectReference, requests string) (model.Backend, Problem)
+	// Extension returns the RouteFilter that a reference is to, or what is wrong with the reference.
+	Extension func(ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, Problem)
+}
+
+// Problem is what is wrong with a reference. Without a reason, nothing is.
+type Problem struct{ Reason, Message string }
+
+// Rule is what a rule is translated to. If it has no Action and no Backends, its requests are answered with 500.
+type Rule struct {
+	model.Rule
+	// Unresolved are the problems of references. A message begins with the field of the rule.
+	Unresolved []Problem
+}
+
+// rule is a Rule in the making.
+type rule struct {
+	*Translator
+	Rule
+	from *gatewayv1.HTTPRouteRule
+	// list and index name the field that is translated: filters or backendRefs.
+	list  string
+	index int
+	// within is the RouteFilter that is translated, as messages begin; "": none is.
+	within string
+	// kinds are the types of filters of which a rule has one at most.
+	kinds []appv1.RuleFilterType
+	// lacks reports that a filter cannot be resolved, without which no request may pass.
+	lacks bool
+}
+
+// AnyRequest are the matches of a rule without any.
+var AnyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
+
+// Translate translates a rule for requests.
+func (t *Translator) Translate(from *gatewayv1.HTTPRouteRule) Rule {
+	r := &rule{Translator: t, from: from}
+	r.addMatches(from.Matches)
+	for i := range from.Filters {
+		r.list, r.index = "filters", i
+		r.addFilter(&from.Filters[i])
+	}
+	r.addRetry(from.Retry)
+	if timeouts := from.Timeouts; timeouts != nil {
+		r.Limit(timeout(timeouts.Request), timeout(timeouts.BackendRequest))
+	}
+	r.addSessions(from.SessionPersistence)
+	for i := range from.BackendRefs {
+		r.addTarget(i, from.BackendRefs[i].BackendRef)
+		r.addTargetHeaders(&r.Backends[i].Headers, from.BackendRefs[i].Filters)
+	}
+	r.checkResponse()
+	if r.lacks || r.Refused != "" {
+		r.Action, r.Backends = model.Action{Refused: r.Refused}, nil
+	}
+	return r.Rule
+}
+
+// Connections translates a rule for connections.
+func (t *Translator) Connections(refs []gatewayv1.BackendRef) Rule {
+	r := &rule{Translator: t}
+	r.Matches = AnyRequest
+	for i, ref := range refs {
+		r.addTarget(i, ref)
+	}
+	return r.Rule
+}
+
+// refuse notes why the rule cannot be carried out. The first reason counts.
+func (r *rule) refuse(format string, args ...any) {
+	if r.Refused == "" {
+		r.Refused = r.within + fmt.Sprintf(format, args...)
+	}
+}
+
+// resolve returns the Service port that a filter refers to, false if there is none.
+func (r *rule) resolve(ref gatewayv1.BackendObjectReference) (model.Backend, bool) {
+	backend, problem := r.Backend(ref, KindHTTPRoute)
+	return backend, r.isResolved(problem)
+}
+
+func (r *rule) isResolved(problem Problem) bool {
+	if problem.Reason == "" {
+		return true
+	}
+	problem.Message = fmt.Sprintf("%s[%d]: %s%s", r.list, r.index, r.within, problem.Message)
+	r.Unresolved = append(r.Unresolved, problem)
+	return false
+}
+
+// addTarget adds a share of the requests. It goes to no backend if the reference cannot be resolved: these requests are
+// answered with 500, and connections are refused.
+func (r *rule) addTarget(index int, ref gatewayv1.BackendRef) {
+	r.list, r.index = "backendRefs", index
+	backend, problem := r.Backend(ref.BackendObjectReference, r.Kind)
+	target := model.Target{Backend: backend, Weight: or(ref.Weight, 1)}
+	if !r.isResolved(problem) {
+		target.Backend, target.Refused = model.Backend{}, problem.Message
+	}
+	r.Backends = append(r.Backends, target)
+}
+
+// retryCodes are the statuses that HAProxy can try a request again after.
+var retryCodes = []gatewayv1.HTTPRouteRetryStatusCode{401, 403, 404, 408, 425, 429, 500, 501, 502, 503, 504}
+
+func (r *rule) addRetry(from *gatewayv1.HTTPRouteRetry) {
+	if from == nil {
+		return
+	}
+	r.Retry = &model.Retry{Attempts: int32(min(or(from.Attempts, 3), 100))} //nolint:gosec // up to 100
+	for _, code := range from.Codes {
+		if !slices.Contains(retryCodes, code) {
+			r.refuse("HAProxy cannot try a request again after an answer with status %d", code)
+		}
+		r.Retry.Codes = append(r.Retry.Codes, int32(code)) //nolint:gosec // a status
+	}
+	slices.Sort(r.Retry.Codes)
+	r.Retry.Codes = slices.Compact(r.Retry.Codes)
+	if backoff := timeout(from.Backoff); backoff != nil && *backoff > 0 {
+		r.refuse("HAProxy tries a request again at once: retry.backoff is not supported")
+	}
+}
+
+func (r *rule) addSessions(from *gatewayv1.SessionPersistence) {
+	if from == nil {
+		return
+	}
+	name, cookie := orText(from.SessionName, "gateway-session"), or(from.CookieConfig, gatewayv1.CookieConfig{})
+	switch {
+	case orText(from.Type, gatewayv1.CookieBasedSessionPersistence) != gatewayv1.CookieBasedSessionPersistence:
+		r.refuse("sessions are kept by cookies: sessionPersistence.type %s is not supported", *from.Type)
+	case or(cookie.LifetimeType, gatewayv1.SessionCookieLifetimeType) != gatewayv1.SessionCookieLifetimeType:
+		r.refuse("cookies end with the browser's session: lifetimeType %s is not supported", *cookie.LifetimeType)
+	case !cookieNames.MatchString(name):
+		r.refuse("sessionName %q cannot be a cookie's", name)
+	}
+	r.Affinity = &model.Affinity{Name: name, MaxLife: or(timeout(from.AbsoluteTimeout), 0)}
+}

@@ -1,0 +1,83 @@
+package rules
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// What texts may have that HAProxy sets: the Gateway API's schema admits more.
+var (
+	headerNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+	headerTexts = regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`)
+	cookieNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	urlPaths    = regexp.MustCompile(`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`)
+	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
+)
+
+// framing are the headers that cannot be changed. Some backends take other signs for the hyphen.
+var framing = []string{
+	"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings", "expect",
+}
+
+var hyphens = strings.NewReplacer("_", "-", ".", "-")
+
+// mayChange reports whether a header can be changed, or passed on to another backend.
+func mayChange(name string) bool {
+	return headerNames.MatchString(name) && !slices.Contains(framing, hyphens.Replace(lower(name)))
+}
+
+func lower(s string) string { return strings.ToLower(s) }
+
+// lowered returns the names of headers in lower case.
+func lowered[T ~string](names []T) []string {
+	all := texts(names)
+	for i := range all {
+		all[i] = lower(all[i])
+	}
+	return all
+}
+
+func texts[T ~string](from []T) []string {
+	var all []string
+	for _, s := range from {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+// duration returns 0 for what is no duration, which the schema does not admit.
+func duration[T ~string](d T) time.Duration {
+	parsed, err := time.ParseDuration(string(d))
+	if err != nil {
+		return 0
+	}
+	return parsed
+}
+
+// timeout returns a bound, nil if there is none.
+func timeout(d *gatewayv1.Duration) *time.Duration {
+	if d == nil || *d == "" {
+		return nil
+	}
+	return new(duration(*d))
+}
+
+// or returns what a pointer points to, or else another value.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// orText returns the text that a pointer points to, or another one if that is empty.
+func orText[T ~string](value *T, otherwise T) T {
+	if value == nil || *value == "" {
+		return otherwise
+	}
+	return *value
+}

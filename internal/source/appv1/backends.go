@@ -1,0 +1,51 @@
+package appv1
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+// policies are those of spec.backends.
+func (t *translator) policies() map[model.Backend]model.BackendPolicy {
+	policies := make(map[model.Backend]model.BackendPolicy, len(t.spec.Backends))
+	for i := range t.spec.Backends {
+		policies[t.backend(t.spec.Backends[i].Name, t.spec.Backends[i].Port)] = translatePolicy(&t.spec.Backends[i])
+	}
+	return policies
+}
+
+func translatePolicy(spec *appv1.Backend) model.BackendPolicy {
+	policy := BackendSettings(&spec.BackendSettings, spec.Name)
+	if tls := spec.TLS; tls != nil {
+		policy.TLS = &model.BackendTLS{CAs: namesOf(tls.CACertificateRefs), ServerName: string(tls.Hostname)}
+	}
+	return policy
+}
+
+// BackendSettings returns the policy for the settings of a Service's endpoints.
+func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendPolicy {
+	policy := model.BackendPolicy{ProxyProtocol: string(spec.ProxyProtocol)}
+	if balancing := spec.LoadBalancing; balancing != nil {
+		policy.Algorithm, policy.Header = string(balancing.Algorithm), strings.ToLower(string(balancing.Header))
+		policy.HashBalanceFactor = or(balancing.HashBalanceFactor, 0)
+	}
+	if check := spec.HealthCheck; check != nil {
+		policy.Check = &model.HealthCheck{
+			Path: string(check.Path), Hostname: cmp.Or(string(check.Hostname), service),
+			Interval: cmp.Or(duration(check.Interval), 5*time.Second), Timeout: cmp.Or(duration(check.Timeout), 2*time.Second),
+			Fall: or(check.UnhealthyThreshold, 3), Rise: or(check.HealthyThreshold, 2),
+		}
+	}
+	if outliers := spec.OutlierDetection; outliers != nil && spec.HealthCheck != nil {
+		policy.MaxErrors = or(outliers.ConsecutiveErrors, 5)
+	}
+	if connections := spec.Connections; connections != nil {
+		policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, or(connections.MaxQueue, 0)
+		policy.QueueTimeout = cmp.Or(duration(connections.QueueTimeout), 10*time.Second)
+	}
+	return policy
+}
