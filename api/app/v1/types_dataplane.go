@@ -146,8 +146,8 @@ type ErrorStatus int32
 // ResponseCache is how much each proxy pod stores of answers, for rules with the filter Cache. What is stored is in
 // memory, and gone after a reload.
 type ResponseCache struct {
-	// How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more, and
-	// twice as much while an old HAProxy process ends.
+	// How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more,
+	// and twice as much while an old HAProxy process ends.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=4

@@ -1,7 +1,7 @@
 package v1
 
-// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
-// other.
+// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and
+// no other.
 //
 // +kubebuilder:validation:MaxProperties=2
 type RuleFilter struct {
@@ -29,10 +29,11 @@ type RuleFilter struct {
 	// +optional
 	DirectResponse *DirectResponse `json:"directResponse,omitempty"`
 
-	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or
-	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
-	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 413 and 503, have them.
+	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers
+	// preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the
+	// matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it
+	// applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its
+	// other errors, such as 413 and 503, have them.
 	// +optional
 	CORS *CORS `json:"cors,omitempty"`
 
@@ -98,8 +99,8 @@ const (
 	RuleFilterCache RuleFilterType = "Cache"
 )
 
-// BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no
-// other.
+// BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and
+// no other.
 //
 // +kubebuilder:validation:MaxProperties=2
 type BackendRefFilter struct {
@@ -156,8 +157,8 @@ type HeaderFilter struct {
 
 // Header is a header with a value.
 type Header struct {
-	// The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE, Trailer,
-	// Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.
+	// The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE,
+	// Trailer, Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.
 	// +required
 	Name ModifiedHeaderName `json:"name"`
 
@@ -169,8 +170,8 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// ModifiedHeaderName is the name of a header that may be changed: any but those that frame a message and its connection. Where a request
-// header has "_" or "." in its name, what the client sends with "-" for it is removed, too.
+// ModifiedHeaderName is the name of a header that may be changed: any but those that frame a message and its
+// connection. Where a request header has "_" or "." in its name, what the client sends with "-" for it is removed, too.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
@@ -178,7 +179,8 @@ type Header struct {
 type ModifiedHeaderName string
 
 // RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
-// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy (spec.trustedProxies) sent them.
+// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy
+// (spec.trustedProxies) sent them.
 type RequestRedirect struct {
 	// The scheme.
 	// +optional
@@ -193,8 +195,8 @@ type RequestRedirect struct {
 	// +optional
 	Path *PathModifier `json:"path,omitempty"`
 
-	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's, unless a trusted
-	// proxy says otherwise.
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's,
+	// unless a trusted proxy says otherwise.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -224,7 +226,8 @@ type URLRewrite struct {
 //
 // +kubebuilder:validation:MaxProperties=2
 type PathModifier struct {
-	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.
+	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix
+	// matched.
 	// +required
 	Type PathModifierType `json:"type"`
 
@@ -232,8 +235,9 @@ type PathModifier struct {
 	// +optional
 	ReplaceFullPath URLPath `json:"replaceFullPath,omitempty"`
 
-	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users. What follows
-	// the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty segments.
+	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.
+	// What follows the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty
+	// segments.
 	// +optional
 	ReplacePrefixMatch URLPath `json:"replacePrefixMatch,omitempty"`
 }
@@ -277,15 +281,16 @@ type DirectResponse struct {
 
 // CORS says which web pages of other origins may use a route, and how.
 type CORS struct {
-	// The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with "*." for
-	// every name below (https://*.example.com), or "*" for every origin.
+	// The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with "*."
+	// for every name below (https://*.example.com), or "*" for every origin.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	AllowOrigins []CORSOrigin `json:"allowOrigins"`
 
-	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the user.
+	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the
+	// user.
 	// +optional
 	AllowCredentials bool `json:"allowCredentials,omitempty"`
 
@@ -334,8 +339,8 @@ type CORSMethod string
 // +kubebuilder:validation:Pattern=`^(\*|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)$`
 type CORSHeaderName string
 
-// RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other filters. No request waits
-// for its copies, and their answers are thrown away.
+// RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other
+// filters. No request waits for its copies, and their answers are thrown away.
 //
 // Not copied are requests whose body has no Content-Length or more than 15 KiB, and those that ask for an upgrade.
 // Where a body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a
@@ -352,10 +357,11 @@ type RequestMirror struct {
 }
 
 // Cache stores answers of backends, and answers requests from there: GET and HEAD without a body and without
-// Authorization. An answer is stored if it has the status 200, no Set-Cookie, and a Cache-Control with s-maxage, or with
-// public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache says how much is stored.
+// Authorization. An answer is stored if it has the status 200, no Set-Cookie, and a Cache-Control with s-maxage, or
+// with public and max-age. Its Vary may name Accept-Encoding, Origin and Referer. spec.cache says how much is stored.
 //
-// Requests pass the other filters of the rule first. Each rule has what it stores for itself, and so has each proxy pod.
+// Requests pass the other filters of the rule first. Each rule has what it stores for itself, and so has each proxy
+// pod.
 type Cache struct{}
 
 // MirrorBackendRef is a port of a Service in the Gateway's namespace that gets copies of requests.
@@ -368,7 +374,8 @@ type MirrorBackendRef struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in
+	// spec.backends.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -382,9 +389,9 @@ type MirrorBackendRef struct {
 	Percent *int32 `json:"percent,omitempty"`
 }
 
-// ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is a trusted proxy
-// (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy, of the last five; what is not an
-// address there gets 403.
+// ClientAddress says which clients may use a route. Others get 403. The client is the one that connects. Where that is
+// a trusted proxy (spec.trustedProxies), it is the last address in X-Forwarded-For that is not one of a trusted proxy,
+// of the last five; what is not an address there gets 403.
 //
 // +kubebuilder:validation:MinProperties=1
 type ClientAddress struct {
@@ -403,7 +410,8 @@ type ClientAddress struct {
 	Deny []AddressRange `json:"deny,omitempty"`
 }
 
-// AddressRange is a range of IP addresses, like 10.0.0.0/8 or fd00::/8. Requests for a rule with one that cannot be read are answered with
+// AddressRange is a range of IP addresses, like 10.0.0.0/8 or fd00::/8. Requests for a rule with one that cannot be
+// read are answered with
 // 500.
 //
 // +kubebuilder:validation:MinLength=1

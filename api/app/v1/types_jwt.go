@@ -3,8 +3,8 @@ package v1
 // JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
 // "Authorization: Bearer". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.
 //
-// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm its
-// signatures are made by, and not the token.
+// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
+// its signatures are made by, and not the token.
 type JWT struct {
 	// Who has to have issued a token: its "iss".
 	// +required
@@ -77,8 +77,8 @@ type JWTKeys struct {
 	Inline string `json:"inline,omitempty"`
 
 	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
-	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without any,
-	// requests are answered with 503.
+	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without
+	// any, requests are answered with 503.
 	// +optional
 	ConfigMapRef *ObjectReference `json:"configMapRef,omitempty"`
 
@@ -87,8 +87,8 @@ type JWTKeys struct {
 	Remote *RemoteJWTKeys `json:"remote,omitempty"`
 }
 
-// RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it
-// keeps those that it has until it can fetch others.
+// RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then
+// it keeps those that it has until it can fetch others.
 type RemoteJWTKeys struct {
 	// The address, which the metadata of issuers have as jwks_uri. Addresses of the pod itself, of its link, for multicast
 	// and of metadata services of clouds are refused. A redirect is an error.

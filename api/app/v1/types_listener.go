@@ -60,8 +60,8 @@ type Listener struct {
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
-	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to, also
-	// those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
+	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
+	// also those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1099511627776

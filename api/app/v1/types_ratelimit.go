@@ -4,8 +4,9 @@ package v1
 //
 // +kubebuilder:validation:XValidation:rule="has(self.limits) || has(self.concurrent)",message="a RateLimit has limits, concurrent or both"
 type RateLimit struct {
-	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for none of them,
-	// except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the Gateway count together.
+	// The limits, each for a unit of time of its own. A request has to be within all of them. One that gets 429 counts for
+	// none of them, except that one beyond a limit by a Claim has counted for the limits before it. All proxy pods of the
+	// Gateway count together.
 	//
 	// +optional
 	// +listType=map
@@ -14,9 +15,9 @@ type RateLimit struct {
 	// +kubebuilder:validation:MaxItems=3
 	Limits []RequestLimit `json:"limits,omitempty"`
 
-	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has been sent, a
-	// WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that with a Claim it has counted for the
-	// limits before it.
+	// How many concurrent requests there may be. Each proxy pod counts for itself. A request counts until its answer has
+	// been sent, a WebSocket until it is closed. One that gets 429 for this does not count for the limits, except that
+	// with a Claim it has counted for the limits before it.
 	// +optional
 	Concurrent *ConcurrentLimit `json:"concurrent,omitempty"`
 }
@@ -70,17 +71,18 @@ const (
 
 // RateLimitKey says what requests are counted by: those with the same value count together.
 type RateLimitKey struct {
-	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first 64 bits. Header
-	// and Cookie are those of a name; requests without it, or with several, count together. Path is the path of the request. Rule counts all
-	// requests of the rule together. Claim is one of the token, which the rule's filter JWT has verified: these limits come after it. Requests
-	// without the claim count together. A rule without a JWT is answered with 500.
+	// Where the value is. ClientAddress is the address of the client, as for the filter ClientAddress; of IPv6, the first
+	// 64 bits. Header and Cookie are those of a name; requests without it, or with several, count together. Path is the
+	// path of the request. Rule counts all requests of the rule together. Claim is one of the token, which the rule's
+	// filter JWT has verified: these limits come after it. Requests without the claim count together. A rule without a JWT
+	// is answered with 500.
 	//
 	// +required
 	Type RateLimitKeyType `json:"type"`
 
-	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string, number, boolean or list,
-	// with dots between names if it is within others, as in "realm.user". A dot that is part of a name is written "\.", as
-	// in "https://example\.com/user".
+	// The name of the header, in which upper and lower case are the same, or of the cookie. Or the claim: a string,
+	// number, boolean or list, with dots between names if it is within others, as in "realm.user". A dot that is part of a
+	// name is written "\.", as in "https://example\.com/user".
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

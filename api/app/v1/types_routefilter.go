@@ -9,9 +9,9 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=routefilters,scope=Namespaced,singular=routefilter,categories=app-gateway
 
-// RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace names
-// it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered with 500.
-// A Gateway of our own kind has these filters in its rules.
+// RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace
+// names it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered
+// with 500. A Gateway of our own kind has these filters in its rules.
 type RouteFilter struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -41,8 +41,9 @@ type RouteFilterList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.filters) || has(self.maxRequestBytes)",message="it says nothing: add filters or maxRequestBytes"
 type RouteFilterSpec struct {
 	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT,
-	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The Secret of
-	// a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway.
+	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The
+	// Secret of a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the
+	// Gateway.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

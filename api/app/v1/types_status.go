@@ -6,11 +6,11 @@ import (
 
 // Condition types of a Gateway.
 const (
-	// ConditionAccepted says whether the operator can carry out the spec.
+	// ConditionAccepted reports whether the operator can carry out the spec.
 	ConditionAccepted = "Accepted"
-	// ConditionResolvedRefs says whether everything the spec refers to exists.
+	// ConditionResolvedRefs reports whether everything the spec refers to exists.
 	ConditionResolvedRefs = "ResolvedRefs"
-	// ConditionProgrammed says whether every ready proxy runs the generation in the condition's observedGeneration.
+	// ConditionProgrammed reports whether every ready proxy runs the generation in the condition's observedGeneration.
 	ConditionProgrammed = "Programmed"
 	// ConditionReady is Programmed by the name that tools look for: kstatus, Flux.
 	ConditionReady = "Ready"
