@@ -11,8 +11,8 @@ import (
 // BackendRefFilterApplyConfiguration represents a declarative configuration of the BackendRefFilter type for use
 // with apply.
 //
-// BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and no
-// other.
+// BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and
+// no other.
 type BackendRefFilterApplyConfiguration struct {
 	// Which filter this is.
 	Type *appv1.BackendRefFilterType `json:"type,omitempty"`

@@ -13,10 +13,11 @@ import (
 //
 // CORS says which web pages of other origins may use a route, and how.
 type CORSApplyConfiguration struct {
-	// The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with "*." for
-	// every name below (https://*.example.com), or "*" for every origin.
+	// The origins: scheme, host and port as browsers write them (https://example.com, http://localhost:3000), with "*."
+	// for every name below (https://*.example.com), or "*" for every origin.
 	AllowOrigins []appv1.CORSOrigin `json:"allowOrigins,omitempty"`
-	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the user.
+	// Whether requests may carry cookies and the like. Not with the origin "*": a page of any origin could act for the
+	// user.
 	AllowCredentials *bool `json:"allowCredentials,omitempty"`
 	// The methods, beside GET, HEAD and POST, which are always allowed. "*": all.
 	AllowMethods []appv1.CORSMethod `json:"allowMethods,omitempty"`

@@ -11,9 +11,9 @@ import (
 // ExternalAuthApplyConfiguration represents a declarative configuration of the ExternalAuth type for use
 // with apply.
 //
-// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, or with forwardBody
-// a POST request with the client's. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For describe the
-// request of the client.
+// ExternalAuth has a Service decide about each request. The Service gets a GET request without a body, or with
+// forwardBody a POST request with the client's. The headers X-Forwarded-Method, -Uri, -Host, -Proto, -Port and -For
+// describe the request of the client.
 //
 // An answer of 2xx lets the request through. The client gets its cookies with the answer to the request. An answer of
 // 3xx or 4xx goes to the client, with its headers and a body of up to 8 KiB. With any other answer, or none in time,

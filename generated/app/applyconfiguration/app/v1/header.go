@@ -13,8 +13,8 @@ import (
 //
 // Header is a header with a value.
 type HeaderApplyConfiguration struct {
-	// The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE, Trailer,
-	// Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.
+	// The name of the header. Not Host, Content-Length, Transfer-Encoding, Connection, Keep-Alive, Proxy-Connection, TE,
+	// Trailer, Upgrade, HTTP2-Settings or Expect, which frame a message and its connection, nor with _ or . for the -.
 	Name *appv1.ModifiedHeaderName `json:"name,omitempty"`
 	// The value, as it is: of printable ASCII characters, without white space at its ends.
 	Value *string `json:"value,omitempty"`

@@ -14,8 +14,8 @@ import (
 // JWT lets a request through only with a valid token of an issuer: a JSON Web Token (RFC 7519), signed, in the header
 // "Authorization: Bearer". Others get 401, and 403 if a required scope is missing, with the header WWW-Authenticate.
 //
-// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm its
-// signatures are made by, and not the token.
+// A token has to name its key in its header ("kid"), and has to have an end ("exp"). The key decides which algorithm
+// its signatures are made by, and not the token.
 type JWTApplyConfiguration struct {
 	// Who has to have issued a token: its "iss".
 	Issuer *string `json:"issuer,omitempty"`

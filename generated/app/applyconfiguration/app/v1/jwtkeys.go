@@ -14,8 +14,8 @@ type JWTKeysApplyConfiguration struct {
 	// "enc" are ignored. Requests for a rule with keys that cannot be used are answered with 500.
 	Inline *string `json:"inline,omitempty"`
 	// The ConfigMap that has such a set under the key jwks, in the Gateway's namespace. The pods mount it. An edit of it
-	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without any,
-	// requests are answered with 503.
+	// takes no new pods. The name of another one does. While its keys cannot be used, those before stay in use; without
+	// any, requests are answered with 503.
 	ConfigMapRef *ObjectReferenceApplyConfiguration `json:"configMapRef,omitempty"`
 	// Where the issuer publishes such a set. Keys in it that cannot be used are ignored.
 	Remote *RemoteJWTKeysApplyConfiguration `json:"remote,omitempty"`

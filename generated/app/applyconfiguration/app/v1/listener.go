@@ -36,8 +36,8 @@ type ListenerApplyConfiguration struct {
 	// add up: the rule's come last. All rules together count for a RateLimit of the listener. Requests that no rule
 	// matches are answered with 404 before these filters.
 	Filters []RuleFilterApplyConfiguration `json:"filters,omitempty"`
-	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to, also
-	// those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
+	// The largest request body to let through, in bytes, as in a rule. It is for all rules that the listener leads to,
+	// also those of HTTPRoutes and GRPCRoutes. A rule that has a limit uses its own instead. Empty: any size.
 	MaxRequestBytes *int64 `json:"maxRequestBytes,omitempty"`
 	// Every connection begins with a PROXY protocol header, of version 1 or 2, that says where it comes from. Only the
 	// addresses in spec.trustedProxies may send one, and they have to. Every other connection is closed, also one from

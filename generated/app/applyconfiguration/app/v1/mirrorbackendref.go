@@ -12,7 +12,8 @@ type MirrorBackendRefApplyConfiguration struct {
 	// The name of the Service, in the Gateway's namespace. A Service of type ExternalName, or one that selects
 	// proxies of a Gateway, gets no copies.
 	Name *string `json:"name,omitempty"`
-	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in spec.backends.
+	// The port of the Service. What is so of the backends of rules is so of it, too: its appProtocol, and its entry in
+	// spec.backends.
 	Port *int32 `json:"port,omitempty"`
 	// How many of a hundred requests are copied.
 	Percent *int32 `json:"percent,omitempty"`

@@ -13,12 +13,14 @@ import (
 //
 // PathModifier is another path. The field named like the type is set, and no other.
 type PathModifierApplyConfiguration struct {
-	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix matched.
+	// ReplaceFullPath: another path as a whole. ReplacePrefixMatch: another path in place of what the rule's prefix
+	// matched.
 	Type *appv1.PathModifierType `json:"type,omitempty"`
 	// The path.
 	ReplaceFullPath *appv1.URLPath `json:"replaceFullPath,omitempty"`
-	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users. What follows
-	// the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty segments.
+	// The path in place of the prefix. With the prefix /api, /v2 makes /v2/users of /api/users, and / makes it /users.
+	// What follows the prefix stays as it is, unless the client wrote the prefix itself with percent-encodings or empty
+	// segments.
 	ReplacePrefixMatch *appv1.URLPath `json:"replacePrefixMatch,omitempty"`
 }
 

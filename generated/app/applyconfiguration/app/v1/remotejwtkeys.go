@@ -7,8 +7,8 @@ package v1
 // RemoteJWTKeysApplyConfiguration represents a declarative configuration of the RemoteJWTKeys type for use
 // with apply.
 //
-// RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then it
-// keeps those that it has until it can fetch others.
+// RemoteJWTKeys are keys that each proxy fetches. Until it has fetched them once, requests are answered with 503. Then
+// it keeps those that it has until it can fetch others.
 type RemoteJWTKeysApplyConfiguration struct {
 	// The address, which the metadata of issuers have as jwks_uri. Addresses of the pod itself, of its link, for multicast
 	// and of metadata services of clouds are refused. A redirect is an error.

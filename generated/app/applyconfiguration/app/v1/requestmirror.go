@@ -7,8 +7,8 @@ package v1
 // RequestMirrorApplyConfiguration represents a declarative configuration of the RequestMirror type for use
 // with apply.
 //
-// RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other filters. No request waits
-// for its copies, and their answers are thrown away.
+// RequestMirror sends copies of requests to other Services: as the rule's backend gets them, after the rule's other
+// filters. No request waits for its copies, and their answers are thrown away.
 //
 // Not copied are requests whose body has no Content-Length or more than 15 KiB, and those that ask for an upgrade.
 // Where a body is copied, all of it has to arrive within 10 seconds. Each proxy has up to 256 copies on their way at a

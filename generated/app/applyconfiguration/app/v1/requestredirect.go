@@ -12,7 +12,8 @@ import (
 // with apply.
 //
 // RequestRedirect is an answer that sends the client elsewhere. What is not given stays as it was in the request; the
-// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy (spec.trustedProxies) sent them.
+// query stays in any case. Its scheme and port are those of X-Forwarded-Proto and -Port, if a trusted proxy
+// (spec.trustedProxies) sent them.
 type RequestRedirectApplyConfiguration struct {
 	// The scheme.
 	Scheme *string `json:"scheme,omitempty"`
@@ -20,8 +21,8 @@ type RequestRedirectApplyConfiguration struct {
 	Hostname *appv1.PreciseHostname `json:"hostname,omitempty"`
 	// The path.
 	Path *PathModifierApplyConfiguration `json:"path,omitempty"`
-	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's, unless a trusted
-	// proxy says otherwise.
+	// The port. Empty: the well-known one of the scheme if a scheme is given, else that of the request: the listener's,
+	// unless a trusted proxy says otherwise.
 	Port *int32 `json:"port,omitempty"`
 	// The status of the answer.
 	StatusCode *int32 `json:"statusCode,omitempty"`

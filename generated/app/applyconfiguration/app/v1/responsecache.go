@@ -10,8 +10,8 @@ package v1
 // ResponseCache is how much each proxy pod stores of answers, for rules with the filter Cache. What is stored is in
 // memory, and gone after a reload.
 type ResponseCacheApplyConfiguration struct {
-	// How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more, and
-	// twice as much while an old HAProxy process ends.
+	// How many MiB of answers a pod stores. When there is no room, the oldest ones go. The pod needs as much memory more,
+	// and twice as much while an old HAProxy process ends.
 	SizeMiB *int32 `json:"sizeMiB,omitempty"`
 	// Answers with more bytes are not stored; headers count.
 	MaxObjectBytes *int32 `json:"maxObjectBytes,omitempty"`

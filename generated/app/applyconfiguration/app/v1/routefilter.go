@@ -17,9 +17,9 @@ import (
 // RouteFilterApplyConfiguration represents a declarative configuration of the RouteFilter type for use
 // with apply.
 //
-// RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace names
-// it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered with 500.
-// A Gateway of our own kind has these filters in its rules.
+// RouteFilter is what the Gateway API has no filter for. A rule of an HTTPRoute or GRPCRoute in the same namespace
+// names it in its filters, by type ExtensionRef. Requests of a rule that names one that does not exist are answered
+// with 500. A Gateway of our own kind has these filters in its rules.
 type RouteFilterApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.

@@ -11,8 +11,8 @@ import (
 // RuleFilterApplyConfiguration represents a declarative configuration of the RuleFilter type for use
 // with apply.
 //
-// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and no
-// other.
+// RuleFilter is something that happens to a request or to the answer to it. The field named like the type is set, and
+// no other.
 type RuleFilterApplyConfiguration struct {
 	// Which filter this is.
 	Type *appv1.RuleFilterType `json:"type,omitempty"`
@@ -26,10 +26,11 @@ type RuleFilterApplyConfiguration struct {
 	URLRewrite *URLRewriteApplyConfiguration `json:"urlRewrite,omitempty"`
 	// Answer with a fixed text.
 	DirectResponse *DirectResponseApplyConfiguration `json:"directResponse,omitempty"`
-	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers preflight
-	// requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the matches of the rule, by method or
-	// header, must not leave them out. Errors that the proxy answers with before it applies the rule (400, 404, 421) have no headers of the
-	// protocol, nor has the 500 of a rule without a Service; its other errors, such as 413 and 503, have them.
+	// Let web pages of other origins use the route, by the CORS protocol of the Fetch standard. The proxy answers
+	// preflight requests, which have the method OPTIONS, no cookies, and none of the headers that the page sets: the
+	// matches of the rule, by method or header, must not leave them out. Errors that the proxy answers with before it
+	// applies the rule (400, 404, 421) have no headers of the protocol, nor has the 500 of a rule without a Service; its
+	// other errors, such as 413 and 503, have them.
 	CORS *CORSApplyConfiguration `json:"cors,omitempty"`
 	// Answer 403 to clients by their addresses.
 	ClientAddress *ClientAddressApplyConfiguration `json:"clientAddress,omitempty"`
