@@ -46,8 +46,8 @@ func ProtocolOf(appProtocol, routeKind string) Protocol {
 // NeedsTLS reports whether requests may only be sent over TLS.
 func (p Protocol) NeedsTLS() bool { return p == HTTPS || p == WSS }
 
-// Carries reports whether requests of a kind of route can be sent in a protocol, over TLS or without. gRPC takes HTTP/2,
-// on which both sides agree over TLS, but for WSS.
+// Carries reports whether requests of a kind of route can be sent in a protocol, over TLS or without. gRPC takes
+// HTTP/2, on which both sides agree over TLS, but for WSS.
 func (p Protocol) Carries(routeKind string, tls bool) bool {
 	switch p {
 	case HTTP:

@@ -70,8 +70,8 @@ func Pages(t *testing.T, root, fence string) []string {
 	return pages
 }
 
-// ComparePage runs every command in the blocks of a page that begin with the fence, in their order, and compares what is
-// printed with what the block shows, after normal has taken from both what is never the same twice.
+// ComparePage runs every command in the blocks of a page that begin with the fence, in their order. It compares the
+// output with the block, after normal has removed from both what differs each time.
 func ComparePage(t *testing.T, docs, fence string, run, normal func(string) string) {
 	t.Helper()
 	content, err := os.ReadFile(docs) //nolint:gosec // ours

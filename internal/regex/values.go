@@ -18,8 +18,8 @@ func NewValues(isPlain, isEncoded func(c byte) bool) *Values {
 	return v
 }
 
-// The states within a text: outside of an encoded byte, after the percent sign, and from afterDigit on after each of the
-// first digits.
+// The states within a text: outside of an encoded byte, after the percent sign, and from afterDigit on after each of
+// the first digits.
 const (
 	outside    = 0
 	afterSign  = 1
@@ -65,8 +65,8 @@ type place struct {
 	state       int
 }
 
-// Fits reports whether each character and class of the expression is met by a part of some text. Otherwise, a part of the
-// expression, or all of it, matches nothing. Assertions are taken to hold.
+// Fits reports whether each character and class of the expression is met by a part of some text. Otherwise, a part of
+// the expression, or all of it, matches nothing. Assertions are taken to hold.
 func (e Expression) Fits(v *Values) bool {
 	if v.isPlain(e.parsed) {
 		return true
@@ -95,8 +95,8 @@ func (e Expression) Fits(v *Values) bool {
 	return met[program.Start]
 }
 
-// isPlain reports whether bytes that stand for themselves meet all of an expression. Most are so, and nothing more has to
-// be looked at.
+// isPlain reports whether bytes that stand for themselves meet all of an expression. Most are so, and nothing more has
+// to be looked at.
 func (v *Values) isPlain(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpNoMatch:

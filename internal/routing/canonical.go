@@ -68,8 +68,8 @@ var (
 
 func isPlainInPath(c byte) bool { return c == ' ' || isText(c) }
 
-// checkDecoded returns an error for an expression with a part that no path or value has, as these are compared decoded: a
-// rule that guards would not hold. what names them.
+// checkDecoded returns an error for an expression with a part that no path or value has, as these are compared decoded:
+// a rule that guards would not hold. what names them.
 func checkDecoded(what, expression string, values *regex.Values, isPlain func(c byte) bool) error {
 	parsed, err := regex.Parse(expression)
 	if err != nil || parsed.Fits(values) {

@@ -100,8 +100,8 @@ backends: [{service: api, port: 80, servers: ["192.0.2.1:80"]}]
 	}
 }
 
-// TestAccessLogTellsWhatWasAskedFor: whatever a client sends, its lines parse, have the same keys, and name what was found and the request as it
-// was sent, cut where it is long.
+// TestAccessLogTellsWhatWasAskedFor: whatever a client sends, its lines parse, have the same keys, and name what was
+// found and the request as it was sent, cut where it is long.
 func TestAccessLogTellsWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, strings.ReplaceAll(shopWorld, "    - name: named", `    - name: more
@@ -172,7 +172,8 @@ func (l logged) found() string {
 	return fmt.Sprintf("%s[%s] %s %s", l.Route, l.Rule, l.Listener, l.Backend)
 }
 
-// parseLogged reads a line of the access log, which has each key once, in the same order, and two more if there was no request.
+// parseLogged reads a line of the access log, which has each key once, in the same order, and two more if there was no
+// request.
 func parseLogged(t *testing.T, line string) (l logged) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(line), &l); err != nil {

@@ -59,7 +59,8 @@ func startLimits(t *testing.T, connections, perAddress int32) (*gateway, *atomic
 	}), taken
 }
 
-// takes reports whether a request over a new connection from an address is answered with 200. The connection stays open, idle.
+// takes reports whether a request over a new connection from an address is answered with 200. The connection stays
+// open, idle.
 func takes(t *testing.T, address string, port int32, first string) bool {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -125,7 +126,8 @@ func TestFewFiles(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAnAddress: one client leaves connections to the others, and trusted proxies have no limit of their own.
+// TestConnectionsOfAnAddress: one client leaves connections to the others, and trusted proxies have no limit of their
+// own.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	t.Parallel()
 	g, _ := startLimits(t, 1000, 3)
@@ -151,8 +153,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestRequestsOverHTTP2: a few connections hold no more requests than there are for a client, and for all. The requests are small and
-// mean large headers (HPACK), so that each holds a buffer.
+// TestRequestsOverHTTP2: a few connections hold no more requests than there are for a client, and for all. The requests
+// are small and mean large headers (HPACK), so that each holds a buffer.
 func TestRequestsOverHTTP2(t *testing.T) {
 	t.Parallel()
 	const perAddress, all, connections, streams = 200, 300, 5, 100
@@ -181,8 +183,8 @@ func TestRequestsOverHTTP2(t *testing.T) {
 	checkHealth(t, g)
 }
 
-// beginRequests begins requests over one connection, of which none gets an answer from a backend. It counts those that are refused: by an
-// answer, or, when HAProxy is busy, by the reset of the stream.
+// beginRequests begins requests over one connection, of which none gets an answer from a backend. It counts those that
+// are refused: by an answer, or, when HAProxy is busy, by the reset of the stream.
 func beginRequests(t *testing.T, address string, port int32, requests int, refused *atomic.Int32) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -191,7 +193,8 @@ func beginRequests(t *testing.T, address string, port int32, requests int, refus
 		t.Fatalf("failed to connect: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	// GET, http, "/" and the authority; then a header of 3,900 bytes, which is put in the table, and what stands for it there.
+	// GET, http, "/" and the authority; then a header of 3,900 bytes, which is put in the table, and what stands for it
+	// there.
 	const request, large, again = "\x82\x86\x84\x01\x06silent", "\x40\x01a\x7f\xbd\x1d", "\xbe\xbe"
 	all := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(frameSettings, 0, "")
 	for i := range requests {

@@ -142,8 +142,8 @@ func TestLongBodiesOfQuestions(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesOfQuestions: the Service is asked when the whole body has arrived. Where it does not get bodies, they are
-// not waited for.
+// TestSlowBodiesOfQuestions: the Service is asked when the whole body has arrived. Where it does not get bodies, they
+// are not waited for.
 func TestSlowBodiesOfQuestions(t *testing.T) {
 	t.Parallel()
 	a := startAuthBodies(t, "")

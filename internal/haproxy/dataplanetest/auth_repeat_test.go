@@ -13,8 +13,8 @@ import (
 )
 
 // startRepeatedAuth runs HAProxy with questions as the Gateway API has them, below the path /check. Their answers are
-// for the header X-Answer of the request. At /all, there is no path before that of the request, the Service gets bodies of
-// up to 4 bytes, and the backend all headers of the answer.
+// for the header X-Answer of the request. At /all, there is no path before that of the request, the Service gets bodies
+// of up to 4 bytes, and the backend all headers of the answer.
 func startRepeatedAuth(t *testing.T) *authorized {
 	t.Helper()
 	a := &authorized{web: make(chan string, 100), asked: make(chan string, 100)}

@@ -60,8 +60,8 @@ func failing(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 }
 
-// startBackends runs HAProxy for one rule with what is given of it, and of the backend "b", whose servers are those. It is for every
-// host, and for "x" by name, which ordinary requests take a shorter way to.
+// startBackends runs HAProxy for one rule with what is given of it, and of the backend "b", whose servers are those. It
+// is for every host, and for "x" by name, which ordinary requests take a shorter way to.
 func startBackends(t testing.TB, rule, policy, appProtocol string, servers ...ir.Server) *gateway {
 	t.Helper()
 	w := rendertest.Parse(t, fmt.Sprintf(`
@@ -120,7 +120,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestLongTimeouts: HAProxy keeps a timeout in 32 bits. One that is longer would be over before the request, or much sooner.
+// TestLongTimeouts: HAProxy keeps a timeout in 32 bits. One that is longer would be over before the request, or much
+// sooner.
 func TestLongTimeouts(t *testing.T) {
 	t.Parallel()
 	for _, timeouts := range []string{"{request: 576h}", "{request: 600h}", "{backendRequest: 720h}", "{request: 99999h, backendRequest: 1200h}", "{request: 99999h99999h}"} {
@@ -137,8 +138,8 @@ func TestLongTimeouts(t *testing.T) {
 	}
 }
 
-// TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if nothing is said for longer than
-// clients may be silent otherwise. That is a minute, which is cut short here.
+// TestOpenRequestsLast: a request that the client has not ended lasts as long as its rule allows, even if nothing is
+// said for longer than clients may be silent otherwise. That is a minute, which is cut short here.
 func TestOpenRequestsLast(t *testing.T) {
 	t.Parallel()
 	talkative := func(w http.ResponseWriter, _ *http.Request) {
@@ -238,7 +239,8 @@ func TestHealthChecks(t *testing.T) {
 	})
 }
 
-// TestChecksOfAddedServers: an endpoint is asked whether it is well in the way in which it is sent requests, also if it came at run time.
+// TestChecksOfAddedServers: an endpoint is asked whether it is well in the way in which it is sent requests, also if it
+// came at run time.
 func TestChecksOfAddedServers(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

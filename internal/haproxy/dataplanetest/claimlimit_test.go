@@ -109,7 +109,8 @@ func TestClaimLimits(t *testing.T) {
 	}
 }
 
-// TestClaimLimitsAndTokens: a token that is not valid does not count, and a limit by address comes before it is looked at.
+// TestClaimLimitsAndTokens: a token that is not valid does not count, and a limit by address comes before it is looked
+// at.
 func TestClaimLimitsAndTokens(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, claimLimitsWorld()))

@@ -126,8 +126,9 @@ func lines(path string, headers []string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(headers, "\r\n"), "\r\n")
 }
 
-// TestConcurrentRequests: two requests are held, so a third one that counts with them is refused, however often it comes.
-// Others pass. Once one of the two has ended, the next one passes. So does it once the client has given the other up.
+// TestConcurrentRequests: two requests are held, so a third one that counts with them is refused, however often it
+// comes. Others pass. Once one of the two has ended, the next one passes. So does it once the client has given the
+// other up.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	h := startHolding(t, concurrentWorld())
@@ -329,7 +330,8 @@ func TestConcurrentRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequestsChange: another number takes no reload, and what is there still counts. A new process counts anew.
+// TestConcurrentRequestsChange: another number takes no reload, and what is there still counts. A new process counts
+// anew.
 func TestConcurrentRequestsChange(t *testing.T) {
 	t.Parallel()
 	h := startHolding(t, concurrentWorld())

@@ -12,8 +12,8 @@ import (
 	"gateway/internal/routing/routingtest"
 )
 
-// conditionsWorld is a world of hosts with conditions of their own, which the value in this text, with the number of the host
-// in place of N, is a part of.
+// conditionsWorld is a world of hosts with conditions of their own, which the value in this text, with the number of
+// the host in place of N, is a part of.
 func conditionsWorld(t testing.TB, hosts int, value string) rendertest.World {
 	t.Helper()
 	w := rendertest.Parse(t, `
@@ -40,8 +40,8 @@ spec:
 	return w
 }
 
-// TestConditionsOfManyHosts has 1,000 hosts with conditions of their own: each request meets those of its host, and HAProxy
-// has few expressions to compare it with.
+// TestConditionsOfManyHosts has 1,000 hosts with conditions of their own: each request meets those of its host, and
+// HAProxy has few expressions to compare it with.
 func TestConditionsOfManyHosts(t *testing.T) {
 	t.Parallel()
 	const hosts = 1000
@@ -65,7 +65,8 @@ func TestConditionsOfManyHosts(t *testing.T) {
 	}
 }
 
-// TestValueIsNoName has clients send the names of headers and query parameters, as they are compared, as values of others.
+// TestValueIsNoName has clients send the names of headers and query parameters, as they are compared, as values of
+// others.
 func TestValueIsNoName(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, `

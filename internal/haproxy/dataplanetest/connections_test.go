@@ -51,8 +51,8 @@ backends:
 certificates: {opened: [{secret: opened, names: ["*.opened.example.com"]}]}
 `
 
-// startEcho starts a server that greets each connection with its name, and then sends back every line it gets. With TLS, it
-// has a certificate for the names.
+// startEcho starts a server that greets each connection with its name, and then sends back every line it gets. With
+// TLS, it has a certificate for the names.
 func startEcho(t testing.TB, name string, serverTLS *tls.Config) ir.Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,8 +173,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// TestProxyProtocolOfStrangers: who is no trusted proxy cannot say who the client is. Such a connection is closed, with a header or
-// without one.
+// TestProxyProtocolOfStrangers: who is no trusted proxy cannot say who the client is. Such a connection is closed, with
+// a header or without one.
 func TestProxyProtocolOfStrangers(t *testing.T) {
 	t.Parallel()
 	g, _ := startConnections(t)
@@ -199,8 +199,8 @@ func TestProxyProtocolWithoutTrustedProxies(t *testing.T) {
 	}
 }
 
-// TestTLSTerminated: what is within TLS goes to the backend of the server name, over TLS again where that is asked for. Where
-// TLS is passed through to the same Service, it is TLS once.
+// TestTLSTerminated: what is within TLS goes to the backend of the server name, over TLS again where that is asked for.
+// Where TLS is passed through to the same Service, it is TLS once.
 func TestTLSTerminated(t *testing.T) {
 	t.Parallel()
 	g, ca := startConnections(t)

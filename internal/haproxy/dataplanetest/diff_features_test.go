@@ -246,8 +246,8 @@ func TestDiffOfProtocols(t *testing.T) {
 	}
 }
 
-// TestDiffOfManyTrustedProxies: HAProxy takes so many ranges in a line, and one that is not trusted any more may have had a line of
-// its own.
+// TestDiffOfManyTrustedProxies: HAProxy takes so many ranges in a line, and one that is not trusted any more may have
+// had a line of its own.
 func TestDiffOfManyTrustedProxies(t *testing.T) {
 	render := func(n int) ir.Config {
 		w := rendertest.Parse(t, featuresWorld)

@@ -63,8 +63,8 @@ backends:
 `)
 }
 
-// TestDiffProperty: a HAProxy that gets a configuration by runtime commands answers like one that is started on it, whatever the
-// former has lines for beside.
+// TestDiffProperty: a HAProxy that gets a configuration by runtime commands answers like one that is started on it,
+// whatever the former has lines for beside.
 func TestDiffProperty(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)

@@ -37,8 +37,8 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// TestVanishingEndpoint: an endpoint that is gone costs no request that may be sent twice, and none is sent twice that may
-// not.
+// TestVanishingEndpoint: an endpoint that is gone costs no request that may be sent twice, and none is sent twice that
+// may not.
 func TestVanishingEndpoint(t *testing.T) {
 	t.Parallel()
 	var taken, answered atomic.Int32
@@ -121,7 +121,8 @@ func (g *gateway) reload(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionOutlivesReload: a request on a connection of an old worker is answered, and the connection ends then.
+// TestIdleConnectionOutlivesReload: a request on a connection of an old worker is answered, and the connection ends
+// then.
 func TestIdleConnectionOutlivesReload(t *testing.T) {
 	t.Parallel()
 	g := startDraining(t, "1m", named("web"))
@@ -220,8 +221,8 @@ func (l *line) end() error {
 	return err
 }
 
-// TestIdleConnections: where there are trusted proxies, connections last for longer, so that none is closed while such a proxy sends a request
-// on it. Here one second stands for a minute or so.
+// TestIdleConnections: where there are trusted proxies, connections last for longer, so that none is closed while such
+// a proxy sends a request on it. Here one second stands for a minute or so.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	for _, trusted := range [][]string{nil, {"127.0.0.0/8"}} {

@@ -231,7 +231,8 @@ spec:
 	}
 }
 
-// TestRedirectsBehindAProxy: what is not given is what the client asked for, if a trusted proxy says what that is, and nobody else.
+// TestRedirectsBehindAProxy: what is not given is what the client asked for, if a trusted proxy says what that is, and
+// nobody else.
 func TestRedirectsBehindAProxy(t *testing.T) {
 	t.Parallel()
 	const asItCame = "http://r.example.com:PORT/b?q https://r.example.com/ http://r.example.com:8080/"

@@ -24,8 +24,8 @@ type gateway struct {
 	ports map[int32]int32
 }
 
-// startGateway runs HAProxy for a world. Listeners get free ports on loopback in place of the world's. The servers in the
-// world are replaced: a Service that has any gets one real server, named like the Service.
+// startGateway runs HAProxy for a world. Listeners get free ports on loopback in place of the world's. The servers in
+// the world are replaced: a Service that has any gets one real server, named like the Service.
 func startGateway(t testing.TB, w rendertest.World) *gateway {
 	t.Helper()
 	return startGatewayWith(t, w, func(*render.Input) {})
@@ -56,7 +56,8 @@ func startGatewayWith(t testing.TB, w rendertest.World, change func(in *render.I
 	return g
 }
 
-// change makes HAProxy run what a plan leads to, without a reload, and calls between before each change of an entry that leads requests on.
+// change makes HAProxy run what a plan leads to, without a reload, and calls between before each change of an entry
+// that leads requests on.
 func (g *gateway) change(t testing.TB, p plan.Plan, between func()) {
 	t.Helper()
 	if p.Reload != "" {
@@ -210,7 +211,8 @@ func TestForwardedHeadersAreNotBelieved(t *testing.T) {
 	}
 }
 
-// TestForgedHeadersAreRemoved from requests that are ordinary otherwise, wherever they are and however many others there are.
+// TestForgedHeadersAreRemoved from requests that are ordinary otherwise, wherever they are and however many others
+// there are.
 func TestForgedHeadersAreRemoved(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, shopWorld))
@@ -249,8 +251,8 @@ func TestHeadersThatAreKept(t *testing.T) {
 	}
 }
 
-// TestFiltersAreNotPassedBy: a header that a filter sets or removes does not come from the client under another name that a backend may take
-// for it, as a header or a trailer.
+// TestFiltersAreNotPassedBy: a header that a filter sets or removes does not come from the client under another name
+// that a backend may take for it, as a header or a trailer.
 func TestFiltersAreNotPassedBy(t *testing.T) {
 	t.Parallel()
 	seen := func(w http.ResponseWriter, r *http.Request) {

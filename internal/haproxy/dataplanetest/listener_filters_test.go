@@ -45,8 +45,8 @@ backends:
   - {service: auth, port: 80, servers: ["127.0.0.1:1"]}
 `
 
-// TestBodiesAtListeners: the limit of a listener is for all its rules, but for those that have one, whether a body says its
-// length or not. It is for no other listener.
+// TestBodiesAtListeners: the limit of a listener is for all its rules, but for those that have one, whether a body says
+// its length or not. It is for no other listener.
 func TestBodiesAtListeners(t *testing.T) {
 	t.Parallel()
 	const world = `

@@ -182,7 +182,8 @@ func fromProxy(t *testing.T, port int32, config *tls.Config) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestPROXYProtocolAtMixedPorts: who the client is comes from the trusted proxy, whether TLS is opened or passed through.
+// TestPROXYProtocolAtMixedPorts: who the client is comes from the trusted proxy, whether TLS is opened or passed
+// through.
 func TestPROXYProtocolAtMixedPorts(t *testing.T) {
 	t.Parallel()
 	g, ca := startMixed(t)

@@ -75,8 +75,8 @@ func missed(statuses map[int]int, kinds map[string]int) string {
 	return ""
 }
 
-// TestPropertyOfFewKinds has tables whose rules have few kinds of conditions, each with an HAProxy of its own: its configuration has no
-// rules for what the table does not need.
+// TestPropertyOfFewKinds has tables whose rules have few kinds of conditions, each with an HAProxy of its own: its
+// configuration has no rules for what the table does not need.
 func TestPropertyOfFewKinds(t *testing.T) {
 	t.Parallel()
 	g := routingtest.New(t)

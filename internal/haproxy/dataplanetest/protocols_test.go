@@ -382,7 +382,8 @@ func TestManyHeaders(t *testing.T) {
 	}
 }
 
-// TestRequestTrailers: what is removed as a header, or set by a filter, must not come as a trailer, which some backends add to the headers.
+// TestRequestTrailers: what is removed as a header, or set by a filter, must not come as a trailer, which some backends
+// add to the headers.
 func TestRequestTrailers(t *testing.T) {
 	t.Parallel()
 	seen := func(w http.ResponseWriter, r *http.Request) {

@@ -110,8 +110,8 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// TestSeveralRateLimits: a request has to be within all limits of its rule, and one that is not counts for none: a client
-// beyond its own limit makes no counters of other keys.
+// TestSeveralRateLimits: a request has to be within all limits of its rule, and one that is not counts for none: a
+// client beyond its own limit makes no counters of other keys.
 func TestSeveralRateLimits(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, rendertest.Parse(t, rateLimitsWorld))

@@ -424,8 +424,8 @@ func TestStoredAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-// TestStoringOfNewBackends: the answers of a backend that comes while HAProxy runs are stored, and those of an edited rule
-// are not taken for those of the rule before.
+// TestStoringOfNewBackends: the answers of a backend that comes while HAProxy runs are stored, and those of an edited
+// rule are not taken for those of the rule before.
 func TestStoringOfNewBackends(t *testing.T) {
 	t.Parallel()
 	world := strings.ReplaceAll(responsesWorld, "name: two, port: 80}]}", "name: one, port: 80}]}")

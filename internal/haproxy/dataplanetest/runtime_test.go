@@ -122,8 +122,8 @@ backends:
 	stop()
 }
 
-// TestConditionsReplacedUnderLoad does the same with conditions and filters: which of them a request meets is in several maps,
-// and what arrives at the backend must be of the same configuration as the rule that was met.
+// TestConditionsReplacedUnderLoad does the same with conditions and filters: which of them a request meets is in
+// several maps, and what arrives at the backend must be of the same configuration as the rule that was met.
 func TestConditionsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	world := func(name, match string) rendertest.World {
@@ -166,8 +166,8 @@ func isOfOneWorld(got answer) bool {
 	return strings.Contains(got.Body, "X-World: "+name+"\r\n")
 }
 
-// load sends requests, one after the other from each of some clients, until the function is called that it returns. All have to be
-// answered with 200, as isRight wants it.
+// load sends requests, one after the other from each of some clients, until the function is called that it returns. All
+// have to be answered with 200, as isRight wants it.
 func (g *gateway) load(t *testing.T, request string, isRight func(answer) bool) (stop func()) {
 	t.Helper()
 	var clients sync.WaitGroup
@@ -195,8 +195,8 @@ func (g *gateway) load(t *testing.T, request string, isRight func(answer) bool) 
 	}
 }
 
-// TestMapEditedUnderLoad does the same with edits of few entries: a prefix takes the place of another one, of another split and other
-// filters, and what is below both may at no time meet the rule for all the rest.
+// TestMapEditedUnderLoad does the same with edits of few entries: a prefix takes the place of another one, of another
+// split and other filters, and what is below both may at no time meet the rule for all the rest.
 func TestMapEditedUnderLoad(t *testing.T) {
 	t.Parallel()
 	newWorld := func(path, name string) rendertest.World {

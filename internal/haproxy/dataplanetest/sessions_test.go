@@ -110,8 +110,8 @@ func TestSessionsOfTwoServices(t *testing.T) {
 	}
 }
 
-// TestSessionsOfTwoAuthors: nobody can write a rule that has the section of another's. The hashes of these two begin with the same 32 bits,
-// for which it takes some 70,000 tries.
+// TestSessionsOfTwoAuthors: nobody can write a rule that has the section of another's. The hashes of these two begin
+// with the same 32 bits, for which it takes some 70,000 tries.
 func TestSessionsOfTwoAuthors(t *testing.T) {
 	t.Parallel()
 	g, _ := startSessions(t, `[
@@ -180,8 +180,8 @@ func testSessionsOfASplit(t *testing.T, rule string) {
 	}
 }
 
-// TestSessionsWithoutCookies: a filter that changes what cookies the backend gets does not end the session, and the backend gets what the
-// filter says.
+// TestSessionsWithoutCookies: a filter that changes what cookies the backend gets does not end the session, and the
+// backend gets what the filter says.
 func TestSessionsWithoutCookies(t *testing.T) {
 	t.Parallel()
 	servers := func() []ir.Server {

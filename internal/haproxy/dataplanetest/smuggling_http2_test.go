@@ -28,8 +28,8 @@ func frame(kind, flags byte, payload string) string {
 	return string(header) + payload
 }
 
-// fields returns a header block in which nothing is indexed or compressed (RFC 7541, section 6.2.2), so that it can hold what no
-// client would send.
+// fields returns a header block in which nothing is indexed or compressed (RFC 7541, section 6.2.2), so that it can
+// hold what no client would send.
 func fields(lines ...[2]string) string {
 	var b strings.Builder
 	for _, line := range lines {
@@ -42,8 +42,8 @@ func fields(lines ...[2]string) string {
 	return b.String()
 }
 
-// answered reports whether stream 1 was answered with headers of status 200. A stream or connection that is reset, and every other
-// status, is a refusal.
+// answered reports whether stream 1 was answered with headers of status 200. A stream or connection that is reset, and
+// every other status, is a refusal.
 func answered(t testing.TB, conn net.Conn) bool {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))

@@ -15,7 +15,8 @@ import (
 // smugglingRules are without a limit of bodies and with one, which leads some requests through HAProxy twice.
 var smugglingRules = []string{"", ", maxRequestBytes: 1000"}
 
-// TestSmuggling sends what two parsers may take for different requests. Each probe would smuggle a request for /smuggled.
+// TestSmuggling sends what two parsers may take for different requests. Each probe would smuggle a request for
+// /smuggled.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	post := func(headers, body string) string {
@@ -77,8 +78,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// sendAll sends bytes and returns the statuses of all answers until the connection ends. It is closed for sending after as
-// many answers as are expected.
+// sendAll sends bytes and returns the statuses of all answers until the connection ends. It is closed for sending after
+// as many answers as are expected.
 func sendAll(t testing.TB, conn net.Conn, request string, expected int) string {
 	t.Helper()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))

@@ -14,7 +14,8 @@ import (
 	"gateway/internal/haproxy/render/rendertest"
 )
 
-// selectionWorld has listeners that ask for certificates of different authorities, on one port with one for every hostname.
+// selectionWorld has listeners that ask for certificates of different authorities, on one port with one for every
+// hostname.
 const selectionWorld = `
 spec:
   listeners:
@@ -47,8 +48,8 @@ certificates:
   broken: [{secret: broken, names: ["*.broken.example.org"]}]
 `
 
-// startSelection runs HAProxy for selectionWorld. The certificates of the listener with the wildcard are ECDSA, which HAProxy prefers, all
-// others are RSA. The authorities are those of clients.
+// startSelection runs HAProxy for selectionWorld. The certificates of the listener with the wildcard are ECDSA, which
+// HAProxy prefers, all others are RSA. The authorities are those of clients.
 func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Authority) {
 	t.Helper()
 	guests, partners = certtest.NewAuthority(t), certtest.NewAuthority(t)
@@ -69,8 +70,8 @@ func startSelection(t *testing.T) (g *gateway, guests, partners *certtest.Author
 	return g, guests, partners
 }
 
-// visit connects with a server name and client certificates, and asks for a page of that host. It returns the status, "" if the
-// connection is refused, with the name in the server's certificate, and whether a session was resumed.
+// visit connects with a server name and client certificates, and asks for a page of that host. It returns the status,
+// "" if the connection is refused, with the name in the server's certificate, and whether a session was resumed.
 func visit(t testing.TB, port int32, client *tls.Config) (status, certificate string, resumed bool) {
 	t.Helper()
 	client.InsecureSkipVerify = true //nolint:gosec // it looks at what is answered
@@ -86,8 +87,8 @@ func visit(t testing.TB, port int32, client *tls.Config) (status, certificate st
 	return status, state.PeerCertificates[0].DNSNames[0], state.DidResume
 }
 
-// TestTheListenerOfTheNameDecides: which certificate is shown, and which are asked for, goes by the listener of the name,
-// whatever the types of keys; and who gets there by another listener's is sent away.
+// TestTheListenerOfTheNameDecides: which certificate is shown, and which are asked for, goes by the listener of the
+// name, whatever the types of keys; and who gets there by another listener's is sent away.
 func TestTheListenerOfTheNameDecides(t *testing.T) {
 	t.Parallel()
 	g, guests, partners := startSelection(t)
@@ -134,8 +135,8 @@ func (c *oneSession) Put(_ string, session *tls.ClientSessionState) {
 	}
 }
 
-// TestNoSessionIsTakenToAnotherListener: with it would go a client certificate that the other listener does not trust. A port whose clients
-// show none resumes sessions.
+// TestNoSessionIsTakenToAnotherListener: with it would go a client certificate that the other listener does not trust.
+// A port whose clients show none resumes sessions.
 func TestNoSessionIsTakenToAnotherListener(t *testing.T) {
 	t.Parallel()
 	g, guests, _ := startSelection(t)
@@ -177,8 +178,8 @@ certificates:
   b: [{secret: b, names: [b.example.com]}]
 `
 
-// TestEachRequestOfAConnectionIsJudged: what was found for an earlier request goes for those to the same listener, and as long as the map is
-// the same.
+// TestEachRequestOfAConnectionIsJudged: what was found for an earlier request goes for those to the same listener, and
+// as long as the map is the same.
 func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)
@@ -209,8 +210,8 @@ func TestEachRequestOfAConnectionIsJudged(t *testing.T) {
 	}
 }
 
-// TestMisdirectedRequestsWithoutRoute: a request over a connection for another listener is answered with 421, also where its hostname has
-// no route or its route no backend. A hostname of no listener is answered with 404.
+// TestMisdirectedRequestsWithoutRoute: a request over a connection for another listener is answered with 421, also
+// where its hostname has no route or its route no backend. A hostname of no listener is answered with 404.
 func TestMisdirectedRequestsWithoutRoute(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority(t)

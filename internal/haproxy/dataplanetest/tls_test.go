@@ -155,7 +155,8 @@ func TestTLS(t *testing.T) {
 			got, err := fetch(httpsClient(t, g.ports[test.port], test.config), "https://"+test.name, test.host)
 			switch {
 			case test.refused != "":
-				// With TLS 1.3 a client has sent its request before it learns that its certificate was refused, and may not learn why.
+				// With TLS 1.3 a client has sent its request before it learns that its certificate was refused, and may not learn
+				// why.
 				if err == nil || test.refused != "any" && !strings.Contains(err.Error(), test.refused) {
 					t.Errorf("got %v, want an error with %q", err, test.refused)
 				}
@@ -242,8 +243,8 @@ func TestTLSHeaders(t *testing.T) {
 	}
 }
 
-// TestUnverifiedClients: where a certificate that is not valid counts as none, its client is let in, and the backend is told
-// of valid ones alone.
+// TestUnverifiedClients: where a certificate that is not valid counts as none, its client is let in, and the backend is
+// told of valid ones alone.
 func TestUnverifiedClients(t *testing.T) {
 	t.Parallel()
 	g, ca := startTLS(t)

@@ -35,5 +35,6 @@
 // BACKEND is the backend of a Service port, or one of those that answer: no-backend (there is none, or one that cannot
 // be used), too-long, answer (the filters answer).
 //
-// Only hosts.map, keysets.map, names.map and hsts.map have entries that change. All others are named after what is in them.
+// Only hosts.map, keysets.map, names.map and hsts.map have entries that change. All others are named after what is in
+// them.
 package render

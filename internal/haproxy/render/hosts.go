@@ -93,8 +93,8 @@ func chain(names map[string]string, hostname string) []string {
 	return all
 }
 
-// hostKey returns the key of a hostname of a frontend: reversed, so that the longest key that a host begins with is that
-// of the most specific hostname. That of an exact one ends in "!".
+// hostKey returns the key of a hostname of a frontend: reversed, so that the longest key that a host begins with is
+// that of the most specific hostname. That of an exact one ends in "!".
 func hostKey(frontend, hostname string) string {
 	key := frontend + "/"
 	switch {

@@ -86,9 +86,9 @@ var sizeLines = []string{
 	"http-request deny deny_status 431 if { req.hdrs,length,add(txn.size) gt 16384 }",
 }
 
-// compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends that
-// are added while it runs. With a least size, HAProxy 3.4.7 compresses no stored answer that it has as a whole. So only
-// backends have one, and what is stored has no backend.
+// compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends
+// that are added while it runs. With a least size, HAProxy 3.4.7 compresses no stored answer that it has as a whole. So
+// only backends have one, and what is stored has no backend.
 func compressionLines(compression *model.Compression) []string {
 	if compression == nil {
 		return nil
@@ -100,8 +100,8 @@ func compressionLines(compression *model.Compression) []string {
 	return []string{"compression algo-res gzip", types, "compression minsize-res 0"}
 }
 
-// cacheLines returns how much HAProxy stores, and for how long. It shares what it stores among threads, and not with another
-// process. Vary may have Accept-Encoding, Origin and Referer; HAProxy stores no answer with another.
+// cacheLines returns how much HAProxy stores, and for how long. It shares what it stores among threads, and not with
+// another process. Vary may have Accept-Encoding, Origin and Referer; HAProxy stores no answer with another.
 func cacheLines(cache *model.Cache) []string {
 	return []string{
 		fmt.Sprintf("total-max-size %d", cache.SizeMiB),

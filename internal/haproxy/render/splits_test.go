@@ -11,8 +11,8 @@ import (
 	"gateway/internal/routing"
 )
 
-// Who may write one route of a Gateway must not be able to give what is his the name of what is somebody else's. These two have the
-// same FNV-1a of 64 bits.
+// Who may write one route of a Gateway must not be able to give what is his the name of what is somebody else's. These
+// two have the same FNV-1a of 64 bits.
 func TestNamesCannotBeMade(t *testing.T) {
 	if one, other := "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"; ir.ContentName(one) == ir.ContentName(other) {
 		t.Errorf("%q and %q have the same name", one, other)

@@ -36,7 +36,8 @@ const (
 	lastRetry  = 3 * time.Second
 	// syncTimeout is how long one sync may wait for the API server.
 	syncTimeout = 30 * time.Second
-	// writers is how many statuses are written at a time: few, so that whoever creates thousands of routes is not slowed down.
+	// writers is how many statuses are written at a time: few, so that whoever creates thousands of routes is not slowed
+	// down.
 	writers = 2
 	// pendingDelay is how long the status of a route waits that says that not all proxies run the route yet. Mostly they
 	// do by then, and one write tells both. It is longer than the time between two reports of a pod.

@@ -150,8 +150,8 @@ func (f *fixture) catchUpKind(kind schema.GroupVersionKind) {
 	}
 }
 
-// sync calls the Controller once, with the caches as they are, and returns what it wrote. What it writes with a delay is
-// written, too.
+// sync calls the Controller once, with the caches as they are, and returns what it wrote. What it writes with a delay
+// is written, too.
 func (f *fixture) sync() ([]string, error) {
 	f.t.Helper()
 	f.clearActions()

@@ -124,8 +124,8 @@ func update[T metav1.Object](c *Controller, resource string, updated T, changed 
 	updateAfter(c, resource, updated, changed, 0, client)
 }
 
-// updateAfter is update with a delay, after which the newest wanted status is written. If the cache holds the object from
-// before the last write, it is looked at later.
+// updateAfter is update with a delay, after which the newest wanted status is written. If the cache holds the object
+// from before the last write, it is looked at later.
 func updateAfter[T metav1.Object](c *Controller, resource string, updated T, changed bool, delay time.Duration, client updater[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

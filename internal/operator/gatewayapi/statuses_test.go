@@ -85,7 +85,8 @@ func TestAStatusIsWrittenOnce(t *testing.T) {
 	f.settle()
 }
 
-// TestAPendingStatusWaits for the proxies to run the route, so that one write tells both. What is wrong is told at once.
+// TestAPendingStatusWaits for the proxies to run the route, so that one write tells both. What is wrong is told at
+// once.
 func TestAPendingStatusWaits(t *testing.T) {
 	for _, test := range []struct {
 		name, documents string

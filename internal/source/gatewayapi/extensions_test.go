@@ -22,8 +22,8 @@ func (l liveBut) Object(_ gatewayapi.Parent, resource string, object metav1.Obje
 	return resource != l.resource || !slices.Contains(l.names, object.GetName())
 }
 
-// TestRouteFiltersHaveToBeLive: a route is Programmed once the RouteFilters are live that it names, also if it was before
-// they were edited. Others do not count.
+// TestRouteFiltersHaveToBeLive: a route is Programmed once the RouteFilters are live that it names, also if it was
+// before they were edited. Others do not count.
 func TestRouteFiltersHaveToBeLive(t *testing.T) {
 	objects := read(t, "testdata/routefilters.yaml")
 	for _, route := range objects.HTTPRoutes {

@@ -142,8 +142,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// patiently asks up to three times, while the API server runs out of time: on a busy machine, the largest objects may take it as
-// long as it gives a request.
+// patiently asks up to three times while the API server runs out of time: on a busy machine, the largest objects may
+// take as long as a request may.
 func patiently(ask func() (*unstructured.Unstructured, error)) (object *unstructured.Unstructured, err error) {
 	for range 3 {
 		if object, err = ask(); !apierrors.IsTimeout(err) {
