@@ -36,8 +36,8 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 	}
 }
 
-// withCondition adds a condition on a header or parameter. Of several for one name, the Gateway API lets the first count.
-// Of our own kind, all do.
+// withCondition adds a condition on a header or parameter. Of several for one name, the Gateway API lets the first
+// count. Of our own kind, all do.
 func (r *rule) withCondition(conditions []model.Condition, kind *string, name, value string) []model.Condition {
 	isSame := func(c model.Condition) bool { return c.Name == name }
 	if r.Kind != KindGateway && slices.ContainsFunc(conditions, isSame) {

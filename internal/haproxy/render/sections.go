@@ -54,7 +54,8 @@ func (r *renderer) addSections() {
 	}
 }
 
-// addTables adds the sections for guards, the response cache and limits. Tables may stay when no rule uses them any more.
+// addTables adds the sections for guards, the response cache and limits. Tables may stay when no rule uses them any
+// more.
 func (r *renderer) addTables() {
 	table := r.in.Table
 	if r.hasGuards {
