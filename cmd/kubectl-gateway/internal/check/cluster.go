@@ -102,7 +102,6 @@ type permission struct {
 var needed = []permission{
 	{"get", appv1.GroupName, "gateways", "", "get, explain, render, proxy-config, logs"},
 	{"list", appv1.GroupName, "gateways", "", "list, check, dashboard"},
-	{"list", appv1.GroupName, "gatewayproxies", "", "list -o wide"},
 	{"list", "", "services", "", "explain, render"},
 	{"list", "discovery.k8s.io", "endpointslices", "", "explain, render"},
 	{"get", "", "configmaps", "", "explain, render"},

@@ -3,26 +3,67 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"gateway/internal/proxyconfig"
+	"gateway/internal/proxypod"
 )
 
 const (
 	// askTimeout bounds asking one pod: a node that is gone does not answer at all.
 	askTimeout = 15 * time.Second
+	// askedAtOnce bounds how many pods are asked at the same time.
+	askedAtOnce = 16
 	// maxAnswer bounds what is read: of /proxy-config, a server is some 150 bytes.
 	maxAnswer = 64 << 20
 )
+
+// Answer is what a proxy pod says of itself.
+type Answer struct {
+	Pod string `json:"pod"`
+	// Error says why it could not be asked.
+	Error string `json:"error,omitempty"`
+	*proxyconfig.Config
+	// More are the other pages that were asked for.
+	More [][]byte `json:"-"`
+}
+
+// AskAll asks proxy pods what they run, and for other pages. The answers are in the order of the pods.
+func (c Clients) AskAll(ctx context.Context, pods []corev1.Pod, more ...Page) []Answer {
+	answers := make([]Answer, len(pods))
+	slots := make(chan struct{}, askedAtOnce)
+	var asking sync.WaitGroup
+	for i := range pods {
+		asking.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			answers[i].Pod = pods[i].Name
+			pages, err := c.fromPod(ctx, &pods[i], append([]Page{{proxypod.HealthPort, proxyconfig.Path}}, more...))
+			if err == nil {
+				answers[i].More = pages[1:]
+				err = json.Unmarshal(pages[0], &answers[i].Config)
+			}
+			if err != nil {
+				answers[i].Error = oneLine(err.Error())
+			}
+		})
+	}
+	asking.Wait()
+	return answers
+}
 
 // Page is what a pod serves over HTTP.
 type Page struct {
@@ -30,49 +71,30 @@ type Page struct {
 	Path string
 }
 
-// StatusError is the status of an answer that is not 200.
-type StatusError int
-
-func (e StatusError) Error() string {
-	return fmt.Sprintf("it answers %d %s", int(e), http.StatusText(int(e)))
-}
-
-// FromPod returns pages of a pod, through a forwarded port. That goes through the API server and kubelet and comes from
+// fromPod returns pages of a pod, through a forwarded port. That goes through the API server and kubelet and comes from
 // within the pod, so no NetworkPolicy is in the way, and programs in the pod need to answer nobody else.
-func (c Clients) FromPod(ctx context.Context, pod *corev1.Pod, pages ...Page) ([][]byte, error) {
+func (c Clients) fromPod(ctx context.Context, pod *corev1.Pod, pages []Page) ([][]byte, error) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return nil, fmt.Errorf("it is %s", pod.Status.Phase)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	type outcome struct {
-		answers [][]byte
-		err     error
-	}
-	done := make(chan outcome, 1)
+	answers, done := make([][]byte, len(pages)), make(chan error, 1)
 	// Dialing ends with no context.
 	go func() {
 		connection, err := c.dial(pod)
-		if err != nil {
-			done <- outcome{nil, err}
-			return
+		if err == nil {
+			defer connection.Close() //nolint:errcheck // all was read
+			context.AfterFunc(ctx, func() { _ = connection.Close() })
 		}
-		defer connection.Close() //nolint:errcheck // all was read
-		context.AfterFunc(ctx, func() { _ = connection.Close() })
-		var answers [][]byte
-		for i, page := range pages {
-			answer, err := get(connection, i, page)
-			if err != nil {
-				done <- outcome{nil, err}
-				return
-			}
-			answers = append(answers, answer)
+		for i := 0; err == nil && i < len(pages); i++ {
+			answers[i], err = get(connection, i, pages[i])
 		}
-		done <- outcome{answers, nil}
+		done <- err
 	}()
 	select {
-	case outcome := <-done:
-		return outcome.answers, outcome.err
+	case err := <-done:
+		return answers, err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no answer within %s", askTimeout)
 	}
@@ -137,7 +159,7 @@ func exchange(stream io.ReadWriter, path string) ([]byte, error) {
 	}
 	defer response.Body.Close() //nolint:errcheck // all was read
 	if response.StatusCode != http.StatusOK {
-		return nil, StatusError(response.StatusCode)
+		return nil, fmt.Errorf("it answers %s", response.Status)
 	}
 	return io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 }

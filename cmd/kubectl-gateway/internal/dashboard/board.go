@@ -74,9 +74,11 @@ func (b *board) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/{$}", b.serve("page.html"))
 	mux.HandleFunc("/board", b.serve("board.html"))
-	mux.HandleFunc("/style.css", asset("style.css", "text/css; charset=utf-8"))
-	mux.HandleFunc("/page.js", asset("page.js", "text/javascript; charset=utf-8"))
-	mux.HandleFunc("/icon.svg", asset("icon.svg", "image/svg+xml"))
+	for _, name := range []string{"style.css", "page.js", "icon.svg"} {
+		mux.HandleFunc("/"+name, func(writer http.ResponseWriter, request *http.Request) {
+			http.ServeFileFS(writer, request, assets, "assets/"+name)
+		})
+	}
 	return mux
 }
 
@@ -89,17 +91,5 @@ func (b *board) serve(name string) http.HandlerFunc {
 		}
 		writer.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = page.WriteTo(writer)
-	}
-}
-
-func asset(name, kind string) http.HandlerFunc {
-	return func(writer http.ResponseWriter, _ *http.Request) {
-		content, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			http.Error(writer, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		writer.Header().Set("Content-Type", kind)
-		_, _ = writer.Write(content)
 	}
 }

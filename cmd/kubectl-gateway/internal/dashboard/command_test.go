@@ -56,9 +56,6 @@ func newCluster(t *testing.T) *httptest.Server {
 	mux.Handle("/api/v1/namespaces/shop/pods", answer(corev1.PodList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{pod("good", corev1.PodRunning), pod("deaf", corev1.PodRunning), pod("new", corev1.PodPending)},
 	}))
-	mux.Handle("/apis/app.example.com/v1/namespaces/shop/gatewayproxies", http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
-		writer.WriteHeader(http.StatusForbidden)
-	}))
 	mux.Handle("/api/v1/namespaces/shop/pods/good/portforward", clitest.PortForward(map[int]http.Handler{8405: agent, 8404: metrics}))
 	mux.Handle("/api/v1/namespaces/shop/pods/deaf/portforward", clitest.PortForward(nil))
 	server := httptest.NewServer(mux)

@@ -13,61 +13,33 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/check"
+	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 )
 
 // proxyRow is a proxy pod.
 type proxyRow struct {
-	Pod, Generation, Requests, Connections, Servers, OldWorkers, Up, Reloaded string
-	Problems                                                                  []string
-	Level                                                                     check.Level
-
-	connections int64
+	proxyconfig.Row
+	Pod      string
+	Problems []string
+	Level    check.Level
 }
 
 func newProxyRow(gateway *appv1.Gateway, p *proxy, meter *meter, now time.Time) proxyRow {
-	row := proxyRow{
-		Pod: p.pod.Name, Generation: none, Requests: none, Connections: none, Servers: none, OldWorkers: none, Up: none, Reloaded: none, Level: check.OK,
+	row := proxyRow{Row: proxyconfig.NewRow(p.config, none, now), Pod: p.pod.Name, Level: check.OK}
+	row.Requests = none
+	if rate, ok := meter.proxies[p.pod]; ok {
+		row.Requests = perSecondText(rate.requests)
 	}
-	generation := int64(0)
-	if p.report != nil {
-		generation = p.report.ObservedGeneration
-		for _, problem := range p.report.Problems {
-			row.Problems = append(row.Problems, problem.Message)
+	if p.config != nil {
+		if live := p.config.Live.Generation(); live > 0 && live != gateway.Generation {
+			row.Generation, row.Level = fmt.Sprintf("%d of %d", live, gateway.Generation), check.Warning
+		}
+		if p.config.Problem != "" {
+			row.Problems = append(row.Problems, p.config.Problem)
 		}
 	}
 	if p.failure != "" {
 		row.Problems = append(row.Problems, p.failure)
-	}
-	if p.config != nil {
-		generation = cmp.Or(p.config.Live.Generation(), generation)
-		if problem := p.config.Problem; problem != "" && !slices.Contains(row.Problems, problem) {
-			row.Problems = append(row.Problems, problem)
-		}
-		row.Reloaded = "never"
-		if len(p.config.Reloads) > 0 {
-			row.Reloaded = fmt.Sprintf("%s ago", ago(p.config.Reloads[0].Time, now))
-		}
-	}
-	if generation > 0 {
-		row.Generation = fmt.Sprint(generation)
-		if generation != gateway.Generation {
-			row.Generation, row.Level = fmt.Sprintf("%d of %d", generation, gateway.Generation), check.Warning
-		}
-	}
-	if p.config != nil && p.config.HAProxy != nil {
-		haproxy := p.config.HAProxy
-		usable := 0
-		for _, server := range haproxy.Servers {
-			if server.IsUsable() {
-				usable++
-			}
-		}
-		row.connections = haproxy.Sessions
-		row.Connections, row.Servers = fmt.Sprint(haproxy.Sessions), fmt.Sprintf("%d/%d", usable, len(haproxy.Servers))
-		row.OldWorkers, row.Up = fmt.Sprint(len(haproxy.OldWorkers)), ago(haproxy.Started, now)
-	}
-	if rate, ok := meter.proxies[key(gateway, p.pod.Name)]; ok {
-		row.Requests = perSecondText(rate.requests)
 	}
 	if len(row.Problems) > 0 {
 		row.Level = check.Wrong
@@ -85,45 +57,43 @@ type routeRow struct {
 func routeRows(gateway *appv1.Gateway) []routeRow {
 	var rows []routeRow
 	spec := &gateway.Spec
-	add := func(kind string, name appv1.Name, hostnames []appv1.Hostname, rules int, backends []string) {
-		hosts := make([]string, len(hostnames))
-		for i := range hostnames {
-			hosts[i] = string(hostnames[i])
+	add := func(kind string, name appv1.Name, hostnames []appv1.Hostname, rules int, refs []appv1.BackendRef) {
+		var hosts, backends []string
+		for _, hostname := range hostnames {
+			hosts = append(hosts, string(hostname))
+		}
+		for _, ref := range refs {
+			backends = append(backends, fmt.Sprintf("%s:%d", ref.Name, ref.Port))
 		}
 		rows = append(rows, routeRow{
 			Kind: kind, Name: string(name), Hostnames: cmp.Or(some(hosts), "*"), Rules: fmt.Sprint(rules),
 			Backends: cmp.Or(some(backends), none), Problems: problemsOf(gateway, kind, name),
 		})
 	}
-	for i := range spec.Routes {
-		var backends []string
-		for _, rule := range spec.Routes[i].Rules {
-			for _, ref := range rule.BackendRefs {
-				backends = append(backends, fmt.Sprintf("%s:%d", ref.Name, ref.Port))
-			}
+	for _, route := range spec.Routes {
+		var refs []appv1.BackendRef
+		for i := range route.Rules {
+			refs = append(refs, route.Rules[i].BackendRefs...)
 		}
-		add("HTTPRoute", spec.Routes[i].Name, spec.Routes[i].Hostnames, len(spec.Routes[i].Rules), backends)
+		add("HTTPRoute", route.Name, route.Hostnames, len(route.Rules), refs)
 	}
-	for i := range spec.TLSRoutes {
-		route := &spec.TLSRoutes[i]
-		add("TLSRoute", route.Name, route.Hostnames, len(route.Rules), connectionBackends(route.Rules))
+	for _, route := range spec.TLSRoutes {
+		add("TLSRoute", route.Name, route.Hostnames, len(route.Rules), connectionRefs(route.Rules))
 	}
-	for i := range spec.TCPRoutes {
-		route := &spec.TCPRoutes[i]
-		add("TCPRoute", route.Name, nil, len(route.Rules), connectionBackends(route.Rules))
+	for _, route := range spec.TCPRoutes {
+		add("TCPRoute", route.Name, nil, len(route.Rules), connectionRefs(route.Rules))
 	}
 	slices.SortStableFunc(rows, func(a, b routeRow) int { return min(len(b.Problems), 1) - min(len(a.Problems), 1) })
 	return rows
 }
 
-func connectionBackends(rules []appv1.ConnectionRule) []string {
-	var backends []string
+func connectionRefs(rules []appv1.ConnectionRule) (refs []appv1.BackendRef) {
 	for _, rule := range rules {
 		for _, ref := range rule.BackendRefs {
-			backends = append(backends, fmt.Sprintf("%s:%d", ref.Name, ref.Port))
+			refs = append(refs, appv1.BackendRef{Name: ref.Name, Port: ref.Port})
 		}
 	}
-	return backends
+	return refs
 }
 
 // some are the first of the names, each once.

@@ -72,7 +72,7 @@ func sample(after time.Duration) *snapshot {
 	}}
 	behind := &seen.proxies[nameOf(&blog)][1]
 	behind.config.Live = version(11)
-	behind.report = &appv1.GatewayProxyStatus{ObservedGeneration: 11, Problems: []appv1.ProxyProblem{{Reason: appv1.ProblemLoadFailed, Message: "no space left on device"}}}
+	behind.config.Problem = "no space left on device"
 	return seen
 }
 
@@ -99,7 +99,7 @@ func sampleProxy(namespace, pod string, at time.Time, rate float64, services ...
 		}
 	}
 	return proxy{
-		pod: types.NamespacedName{Namespace: namespace, Name: pod}, report: &appv1.GatewayProxyStatus{ObservedGeneration: 12},
+		pod: types.NamespacedName{Namespace: namespace, Name: pod},
 		config: &proxyconfig.Config{Live: version(12), Wanted: version(12), HAProxy: haproxy, Reloads: []proxyconfig.Reload{
 			{Time: began.Add(-26 * time.Hour), Version: version(9), Reason: "listener ports or TLS settings changed"},
 		}},

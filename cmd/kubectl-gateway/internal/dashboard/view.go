@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	appv1 "gateway/api/app/v1"
@@ -153,9 +152,10 @@ func newGatewayView(gateway *appv1.Gateway, seen *snapshot, meter *meter) gatewa
 	proxies := seen.proxies[name]
 	slices.SortFunc(proxies, func(a, b proxy) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	for i := range proxies {
-		row := newProxyRow(gateway, &proxies[i], meter, seen.at)
-		g.Connections += row.connections
-		g.Proxies = append(g.Proxies, row)
+		g.Proxies = append(g.Proxies, newProxyRow(gateway, &proxies[i], meter, seen.at))
+		if config := proxies[i].config; config != nil && config.HAProxy != nil {
+			g.Connections += config.HAProxy.Sessions
+		}
 	}
 	g.Routes = routeRows(gateway)
 	g.RouteCount = len(g.Routes)
@@ -194,8 +194,3 @@ func percent(part float64) string {
 }
 
 func ago(at, now time.Time) string { return duration.HumanDuration(now.Sub(at)) }
-
-// key names a proxy of a Gateway.
-func key(gateway *appv1.Gateway, pod string) types.NamespacedName {
-	return types.NamespacedName{Namespace: gateway.Namespace, Name: pod}
-}

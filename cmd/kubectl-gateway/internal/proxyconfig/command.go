@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
-	"gateway/internal/proxyconfig"
 )
 
 const long = `Show what the proxy pods of a Gateway really run, as their agents and HAProxy say: the generation, open connections and requests
@@ -23,22 +20,11 @@ It takes the permission to create pods/portforward, beside reading the Gateway a
 
 Exit codes: 3 if a part of the pods could not be asked, 1 if none could.`
 
-// askedAtOnce bounds how many pods are asked at the same time.
-const askedAtOnce = 16
-
 type command struct {
 	*cli.Options
 	pod              string
 	output           cli.Format
 	servers, reloads bool
-}
-
-// answer is what one pod said.
-type answer struct {
-	Pod string `json:"pod"`
-	// Error says why it could not be asked.
-	Error string `json:"error,omitempty"`
-	*proxyconfig.Config
 }
 
 // NewCommand returns the command.
@@ -72,7 +58,13 @@ func (c *command) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	answers, failed := askAll(ctx, clients, pods)
+	answers := clients.AskAll(ctx, pods)
+	var failed []string
+	for _, answer := range answers {
+		if answer.Error != "" {
+			failed = append(failed, answer.Pod+": "+answer.Error)
+		}
+	}
 	if len(failed) == len(answers) {
 		return fmt.Errorf("failed to ask any of %d proxy pods: %s", len(answers), strings.Join(failed, "; "))
 	}
@@ -85,33 +77,7 @@ func (c *command) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// askAll asks all pods, and says which could not be asked, and why.
-func askAll(ctx context.Context, clients cli.Clients, pods []corev1.Pod) (answers []answer, failed []string) {
-	answers = make([]answer, len(pods))
-	slots := make(chan struct{}, askedAtOnce)
-	var asking sync.WaitGroup
-	for i := range pods {
-		asking.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			answers[i].Pod = pods[i].Name
-			config, err := ask(ctx, clients, &pods[i])
-			if err != nil {
-				answers[i].Error = strings.Join(strings.Fields(err.Error()), " ")
-			}
-			answers[i].Config = config
-		})
-	}
-	asking.Wait()
-	for _, answer := range answers {
-		if answer.Error != "" {
-			failed = append(failed, answer.Pod+": "+answer.Error)
-		}
-	}
-	return answers, failed
-}
-
-func (c *command) print(answers []answer) error {
+func (c *command) print(answers []cli.Answer) error {
 	table := podTable
 	switch {
 	case c.output != "":

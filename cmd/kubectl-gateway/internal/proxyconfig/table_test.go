@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/model"
 	"gateway/internal/proxyconfig"
 )
@@ -22,7 +23,7 @@ func version(generation int64) *proxyconfig.Version {
 func TestTables(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	answers := []answer{
+	answers := []cli.Answer{
 		{Pod: "silent", Error: "no answer within 15s"},
 		{Pod: "starting", Config: &proxyconfig.Config{Problem: "HAProxy does not answer"}},
 		{Pod: "behind", Config: &proxyconfig.Config{
@@ -46,7 +47,7 @@ func TestTables(t *testing.T) {
 		}},
 	}
 	for name, test := range map[string]struct {
-		table func([]answer, time.Time) *metav1.Table
+		table func([]cli.Answer, time.Time) *metav1.Table
 		want  string
 	}{
 		"pods": {podTable, `
