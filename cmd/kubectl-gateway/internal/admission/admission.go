@@ -75,29 +75,31 @@ func readGatewayAPI(kind string) (*crd, error) {
 }
 
 func readCRD(kind string) (*crd, error) {
-	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
+	definitions, err := Definitions()
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
-		content, err := artifacts.CRDs.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		definition, err := readDefinition(content)
-		if err != nil {
-			return nil, fmt.Errorf("failed to read %s: %w", file, err)
-		}
-		if definition.Spec.Group == appv1.GroupName && definition.Spec.Names.Kind == kind {
+	for _, definition := range definitions {
+		if definition.Spec.Names.Kind == kind {
 			return compile(schemaOf(definition, appv1.SchemeGroupVersion.Version))
 		}
 	}
 	return nil, fmt.Errorf("there is no CustomResourceDefinition of %s (%s)", kind, appv1.SchemeGroupVersion)
 }
 
-func readDefinition(content []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	return definition, yaml.Unmarshal(content, definition)
+// Definitions returns the CRDs that this plugin has in it.
+func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		content, failure := artifacts.CRDs.ReadFile(file)
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err = errors.Join(err, failure, yaml.Unmarshal(content, definition)); err != nil {
+			return nil, fmt.Errorf("failed to read %s: %w", file, err)
+		}
+		all = append(all, definition)
+	}
+	return all, err
 }
 
 // schemaOf returns the schema of a version, an empty one if there is no such version.

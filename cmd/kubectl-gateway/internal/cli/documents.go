@@ -8,14 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -45,21 +44,19 @@ func (d Document) String() string {
 
 // Read returns the objects of all files, in their order. The error names everything that is wrong with any of them.
 func (f Files) Read(stdin io.Reader) ([]Document, error) {
+	files, err := f.List()
+	if err != nil {
+		return nil, err
+	}
 	var all []Document
 	var errs []error
-	for _, path := range f.Paths {
-		files, err := f.expand(path)
+	for _, file := range files {
+		content, err := readFile(file, stdin)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("failed to read %s: %w", file, cause(err))
 		}
-		for _, file := range files {
-			content, err := read(file, stdin)
-			if err != nil {
-				return nil, fmt.Errorf("failed to read %s: %w", file, cause(err))
-			}
-			documents, err := parse(file, content)
-			all, errs = append(all, documents...), append(errs, err)
-		}
+		documents, err := parse(file, content)
+		all, errs = append(all, documents...), append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -74,43 +71,19 @@ func (f Files) Read(stdin io.Reader) ([]Document, error) {
 func (f Files) List() ([]string, error) {
 	var all []string
 	for _, path := range f.Paths {
-		files, err := f.expand(path)
-		if err != nil {
-			return nil, err
+		if path == "-" {
+			all = append(all, path)
+			continue
 		}
-		all = append(all, files...)
+		visitors, err := resource.ExpandPathsToFileVisitors(nil, path, f.Recursive, resource.FileExtensions, nil)
+		if err != nil {
+			return nil, fmt.Errorf("failed to read %s: %w", path, cause(err))
+		}
+		for _, visitor := range visitors {
+			all = append(all, visitor.(*resource.FileVisitor).Path)
+		}
 	}
 	return all, nil
-}
-
-// expand returns the files that a path stands for.
-func (f Files) expand(path string) ([]string, error) {
-	if path == "-" {
-		return []string{path}, nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read %s: %w", path, cause(err))
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	var files []string
-	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && file != path && !f.Recursive:
-			return fs.SkipDir
-		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
-			files = append(files, file)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("failed to read %s: %w", path, err)
-	}
-	return files, nil
 }
 
 // cause is the reason of an error about a file that the message names already.
@@ -122,7 +95,7 @@ func cause(err error) error {
 	return err
 }
 
-func read(file string, stdin io.Reader) ([]byte, error) {
+func readFile(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
@@ -136,41 +109,31 @@ func parse(file string, text []byte) ([]Document, error) {
 	}
 	var all []Document
 	var errs []error
-	for _, part := range split(text) {
-		source := fmt.Sprintf("%s:%d", file, part.line)
-		objects, err := parseDocument(part)
-		var syntax *syntaxError
-		switch {
-		case errors.As(err, &syntax):
-			errs = append(errs, fmt.Errorf("%s:%d: %w", file, syntax.line, err))
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", source, err))
-		}
+	for _, part := range split(file, text) {
+		objects, err := part.objects()
+		errs = append(errs, err)
 		for _, object := range objects {
-			// Names become names of files.
-			if problems := content.IsPathSegmentName(object.GetName()); len(problems) > 0 {
-				errs = append(errs, fmt.Errorf("%s: metadata.name %q %s", source, object.GetName(), problems[0]))
-			}
-			all = append(all, Document{Source: source, Object: object})
+			all = append(all, Document{Source: fmt.Sprintf("%s:%d", file, part.line), Object: object})
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
-// part is a YAML document, from a line on.
+// part is a YAML document of a file, from a line on.
 type part struct {
+	file string
 	line int
 	text []byte
 }
 
 // split returns the YAML documents of a file.
-func split(content []byte) []part {
-	parts := []part{{line: 1}}
+func split(file string, content []byte) []part {
+	parts := []part{{file: file, line: 1}}
 	number := 0
 	for line := range bytes.Lines(content) {
 		number++
 		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
-			parts = append(parts, part{line: number + 1})
+			parts = append(parts, part{file: file, line: number + 1})
 			continue
 		}
 		last := &parts[len(parts)-1]
@@ -179,26 +142,20 @@ func split(content []byte) []part {
 	return parts
 }
 
-// syntaxError says what is wrong with the YAML of a file, and in which line.
-type syntaxError struct {
-	line    int
-	message string
-}
+var (
+	yamlLine = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:unmarshal errors: )?line (\d+): `)
+	// laterLines is where the next problem begins, if there are several.
+	laterLines = regexp.MustCompile(` line (\d+):`)
+)
 
-func (e *syntaxError) Error() string { return e.message }
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors: )?line (\d+): `)
-
-// laterLines is where the next problem begins, if there are several.
-var laterLines = regexp.MustCompile(` line (\d+):`)
-
-// newSyntaxError takes the line out of what the parser says. Without one, it is that of the document.
-func newSyntaxError(line int, message string) *syntaxError {
+// errorf returns what is wrong at the line that the YAML parser names, or else at that of the document.
+func (p part) errorf(format string, args ...any) error {
+	line, message := p.line, oneLine(fmt.Sprintf(format, args...))
 	if match := yamlLine.FindStringSubmatch(message); match != nil {
 		line, _ = strconv.Atoi(match[1])
 		message = laterLines.ReplaceAllString(message[len(match[0]):], "; line $1:")
 	}
-	return &syntaxError{line, message}
+	return fmt.Errorf("%s:%d: %s", p.file, line, message)
 }
 
 // json returns the JSON of a document. JSON is taken as it is, as kubectl does: a YAML parser refuses some of its
@@ -206,47 +163,39 @@ func newSyntaxError(line int, message string) *syntaxError {
 func (p part) json() ([]byte, error) {
 	if json.Valid(p.text) {
 		twice, err := strictjson.UnmarshalStrict(p.text, new(any))
-		if err = errors.Join(append(twice, err)...); err != nil {
-			return nil, newSyntaxError(p.line, oneLine(err.Error()))
-		}
-		return p.text, nil
+		return p.text, errors.Join(append(twice, err)...)
 	}
 	// The empty lines make the parser count lines as the file has them.
-	text := append(bytes.Repeat([]byte("\n"), p.line-1), p.text...)
-	content, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return nil, newSyntaxError(p.line, oneLine(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")))
-	}
-	return content, nil
+	return yaml.YAMLToJSONStrict(append(bytes.Repeat([]byte("\n"), p.line-1), p.text...))
 }
 
-// parseDocument returns the objects of a document: none if it is empty, those of a List.
-func parseDocument(p part) ([]*unstructured.Unstructured, error) {
-	content, err := p.json()
+// objects returns the objects of a document: none if it is empty, those of a List.
+func (p part) objects() ([]*unstructured.Unstructured, error) {
+	text, err := p.json()
 	if err != nil {
-		return nil, err
+		return nil, p.errorf("%v", err)
 	}
 	var head map[string]any
-	if err := json.Unmarshal(content, &head); err != nil {
-		return nil, errors.New("this is no object: it needs apiVersion, kind and metadata")
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, p.errorf("this is no object: it needs apiVersion, kind and metadata")
 	}
 	if head == nil {
 		return nil, nil
 	}
 	for _, field := range []string{"apiVersion", "kind"} {
 		if text, ok := head[field].(string); !ok || text == "" {
-			return nil, fmt.Errorf("%s is missing", field)
+			return nil, p.errorf("%s is missing", field)
 		}
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(content); err != nil {
-		return nil, errors.New(oneLine(err.Error()))
+	if err := object.UnmarshalJSON(text); err != nil {
+		return nil, p.errorf("%v", err)
 	}
 	objects := []*unstructured.Unstructured{object}
 	if object.IsList() {
 		list, err := object.ToList()
 		if err != nil {
-			return nil, errors.New(oneLine(err.Error()))
+			return nil, p.errorf("%v", err)
 		}
 		objects = objects[:0]
 		for i := range list.Items {
@@ -254,8 +203,13 @@ func parseDocument(p part) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	for _, object := range objects {
-		if object.GetName() == "" {
-			return nil, fmt.Errorf("%s without metadata.name", object.GetKind())
+		name := object.GetName()
+		if name == "" {
+			return nil, p.errorf("%s without metadata.name", object.GetKind())
+		}
+		// Names become names of files.
+		if problems := content.IsPathSegmentName(name); len(problems) > 0 {
+			return nil, p.errorf("metadata.name %q %s", name, problems[0])
 		}
 	}
 	return objects, nil

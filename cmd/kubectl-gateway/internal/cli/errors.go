@@ -105,4 +105,12 @@ func Plain(problem string) string {
 	return longPattern.ReplaceAllString(problem, "has not the form that it must have: see kubectl explain")
 }
 
+// Some names the first of the names, and how many more there are.
+func Some(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,10 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	"sigs.k8s.io/json"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 	"gateway/internal/source/gatewayapi"
@@ -60,6 +57,26 @@ func (s *Site) Name() string { return s.Gateway.Namespace + "/" + s.Gateway.Name
 func IsProgrammed(gateway *appv1.Gateway) bool {
 	condition := meta.FindStatusCondition(gateway.Status.Conditions, appv1.ConditionProgrammed)
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.ObservedGeneration == gateway.Generation
+}
+
+// BadConditions returns the conditions of a Gateway that are not True. If they are not of its generation, one without a
+// type says so.
+func BadConditions(gateway *appv1.Gateway) []metav1.Condition {
+	if len(gateway.Status.Conditions) == 0 {
+		return []metav1.Condition{{Message: "no operator has looked at it"}}
+	}
+	var bad []metav1.Condition
+	for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
+		condition := meta.FindStatusCondition(gateway.Status.Conditions, kind)
+		switch {
+		case condition == nil:
+		case condition.ObservedGeneration != gateway.Generation:
+			return []metav1.Condition{{Message: fmt.Sprintf("the operator has not looked at generation %d yet", gateway.Generation)}}
+		case condition.Status != metav1.ConditionTrue:
+			bad = append(bad, *condition)
+		}
+	}
+	return bad
 }
 
 // WantedReplicas is how many proxies a Gateway asks for.
@@ -150,45 +167,22 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sites []*Site
+	found, err := read(documents, namespace)
+	if err != nil {
+		return nil, err
+	}
 	var elsewhere []string
-	var errs []error
-	for _, document := range documents {
-		if document.Object.GroupVersionKind() != appv1.SchemeGroupVersion.WithKind("Gateway") {
-			continue
-		}
-		gateway := &appv1.Gateway{}
-		if err := admit(document, namespace, gateway); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		site := newSite(gateway)
+	sites, idle := found.sites(func(gateway *appv1.Gateway) bool {
 		if chosen := *o.Flags.Namespace; chosen != "" && gateway.Namespace != chosen {
-			elsewhere = append(elsewhere, site.Name())
-			continue
+			elsewhere = append(elsewhere, gateway.Namespace+"/"+gateway.Name)
+			return false
 		}
-		sites = append(sites, site)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	objects, err := readGatewayAPI(documents, namespace)
-	if err != nil {
-		return nil, err
-	}
-	others, idle, err := gatewayAPISites(objects, sites, documents, namespace)
-	if err != nil {
-		return nil, err
-	}
-	for _, site := range others {
-		if chosen := *o.Flags.Namespace; chosen != "" && site.Gateway.Namespace != chosen {
-			elsewhere = append(elsewhere, site.Name())
-			continue
-		}
-		sites = append(sites, site)
-	}
-	if err := o.readAround(sites, documents, namespace, idle); err != nil {
-		return nil, err
+		return true
+	})
+	ignored := append(ignored(documents), idle...)
+	o.warnOf(ignored)
+	for _, site := range sites {
+		site.Ignored = ignored
 	}
 	switch {
 	case len(sites) == 0 && len(elsewhere) > 0:
@@ -198,19 +192,6 @@ func (o *Options) FromFiles(files Files) ([]*Site, error) {
 		return nil, noGateway(documents, strings.Join(files.Paths, ", "))
 	}
 	return sites, nil
-}
-
-// readAround reads the objects around Gateways from the files, and warns of policies without effect.
-func (o *Options) readAround(sites []*Site, documents []Document, namespace string, idle []string) error {
-	ignored := append(ignored(documents), idle...)
-	o.warnOf(ignored)
-	for _, site := range sites {
-		site.Ignored = ignored
-		if err := site.readFiles(documents, namespace); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // warnOf warns of parts without effect.
@@ -240,81 +221,11 @@ func noGateway(documents []Document, paths string) error {
 	return fmt.Errorf("there is no Gateway (%s or %s) in %s", appv1.SchemeGroupVersion, gatewayv1.GroupVersion, paths)
 }
 
-// admit decodes an object of a document, with its defaults. It returns an error if the API server would refuse the
-// object.
-func admit(document Document, namespace string, into any) error {
-	document.Object = document.Object.DeepCopy()
-	if document.Object.GetKind() != "GatewayClass" {
-		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
-	}
-	var refusal *admission.Refusal
-	switch err := admission.Admit(document.Object); {
-	case errors.As(err, &refusal):
-		return fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, Plain(strings.Join(refusal.Problems, "; ")))
-	case err != nil:
-		return err
-	}
-	return convert(document, into)
-}
-
-// convert decodes an object of a document. Unknown fields are errors.
-func convert(document Document, into any) error {
-	content, err := document.Object.MarshalJSON()
-	if err != nil {
-		return fmt.Errorf("%s: %w", document.Source, err)
-	}
-	unknown, err := json.UnmarshalStrict(content, into)
-	if err = errors.Join(append(unknown, err)...); err != nil {
-		return fmt.Errorf("%s: %s: %s", document.Source, document, oneLine(err.Error()))
-	}
-	return nil
-}
-
 func newSite(gateway *appv1.Gateway) *Site {
 	return &Site{
 		Gateway: gateway, known: map[string]bool{}, services: map[types.NamespacedName]*corev1.Service{}, slices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		configMaps: map[string]map[string]string{}, secrets: map[string]map[string][]byte{},
 	}
-}
-
-// readFiles reads the objects that Gateways refer to from the files.
-func (s *Site) readFiles(documents []Document, namespace string) error {
-	for _, document := range documents {
-		document.Object = document.Object.DeepCopy()
-		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
-		switch document.Object.GroupVersionKind() {
-		case corev1.SchemeGroupVersion.WithKind("Service"):
-			service := &corev1.Service{}
-			if err := convert(document, service); err != nil {
-				return err
-			}
-			s.services[types.NamespacedName{Namespace: service.Namespace, Name: service.Name}] = service
-		case discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"):
-			slice := &discoveryv1.EndpointSlice{}
-			if err := convert(document, slice); err != nil {
-				return err
-			}
-			s.addSlice(slice)
-		case corev1.SchemeGroupVersion.WithKind("ConfigMap"):
-			configMap := &corev1.ConfigMap{}
-			if err := convert(document, configMap); err != nil {
-				return err
-			}
-			s.configMaps[s.localName(configMap)] = configMap.Data
-		case corev1.SchemeGroupVersion.WithKind("Secret"):
-			secret := &corev1.Secret{}
-			if err := convert(document, secret); err != nil {
-				return err
-			}
-			files := map[string][]byte{}
-			maps.Copy(files, secret.Data)
-			for key, value := range secret.StringData {
-				files[key] = []byte(value)
-			}
-			s.secrets[s.localName(secret)] = files
-		}
-	}
-	return nil
 }
 
 // localName returns the name that the model has for a Secret or a ConfigMap.

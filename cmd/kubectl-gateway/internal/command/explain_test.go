@@ -132,7 +132,7 @@ spec:
 		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", browser}, 0, []string{"100% to Service one"}},
 		{[]string{"http://a.test/cors", "-X", "OPTIONS", "-H", method}, 0, []string{"100% to Service one"}},
 		{[]string{"http://a.test/cors", "-H", browser, "-H", method}, 0, []string{"100% to Service one"}},
-		{[]string{"http://z.test/"}, 3, []string{"answer    404: listener http has no route for the host z.test, but for a.test, b.test, c.test, d.test, e.test, others\n"}},
+		{[]string{"http://z.test/"}, 3, []string{"answer    404: listener http has no route for the host z.test, but for a.test, b.test, c.test, d.test, e.test and 1 more\n"}},
 		{[]string{"http://a.example/"}, 3, []string{"answer    404: no listener of port 80 is for the host \"a.example\"\n", "because its hostname is *.test\n"}},
 		{[]string{"http://f.test/zzz", "--limit", "2"}, 3, []string{"host f.test, path /exact\n            because the path is /zzz\n", "not       4 more, see --limit\n"}},
 		{[]string{"tcp://10.0.0.1:5432"}, 3, []string{"answer    the connection is closed: the route has no backend\n"}},

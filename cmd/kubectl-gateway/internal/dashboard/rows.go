@@ -13,6 +13,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/check"
+	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/cmd/kubectl-gateway/internal/proxyconfig"
 )
 
@@ -65,9 +66,11 @@ func routeRows(gateway *appv1.Gateway) []routeRow {
 		for _, ref := range refs {
 			backends = append(backends, fmt.Sprintf("%s:%d", ref.Name, ref.Port))
 		}
+		slices.Sort(backends)
+		backends = slices.Compact(backends)
 		rows = append(rows, routeRow{
-			Kind: kind, Name: string(name), Hostnames: cmp.Or(some(hosts), "*"), Rules: fmt.Sprint(rules),
-			Backends: cmp.Or(some(backends), none), Problems: problemsOf(gateway, kind, name),
+			Kind: kind, Name: string(name), Hostnames: cmp.Or(cli.Some(hosts, maxNames), "*"), Rules: fmt.Sprint(rules),
+			Backends: cmp.Or(cli.Some(backends, maxNames), none), Problems: problemsOf(gateway, kind, name),
 		})
 	}
 	for _, route := range spec.Routes {
@@ -94,17 +97,6 @@ func connectionRefs(rules []appv1.ConnectionRule) (refs []appv1.BackendRef) {
 		}
 	}
 	return refs
-}
-
-// some are the first of the names, each once.
-func some(names []string) string {
-	const shown = 4
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if more := len(names) - shown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }
 
 func problemsOf(gateway *appv1.Gateway, kind string, name appv1.Name) []string {

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// maxRows is how many rows a table has, and maxOpen up to how many Gateways are shown in full.
-	maxRows, maxOpen = 50, 3
-	none             = "–"
+	// maxRows is how many rows a table has, maxNames how many names a cell, and maxOpen up to how many Gateways are shown
+	// in full.
+	maxRows, maxNames, maxOpen = 50, 4, 3
+	none                       = "–"
 )
 
 // view is what the templates show.

@@ -43,13 +43,10 @@ const maxRanges = 3
 
 func rangesText(ranges []netip.Prefix) string {
 	var texts []string
-	for _, one := range ranges[:min(maxRanges, len(ranges))] {
+	for _, one := range ranges {
 		texts = append(texts, one.String())
 	}
-	if more := len(ranges) - len(texts); more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(texts, ", "), more)
-	}
-	return strings.Join(texts, ", ")
+	return cli.Some(texts, maxRanges)
 }
 
 // refusal returns the usual answer of the filter that is certain to refuse a request, "" if there is none. Filters that

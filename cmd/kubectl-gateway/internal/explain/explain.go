@@ -219,13 +219,10 @@ func hosts(listener *routing.Listener) string {
 	for _, host := range listener.Hosts {
 		names = append(names, host.Name)
 	}
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return ""
-	case len(names) > maxHosts:
-		names = append(names[:maxHosts], "others")
 	}
-	return ", but for " + strings.Join(names, ", ")
+	return ", but for " + cli.Some(names, maxHosts)
 }
 
 // failure is a condition of an entry that a request does not match.

@@ -109,19 +109,9 @@ func programmed(gateway *appv1.Gateway) string {
 
 // Problem returns what is wrong with a Gateway, "" if nothing is.
 func Problem(gateway *appv1.Gateway) string {
-	if len(gateway.Status.Conditions) == 0 {
-		return "no operator has looked at it"
+	var messages []string
+	for _, condition := range cli.BadConditions(gateway) {
+		messages = append(messages, condition.Message)
 	}
-	var problems []string
-	for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
-		condition := meta.FindStatusCondition(gateway.Status.Conditions, kind)
-		switch {
-		case condition == nil:
-		case condition.ObservedGeneration != gateway.Generation:
-			return fmt.Sprintf("the operator has not looked at generation %d yet", gateway.Generation)
-		case condition.Status != metav1.ConditionTrue:
-			problems = append(problems, condition.Message)
-		}
-	}
-	return strings.Join(problems, "; ")
+	return strings.Join(messages, "; ")
 }

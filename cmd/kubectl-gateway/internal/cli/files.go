@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/gateway-api/pkg/client/clientset/versioned/scheme"
+	"sigs.k8s.io/json"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/cmd/kubectl-gateway/internal/admission"
+	"gateway/internal/source/gatewayapi"
+)
+
+// kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no others.
+var kinds = newKinds()
+
+func newKinds() *runtime.Scheme {
+	all := runtime.NewScheme()
+	all.AddKnownTypes(appv1.SchemeGroupVersion, &appv1.Gateway{}, &appv1.GatewayConfig{}, &appv1.RouteFilter{}, &appv1.BackendPolicy{}, &appv1.GatewayProxy{})
+	all.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Namespace{})
+	all.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		if object, err := scheme.Scheme.New(kind); err == nil && kind.Group == gatewayv1.GroupName && admission.Knows(kind.GroupKind()) {
+			all.AddKnownTypeWithName(kind, object)
+		}
+	}
+	_ = all.SetVersionPriority(schema.GroupVersion(gatewayv1.GroupVersion)) // which is known
+	return all
+}
+
+// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl apply
+// refuses it too.
+func unknownKind(kind schema.GroupVersionKind) string {
+	if kinds.Recognizes(kind) {
+		return ""
+	}
+	if versions := kinds.VersionsForGroupKind(kind.GroupKind()); len(versions) > 0 {
+		return fmt.Sprintf("there is no version %s of the kind: use apiVersion %s", kind.Version, versions[0])
+	}
+	var others []string
+	for other := range kinds.AllKnownTypes() {
+		if other.Group != kind.Group {
+			continue
+		}
+		plural, singular := meta.UnsafeGuessKindToResource(other)
+		if name := strings.ToLower(kind.Kind); name == plural.Resource || name == singular.Resource {
+			return fmt.Sprintf("there is no kind %s of %s: use %s", kind.Kind, kind.GroupVersion(), other.Kind)
+		}
+		others = append(others, other.Kind)
+	}
+	if kind.Group != appv1.GroupName && kind.Group != gatewayv1.GroupName {
+		return ""
+	}
+	slices.Sort(others)
+	return fmt.Sprintf("there is no kind %s of %s: there are %s", kind.Kind, kind.Group, strings.Join(slices.Compact(others), ", "))
+}
+
+// contents are the objects of files.
+type contents struct {
+	own        []*appv1.Gateway
+	objects    gatewayapi.Objects
+	configs    map[types.NamespacedName]*appv1.GatewayConfig
+	around     *Site
+	configMaps []*corev1.ConfigMap
+	secrets    []*corev1.Secret
+}
+
+// read makes typed objects of documents, as the API server would store them. The error names all that it would refuse.
+func read(documents []Document, namespace string) (*contents, error) {
+	c := &contents{around: newSite(&appv1.Gateway{}), configs: map[types.NamespacedName]*appv1.GatewayConfig{}}
+	c.objects = gatewayapi.Objects{Namespaces: map[string]labels.Set{}, Service: c.around.service, Config: func(namespace, name string) *appv1.GatewayConfig {
+		return c.configs[types.NamespacedName{Namespace: namespace, Name: name}]
+	}}
+	var errs []error
+	for _, document := range documents {
+		object, err := typed(document, namespace)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.add(object)
+	}
+	known := map[gatewayv1.ObjectName]bool{}
+	for _, class := range c.objects.Classes {
+		known[gatewayv1.ObjectName(class.Name)] = true
+	}
+	// A class that is not there is taken to be ours.
+	for _, gateway := range c.objects.Gateways {
+		if name := gateway.Spec.GatewayClassName; !known[name] {
+			known[name] = true
+			c.objects.Classes = append(c.objects.Classes, &gatewayv1.GatewayClass{
+				ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: gatewayv1.GatewayClassSpec{ControllerName: gatewayapi.ControllerName},
+			})
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func (c *contents) add(object runtime.Object) {
+	switch object := object.(type) {
+	case *appv1.Gateway:
+		c.own = append(c.own, object)
+	case *appv1.GatewayConfig:
+		c.configs[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = object
+	case *corev1.Service:
+		c.around.services[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = object
+	case *discoveryv1.EndpointSlice:
+		c.around.addSlice(object)
+	case *corev1.ConfigMap:
+		c.configMaps = append(c.configMaps, object)
+	case *corev1.Secret:
+		c.secrets = append(c.secrets, object)
+	case *corev1.Namespace:
+		c.objects.Namespaces[object.Name] = labels.Merge(object.Labels, labels.Set{corev1.LabelMetadataName: object.Name})
+	case *gatewayv1.GatewayClass:
+		c.objects.Classes = append(c.objects.Classes, object)
+	case *gatewayv1.Gateway:
+		c.objects.Gateways = append(c.objects.Gateways, object)
+	case *gatewayv1.UDPRoute:
+		c.objects.UDPRoutes = append(c.objects.UDPRoutes, object)
+	default:
+		c.objects.Add(object)
+	}
+}
+
+// typed makes a typed object of a document, as the API server would store it; nil: nothing is read of its kind. What the
+// API server refuses, such as unknown fields, is an error.
+func typed(document Document, namespace string) (runtime.Object, error) {
+	kind := document.Object.GroupVersionKind()
+	if kind.Group == gatewayv1.GroupName {
+		kind.Version = gatewayv1.GroupVersion.Version // fields have the same names in all
+	}
+	object, err := kinds.New(kind)
+	if err != nil {
+		return nil, nil //nolint:nilnil,nilerr // as promised
+	}
+	document.Object = document.Object.DeepCopy()
+	if kind.Kind != "GatewayClass" && kind.Kind != "Namespace" {
+		document.Object.SetNamespace(cmp.Or(document.Object.GetNamespace(), namespace))
+	}
+	if admission.Knows(kind.GroupKind()) {
+		var refusal *admission.Refusal
+		switch err := admission.Admit(document.Object); {
+		case errors.As(err, &refusal):
+			return nil, fmt.Errorf("%s: %s: the API server refuses it: %s", document.Source, document, Plain(strings.Join(refusal.Problems, "; ")))
+		case err != nil:
+			return nil, err
+		}
+	}
+	content, err := document.Object.MarshalJSON()
+	var unknown []error
+	if err == nil {
+		unknown, err = json.UnmarshalStrict(content, object)
+	}
+	if err = errors.Join(append(unknown, err)...); err != nil {
+		return nil, fmt.Errorf("%s: %s: %s", document.Source, document, oneLine(err.Error()))
+	}
+	return object, nil
+}
+
+// site returns a Gateway with what there is around it in the files.
+func (c *contents) site(gateway *appv1.Gateway) *Site {
+	site := newSite(gateway)
+	site.services, site.slices = c.around.services, c.around.slices
+	for _, configMap := range c.configMaps {
+		site.configMaps[site.localName(configMap)] = configMap.Data
+	}
+	for _, secret := range c.secrets {
+		files := map[string][]byte{}
+		maps.Copy(files, secret.Data)
+		for key, value := range secret.StringData {
+			files[key] = []byte(value)
+		}
+		site.secrets[site.localName(secret)] = files
+	}
+	return site
+}
+
+// sites returns a site for each Gateway of the kinds of both groups whose class is ours. Of our own, those count that
+// are wanted. idle names targets of policies that these have no effect on.
+func (c *contents) sites(wanted func(*appv1.Gateway) bool) (all []*Site, idle []string) {
+	for _, gateway := range c.own {
+		if wanted(gateway) {
+			all = append(all, c.site(gateway))
+			c.objects.Own = append(c.objects.Own, gateway)
+		}
+	}
+	result := gatewayapi.Translate(c.objects)
+	closeRefused(result)
+	for _, target := range result.IdleTargets() {
+		idle = append(idle, target.Message)
+	}
+	for _, site := range all {
+		site.model, site.attached = result.Planes[gatewayapi.OwnParent(site.Gateway.Namespace, site.Gateway.Name)], c.objects
+	}
+	for _, gateway := range c.objects.Gateways {
+		plane := result.Planes[gatewayapi.GatewayParent(gateway.Namespace, gateway.Name)]
+		if own := (&appv1.Gateway{ObjectMeta: gateway.ObjectMeta}); plane != nil && wanted(own) {
+			site := c.site(own)
+			site.model, site.IsGatewayAPI = plane, true
+			all = append(all, site)
+		}
+	}
+	return all, idle
+}
+
+// closeRefused closes the Gateways that the operator makes no proxies for, such as one whose GatewayConfig is missing:
+// nobody knows then what filters its listeners have. Why is among the problems.
+func closeRefused(result *gatewayapi.Result) {
+	for _, plane := range result.DataPlanes() {
+		if plane.Spec == nil {
+			of := result.Planes[gatewayapi.GatewayParent(plane.Gateway.Namespace, plane.Gateway.Name)]
+			of.Listeners, of.Routes = nil, nil
+		}
+	}
+}
