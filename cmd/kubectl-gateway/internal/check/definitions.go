@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,9 +13,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	"gateway/artifacts"
+	"gateway/cmd/kubectl-gateway/internal/admission"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
@@ -28,7 +26,7 @@ const (
 
 // definitions compares the CRDs of the cluster with those of this plugin.
 func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding, error) {
-	ours, err := embedded()
+	ours, err := admission.Definitions()
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the CRDs of the plugin: %w", err)
 	}
@@ -57,28 +55,7 @@ func definitions(ctx context.Context, clients cli.Clients, _ string) ([]Finding,
 	return findings, nil
 }
 
-// embedded returns the CRDs that this plugin has in it.
-func embedded() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	files, err := fs.Glob(artifacts.CRDs, "crd/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		content, err := artifacts.CRDs.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, definition); err != nil {
-			return nil, err
-		}
-		all = append(all, definition)
-	}
-	return all, nil
-}
-
-// compare describes how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
+// compare says how the CRD of the cluster differs from that of this plugin. Descriptions do not count.
 func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	found := Finding{Level: OK, About: "CRD " + ours.Name, Says: "the same as that of this plugin"}
 	for _, condition := range live.Status.Conditions {
@@ -91,11 +68,11 @@ func compare(ours, live *apiextensionsv1.CustomResourceDefinition) Finding {
 	newer := "Use the plugin of the version that the cluster runs: kubectl gateway version"
 	switch {
 	case len(lacks) > 0 && len(has) > 0:
-		found.Level, found.Says, found.Do = Wrong, fmt.Sprintf("it is of another version: it lacks %s, and has %s", some(lacks), some(has)), applyDefinitions
+		found.Level, found.Says, found.Do = Wrong, fmt.Sprintf("it is of another version: it lacks %s, and has %s", cli.Some(lacks, maxFields), cli.Some(has, maxFields)), applyDefinitions
 	case len(lacks) > 0:
-		found.Level, found.Says, found.Do = Wrong, "it is older than this plugin: it lacks "+some(lacks), applyDefinitions
+		found.Level, found.Says, found.Do = Wrong, "it is older than this plugin: it lacks "+cli.Some(lacks, maxFields), applyDefinitions
 	case len(has) > 0:
-		found.Level, found.Says, found.Do = Warning, "it is newer than this plugin: it has "+some(has), newer
+		found.Level, found.Says, found.Do = Warning, "it is newer than this plugin: it has "+cli.Some(has, maxFields), newer
 	case !same:
 		found.Level, found.Says, found.Do = Warning, "it has the fields of this plugin's, with other rules", applyDefinitions
 	}
@@ -179,12 +156,4 @@ func withoutDescriptions(value any) any {
 		}
 	}
 	return value
-}
-
-// some names the first of the fields.
-func some(names []string) string {
-	if more := len(names) - maxFields; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxFields], ", "), more)
-	}
-	return strings.Join(names, ", ")
 }

@@ -12,38 +12,11 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/operator/status"
 	"gateway/internal/proxypod"
 )
 
-// advice is what to do about a condition with a reason, as docs/reference/conditions.md has it.
-var advice = map[string]string{
-	"UnusedBackend":              "Correct the name or port of the entry.",
-	"NoMatchingListenerHostname": "Correct the hostnames of the route or the listener, or `listeners` of the route.",
-	"NotAllowed":                 "Do without it, or have the operator's flag changed that the message names.",
-	"UnsupportedValue":           "Do what the message says.",
-	"BackendNotFound":            "Create it, or change the route.",
-	"PortNotFound":               "Add the port, or change the route.",
-	"UnsupportedBackend":         "Use a Service with endpoints of your application.",
-	"UnsupportedProtocol":        "Change `appProtocol`, or add `tls`.",
-	"InvalidCertificateRef":      "Correct the Secret. The message names it.",
-	"InvalidCACertificateRef":    "Correct the ConfigMap.",
-	"InvalidUsersRef":            "Correct the Secret. The message names it, and the lines.",
-	"InvalidKeysRef":             "Correct the ConfigMap, or what the message says of the URL.",
-	"TooManyProblems":            "Solve those that are reported: `kubectl get gatewayproxies -o yaml`.",
-	"Pending":                    "Wait. If it stays, the message names the pod: see its events and the log of its container `agent`; or the child: see its finalizers.",
-	"NoReadyProxies":             "Wait, or see the pods' events: `kubectl get pods -l app.example.com/gateway=NAME`.",
-	"LoadFailed":                 "Do what the message says, such as freeing a port or space on the node's disk.",
-	"ChildNotOwned":              "Rename or delete it, or choose another name for the Gateway.",
-	"ApplyFailed":                "Do what the message says: a quota, a webhook, no free node port.",
-}
-
-// adviceIfTrue is what to do about a condition that is True for a reason that needs attention.
-var adviceIfTrue = map[string]string{
-	"UnusedBackend":      "Wait for the route, correct the entry, or remove it.",
-	"AddressNotAssigned": "Look at the events of the Service, or set `spec.service.type` or `spec.service.address`.",
-}
-
-// gateways checks the status of the Gateways of a namespace.
+// gateways looks at the status of the Gateways of a namespace.
 func gateways(ctx context.Context, clients cli.Clients, namespace string) ([]Finding, error) {
 	list, err := clients.Gateways.AppV1().Gateways(namespace).List(ctx, metav1.ListOptions{})
 	switch {
@@ -97,7 +70,7 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 	for _, problem := range problems {
 		// What is wrong with the Gateway itself is in its status.
 		if problem.Origin.Kind != "Gateway" || proxypod.Parent(gateway) != "" {
-			findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(advice, string(problem.Reason), gateway)})
+			findings = append(findings, Finding{Level: Wrong, About: about, Says: problem.Message, Do: toDo(string(problem.Reason), gateway)})
 		}
 	}
 	return findings, nil
@@ -106,41 +79,32 @@ func attached(ctx context.Context, clients cli.Clients, gateway *appv1.Gateway) 
 // Examine returns what is wrong with a Gateway, or that nothing is.
 func Examine(gateway *appv1.Gateway) []Finding {
 	about := fmt.Sprintf("Gateway %s/%s", gateway.Namespace, gateway.Name)
-	status := &gateway.Status
-	if len(status.Conditions) == 0 {
-		return []Finding{{
-			Level: Wrong, About: about, Says: "no operator has looked at it",
-			Do: "See the operator's log. With the flag -namespace, it works in one namespace only.",
-		}}
-	}
 	var findings []Finding
-	for _, kind := range []string{appv1.ConditionAccepted, appv1.ConditionResolvedRefs, appv1.ConditionProgrammed} {
-		condition := meta.FindStatusCondition(status.Conditions, kind)
-		switch {
-		case condition == nil:
-		case condition.ObservedGeneration != gateway.Generation:
-			return []Finding{{
-				Level: Wrong, About: about, Says: fmt.Sprintf("the operator has not looked at generation %d yet", gateway.Generation),
-				Do: "Wait some seconds. If it stays, see the operator's log.",
-			}}
-		case condition.Status != metav1.ConditionTrue:
-			findings = append(findings, Finding{
-				Level: Wrong, About: about, Says: fmt.Sprintf("%s is %s, %s: %s", kind, condition.Status, condition.Reason, condition.Message),
-				Details: parts(status, kind, condition.Message), Do: toDo(advice, condition.Reason, gateway),
-			})
-		case adviceIfTrue[condition.Reason] != "":
-			findings = append(findings, Finding{Level: Warning, About: about, Says: condition.Message, Do: toDo(adviceIfTrue, condition.Reason, gateway)})
+	for _, c := range cli.BadConditions(gateway) {
+		if c.Type == "" {
+			const do = "Wait some seconds. If it stays, see the operator's log. With the flag -namespace, it works in one namespace only."
+			return []Finding{{Level: Wrong, About: about, Says: c.Message, Do: do}}
+		}
+		findings = append(findings, Finding{
+			Level: Wrong, About: about, Says: fmt.Sprintf("%s is %s, %s: %s", c.Type, c.Status, c.Reason, c.Message),
+			Details: parts(&gateway.Status, c.Type, c.Message), Do: toDo(c.Reason, gateway),
+		})
+	}
+	for _, c := range gateway.Status.Conditions {
+		isNoted := c.Reason == status.ReasonUnusedBackend || c.Reason == status.ReasonAddressNotAssigned && c.Type == appv1.ConditionProgrammed
+		if isNoted && c.Status == metav1.ConditionTrue {
+			findings = append(findings, Finding{Level: Warning, About: about, Says: c.Message})
 		}
 	}
-	if wanted := cli.WantedReplicas(gateway); len(findings) == 0 && status.ReadyReplicas < wanted {
+	if wanted := cli.WantedReplicas(gateway); len(findings) == 0 && gateway.Status.ReadyReplicas < wanted {
 		findings = append(findings, Finding{
-			Level: Warning, About: about, Says: fmt.Sprintf("%d of %d proxies are ready", status.ReadyReplicas, wanted), Do: toDo(advice, "NoReadyProxies", gateway),
+			Level: Warning, About: about, Says: fmt.Sprintf("%d of %d proxies are ready", gateway.Status.ReadyReplicas, wanted), Do: toDo(status.ReasonNoReadyProxies, gateway),
 		})
 	}
 	if len(findings) > 0 {
 		return findings
 	}
-	return []Finding{{Level: OK, About: about, Says: fmt.Sprintf("generation %d is live in %s", gateway.Generation, proxies(status.ReadyReplicas))}}
+	return []Finding{{Level: OK, About: about, Says: fmt.Sprintf("generation %d is live in %s", gateway.Generation, proxies(gateway.Status.ReadyReplicas))}}
 }
 
 func proxies(count int32) string {
@@ -168,13 +132,10 @@ func parts(status *appv1.GatewayStatus, kind, message string) []string {
 	return details
 }
 
-// toDo is what to do about a reason, for a Gateway.
-func toDo(words map[string]string, reason string, gateway *appv1.Gateway) string {
-	do := words[reason]
-	if do == "" {
-		do = "See docs/reference/conditions.md."
+// toDo is what to do about a reason, "" if the message says it.
+func toDo(reason string, gateway *appv1.Gateway) string {
+	if reason != status.ReasonPending && reason != status.ReasonNoReadyProxies {
+		return ""
 	}
-	selector := proxypod.PodSelector(gateway.Name).String()
-	do = strings.ReplaceAll(do, "kubectl get pods -l app.example.com/gateway=NAME", fmt.Sprintf("kubectl -n %s get pods -l %s", gateway.Namespace, selector))
-	return strings.ReplaceAll(do, "`", "")
+	return fmt.Sprintf("Wait. If it stays, see the pods: kubectl -n %s describe pods -l %s", gateway.Namespace, proxypod.PodSelector(gateway.Name))
 }

@@ -103,7 +103,7 @@ func TestAttached(t *testing.T) {
 	}
 	clitest.Run(t, "", in("render", "shop")...).Want(t, 0, "server 10.0.0.7_8080 10.0.0.7:8080", "|attached-team/web|")
 	clitest.Run(t, "", in("check")...).Want(t, 3, "ok       Gateway attached/shop: generation 1 is live in 2 proxies\n",
-		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none\n         -> Create it, or change the route.\n")
+		"wrong    Gateway attached/shop: HTTPRoute attached-team/web: rules[1].backendRefs[0]: there is no Service attached-team/none\n")
 
 	t.Run("diff", func(t *testing.T) {
 		diff := in("render", "-f", "-", "--diff")
