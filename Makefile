@@ -14,7 +14,8 @@ export GOWORK := off
 TOOL = go tool -modfile=hack/tools/go.mod
 SHFMT = $(TOOL) shfmt -i 4
 SCRIPTS = '*.sh' .ci/run
-LINT = go tool -modfile=hack/lint/go.mod golangci-lint
+# golangci-lint with kube-api-linter in it.
+LINTER = sigs.k8s.io/kube-api-linter/cmd/golangci-lint-kube-api-linter
 # With no KUBECONFIG, kubectl and the programs use the one-node cluster of hack/cluster.
 KUBECTL ?= hack/kubectl.sh
 
@@ -108,14 +109,15 @@ vet: ## Run go vet
 	cd examples/clients && go vet ./...
 
 .PHONY: lint
-lint: ## Run golangci-lint and shellcheck, and check which packages are pure
+lint: ## Run golangci-lint, kube-api-linter and shellcheck, and check which packages are pure
 	source hack/lib.sh && need shellcheck shellcheck
 	git ls-files -s $(SCRIPTS) | awk '$$1 == 100755 {print $$4}' | xargs shellcheck -x -P SCRIPTDIR
 	$(SHFMT) -d $$(git ls-files $(SCRIPTS))
-	$(LINT) run ./...
-	cd test && go tool -modfile=../hack/lint/go.mod golangci-lint run --config ../.golangci.yml ./...
-	cd cmd/kubectl-gateway && go tool -modfile=../../hack/lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
-	cd examples/clients && go tool -modfile=../../hack/lint/go.mod golangci-lint run --config ../../.golangci.yml ./...
+	go build -C hack/lint -o ../../bin/ $(LINTER)
+	bin/$(notdir $(LINTER)) run ./...
+	for module in test cmd/kubectl-gateway examples/clients; do \
+		(cd $$module && $(CURDIR)/bin/$(notdir $(LINTER)) run --config $(CURDIR)/.golangci.yml ./...) || failed=1; \
+	done; [[ -z $${failed:-} ]]
 
 .PHONY: verify
 verify: ## Check that generated files are current

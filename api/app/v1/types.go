@@ -27,6 +27,7 @@ type Gateway struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// What traffic to accept, where to send it, and how to run the proxies.
+	// +required
 	Spec GatewaySpec `json:"spec"`
 	// What was observed: written by the operator, read by everyone else.
 	// +optional

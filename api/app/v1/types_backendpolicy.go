@@ -25,6 +25,7 @@ type BackendPolicy struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// The Services, and how to talk to their endpoints.
+	// +required
 	Spec BackendPolicySpec `json:"spec"`
 
 	// What Gateways make of the policy.
@@ -113,12 +114,12 @@ type BackendPolicyAncestor struct {
 
 	// Accepted reports whether the policy is in effect, with the reasons of the Gateway API: Accepted or Conflicted.
 	// Programmed reports whether every proxy of the Gateway runs it.
-	// +required
+	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
-	Conditions []metav1.Condition `json:"conditions"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // PolicyAncestorReference names a Gateway, by the group gateway.networking.k8s.io or app.example.com.

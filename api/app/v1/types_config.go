@@ -22,6 +22,7 @@ type GatewayConfig struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// How to run the data planes.
+	// +required
 	Spec GatewayConfigSpec `json:"spec"`
 }
 

@@ -19,6 +19,7 @@ type RouteFilter struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// What happens to requests.
+	// +required
 	Spec RouteFilterSpec `json:"spec"`
 }
 
