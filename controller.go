@@ -46,7 +46,7 @@ import (
 // +kubebuilder:rbac:groups=app.example.com,resources=gateways,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayconfigs;routefilters;backendpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=app.example.com,resources=backendpolicies/status,verbs=update
-// +kubebuilder:rbac:groups=app.example.com,resources=gateways/status,verbs=patch
+// +kubebuilder:rbac:groups=app.example.com,resources=gateways/status;gatewayproxies/status,verbs=patch
 // +kubebuilder:rbac:groups=app.example.com,resources=gatewayproxies,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch

@@ -85,9 +85,10 @@ type reporter struct {
 	wanted     report
 	isEndpoint bool
 
-	// The goroutine alone touches what follows. written is the report that the API server took in last, and when.
-	written   report
-	writtenAt time.Time
+	// The goroutine alone touches what follows. written is the report that the API server took in last, and when. madeAt is when
+	// it took in the GatewayProxy without its status.
+	written           report
+	writtenAt, madeAt time.Time
 	// confirmed is the Gateway whose generation was passed to confirm.
 	confirmed types.UID
 }
@@ -192,13 +193,21 @@ func (r *reporter) apply(ctx context.Context, wanted report) error {
 	if wanted.omitted > 0 {
 		status.WithOmittedProblems(int32(wanted.omitted)) //nolint:gosec // far fewer
 	}
+	// Of this, the API server first takes all but the status, and then the status alone.
 	proxy := applyappv1.GatewayProxy(r.pod, r.namespace).
 		WithLabels(map[string]string{proxypod.LabelGateway: r.gateway}).
 		WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("Pod").WithName(r.pod).WithUID(r.podUID)).
 		WithStatus(status)
-	_, err := r.gateways.AppV1().GatewayProxies(r.namespace).Apply(ctx, proxy, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if err != nil {
-		return fmt.Errorf("failed to apply GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+	client, options := r.gateways.AppV1().GatewayProxies(r.namespace), metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	if r.clock.Since(r.madeAt) >= renewInterval {
+		if _, err := client.Apply(ctx, proxy, options); err != nil {
+			return fmt.Errorf("failed to apply GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
+		}
+		r.madeAt = r.clock.Now()
+	}
+	if _, err := client.ApplyStatus(ctx, proxy, options); err != nil {
+		r.madeAt = time.Time{} // somebody may have deleted it
+		return fmt.Errorf("failed to apply the status of GatewayProxy %s/%s: %w", r.namespace, r.pod, err)
 	}
 	return nil
 }

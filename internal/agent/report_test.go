@@ -40,7 +40,10 @@ func newReporting(t *testing.T, refuse func(n int64) error) *reporting {
 	t.Helper()
 	r := &reporting{rig: newRig(t), clock: clocktesting.NewFakeClock(time.Now()), confirmed: make(chan string, 10)}
 	r.createGateway(r.spec("api"))
-	r.gateways.PrependReactor("patch", "gatewayproxies", func(clienttesting.Action) (bool, runtime.Object, error) {
+	r.gateways.PrependReactor("patch", "gatewayproxies", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "status" {
+			return false, nil, nil
+		}
 		err := refuse(r.tries.Add(1))
 		return err != nil, nil, err
 	})

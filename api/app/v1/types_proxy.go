@@ -6,9 +6,9 @@ import (
 )
 
 // +genclient
-// +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=gatewayproxies,scope=Namespaced,singular=gatewayproxy,shortName=gwp,categories=app-gateway
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.gateway.name`,description="The Gateway that the pod serves"
 // +kubebuilder:printcolumn:name="Generation",type=integer,JSONPath=`.status.observedGeneration`,description="The generation of the Gateway that HAProxy answers by"
@@ -26,8 +26,8 @@ type GatewayProxy struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// What the pod runs.
-	// +required
-	Status GatewayProxyStatus `json:"status"`
+	// +optional
+	Status GatewayProxyStatus `json:"status,omitzero"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -47,8 +47,8 @@ type GatewayProxyList struct {
 // GatewayProxyStatus is what one proxy pod runs.
 type GatewayProxyStatus struct {
 	// The Gateway that the pod serves.
-	// +required
-	Gateway ProxiedGateway `json:"gateway"`
+	// +optional
+	Gateway ProxiedGateway `json:"gateway,omitzero"`
 
 	// The generation of the Gateway that HAProxy answers by.
 	// +optional

@@ -51,6 +51,7 @@ var Permissions = []Permission{
 	{appv1.GroupName, "gateways", read},
 	{appv1.GroupName, "gateways/status", []string{"patch"}},
 	{appv1.GroupName, "gatewayproxies", []string{"list", "watch", "create", "patch"}},
+	{appv1.GroupName, "gatewayproxies/status", []string{"patch"}},
 	{"", "services", write},
 	{"", "serviceaccounts", write},
 	{"apps", "deployments", write},

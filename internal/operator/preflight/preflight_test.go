@@ -77,7 +77,7 @@ var checkTests = map[string]struct {
 	},
 	"a subresource is denied": {
 		within, func(a authorizationv1.ResourceAttributes) bool { return a.Subresource == "status" }, nil, nil,
-		"missing permissions: patch gateways.app.example.com/status in namespace web: apply artifacts/rbac",
+		"missing permissions: patch gateways.app.example.com/status in namespace web, patch gatewayproxies.app.example.com/status in namespace web: apply artifacts/rbac",
 	},
 	"the lease is denied, in its namespace only": {
 		everywhere, func(a authorizationv1.ResourceAttributes) bool { return a.Namespace == "system" }, nil, nil,
@@ -88,7 +88,7 @@ var checkTests = map[string]struct {
 	},
 	"all is denied": {
 		everywhere, func(authorizationv1.ResourceAttributes) bool { return true }, nil, nil,
-		"get/list/watch/create/patch services in all namespaces, and 34 more: apply artifacts/rbac",
+		"patch gatewayproxies.app.example.com/status in all namespaces, and 35 more: apply artifacts/rbac",
 	},
 }
 

@@ -41,6 +41,10 @@ func DesiredRole(gateway *appv1.Gateway) *rbacv1ac.RoleApplyConfiguration {
 				WithResources("gatewayproxies").
 				WithVerbs("create", "patch"),
 			rbacv1ac.PolicyRule().
+				WithAPIGroups(appv1.GroupName).
+				WithResources("gatewayproxies/status").
+				WithVerbs("patch"),
+			rbacv1ac.PolicyRule().
 				WithAPIGroups("").
 				WithResources("services").
 				WithVerbs("list", "watch"),

@@ -405,7 +405,10 @@ func report(t *testing.T, namespace, gateway, pod string, generation int64, prob
 	status := applyappv1.GatewayProxyStatus().WithGateway(applyappv1.ProxiedGateway().WithName(gateway).WithUID(proxied.UID)).
 		WithObservedGeneration(generation).WithProblems(problems...)
 	proxy := applyappv1.GatewayProxy(pod, namespace).WithLabels(proxypod.SelectorLabels(gateway)).WithStatus(status)
-	_, err = server.App.AppV1().GatewayProxies(namespace).Apply(t.Context(), proxy, metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true})
+	proxies, options := server.App.AppV1().GatewayProxies(namespace), metav1.ApplyOptions{FieldManager: "gateway-agent", Force: true}
+	if _, err = proxies.Apply(t.Context(), proxy, options); err == nil {
+		_, err = proxies.ApplyStatus(t.Context(), proxy, options)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -293,7 +293,11 @@ func TestForeignObjectsCountForNothing(t *testing.T) {
 func writeReport(ctx context.Context, user testenv.Clients, namespace, pod string) error {
 	proxy := applyappv1.GatewayProxy(pod, namespace).WithLabels(proxypod.SelectorLabels(gatewayName)).WithStatus(
 		applyappv1.GatewayProxyStatus().WithGateway(applyappv1.ProxiedGateway().WithName(gatewayName).WithUID("forged")))
-	_, err := user.App.AppV1().GatewayProxies(namespace).Apply(ctx, proxy, metav1.ApplyOptions{FieldManager: "forger", Force: true})
+	proxies, options := user.App.AppV1().GatewayProxies(namespace), metav1.ApplyOptions{FieldManager: "forger", Force: true}
+	if _, err := proxies.Apply(ctx, proxy, options); err != nil {
+		return err
+	}
+	_, err := proxies.ApplyStatus(ctx, proxy, options)
 	return err
 }
 

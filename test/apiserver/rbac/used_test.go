@@ -125,7 +125,9 @@ func parsePath(path string) (group, resource string, named bool) {
 }
 
 // onlyGranted are permissions that the operator has because the API server lets it give nobody what it has not itself.
-var onlyGranted = map[string]bool{"app.example.com/gatewayproxies create": true, "app.example.com/gatewayproxies patch": true}
+var onlyGranted = map[string]bool{
+	"app.example.com/gatewayproxies create": true, "app.example.com/gatewayproxies patch": true, "app.example.com/gatewayproxies/status patch": true,
+}
 
 // unused are the permissions of the table that the program has not used.
 func (r *recorder) unused(t *testing.T, who string) []string {

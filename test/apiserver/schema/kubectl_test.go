@@ -226,7 +226,13 @@ func TestShortNames(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "short-pod"},
 		Status:     appv1.GatewayProxyStatus{Gateway: appv1.ProxiedGateway{Name: "short", UID: "uid"}, ObservedGeneration: 3},
 	}
-	if _, err := server.App.AppV1().GatewayProxies("default").Create(t.Context(), proxy, metav1.CreateOptions{}); err != nil {
+	proxies := server.App.AppV1().GatewayProxies("default")
+	made, err := proxies.Create(t.Context(), proxy, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Status = proxy.Status
+	if _, err := proxies.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	const gatewayName, proxyName = "gateway.app.example.com/short\n", "gatewayproxy.app.example.com/short-pod\n"
