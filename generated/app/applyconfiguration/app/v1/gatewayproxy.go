@@ -74,6 +74,12 @@ func ExtractGatewayProxy(gatewayProxy *appv1.GatewayProxy, fieldManager string) 
 	return ExtractGatewayProxyFrom(gatewayProxy, fieldManager, "")
 }
 
+// ExtractGatewayProxyStatus extracts the applied configuration owned by fieldManager from
+// gatewayProxy for the status subresource.
+func ExtractGatewayProxyStatus(gatewayProxy *appv1.GatewayProxy, fieldManager string) (*GatewayProxyApplyConfiguration, error) {
+	return ExtractGatewayProxyFrom(gatewayProxy, fieldManager, "status")
+}
+
 func (b GatewayProxyApplyConfiguration) IsApplyConfiguration() {}
 
 // WithKind sets the Kind field in the declarative configuration to the given value

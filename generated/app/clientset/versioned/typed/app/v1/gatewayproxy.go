@@ -26,6 +26,8 @@ type GatewayProxiesGetter interface {
 type GatewayProxyInterface interface {
 	Create(ctx context.Context, gatewayProxy *appv1.GatewayProxy, opts metav1.CreateOptions) (*appv1.GatewayProxy, error)
 	Update(ctx context.Context, gatewayProxy *appv1.GatewayProxy, opts metav1.UpdateOptions) (*appv1.GatewayProxy, error)
+	// Add a +genclient:noStatus comment above the type to avoid generating UpdateStatus().
+	UpdateStatus(ctx context.Context, gatewayProxy *appv1.GatewayProxy, opts metav1.UpdateOptions) (*appv1.GatewayProxy, error)
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 	DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, listOpts metav1.ListOptions) error
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*appv1.GatewayProxy, error)
@@ -33,6 +35,8 @@ type GatewayProxyInterface interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (result *appv1.GatewayProxy, err error)
 	Apply(ctx context.Context, gatewayProxy *applyconfigurationappv1.GatewayProxyApplyConfiguration, opts metav1.ApplyOptions) (result *appv1.GatewayProxy, err error)
+	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
+	ApplyStatus(ctx context.Context, gatewayProxy *applyconfigurationappv1.GatewayProxyApplyConfiguration, opts metav1.ApplyOptions) (result *appv1.GatewayProxy, err error)
 	GatewayProxyExpansion
 }
 
