@@ -2,26 +2,28 @@ package filters
 
 import (
 	"cmp"
-	_ "embed" // for AuthProgram
+	_ "embed" // for authProgram
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
-// AuthProgram asks a Service about requests. It contains no user input.
+// authProgram asks a Service about requests. It contains no user input.
 //
 //go:embed auth.lua
-var AuthProgram []byte
+var authProgram []byte
 
-// The headers that tell AuthProgram the backend to ask, the parameters, the host, and the method if it is not GET.
+// The headers that tell authProgram the backend to ask, the parameters, the host, and the method if it is not GET.
 const (
-	AuthBackendHeader = "gateway-auth-backend"
-	AuthFiltersHeader = "gateway-auth-filters"
-	AuthHostHeader    = "gateway-auth-host"
-	AuthMethodHeader  = "gateway-auth-method"
+	authBackendHeader = "gateway-auth-backend"
+	authFiltersHeader = "gateway-auth-filters"
+	authHostHeader    = "gateway-auth-host"
+	authMethodHeader  = "gateway-auth-method"
 )
 
 // question is what the program asks about requests. The parameter with its name is the backend to ask, "-" if there is
@@ -70,6 +72,7 @@ func questionRules(env Env, name string, answers ...string) []string {
 // beside the headers, so what was waited for is the whole body, or too long.
 var auth = filter{
 	guard: "ExternalAuth", param: "auth", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return rule.ExternalAuth != nil },
 	encode: func(in Input, p *params) {
 		auth := in.Rule.ExternalAuth
 		if auth == nil {
@@ -87,9 +90,6 @@ var auth = filter{
 		}
 	},
 	rules: func(env Env) Rules {
-		if !HasAuth(env.Table) {
-			return Rules{}
-		}
 		const withBody = " if { var(txn.auth_body) -m found }"
 		tooLong := "http-request return " + env.Answer(413, "the body of the request is too long") + withBody
 		return Rules{
@@ -103,11 +103,39 @@ var auth = filter{
 			AfterResponse: []string{"http-after-response lua.auth_cookies if { var(txn.auth_cookies) -m found }"},
 		}
 	},
+	add: addQuestions,
+	describe: func(rule *routing.Rule) []string {
+		auth := rule.ExternalAuth
+		if auth == nil {
+			return nil
+		}
+		at, status := auth.Path, "2xx"
+		if auth.Repeat {
+			at, status = auth.Path+"/...", "200"
+		}
+		all := []string{fmt.Sprintf("ExternalAuth: Service %s at %s has to answer %s, else the client gets its answer or 503", auth.Backend, at, status)}
+		if auth.MaxBody > 0 {
+			all = append(all, fmt.Sprintf("ExternalAuth: the Service gets bodies of up to %d bytes, else the client gets 413", auth.MaxBody))
+		}
+		return all
+	},
 }
 
-// HasAuth reports whether any rule asks a Service about its requests.
-func HasAuth(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.ExternalAuth != nil })
-	return found
+// addQuestions adds what questions about requests need. HAProxy counts them, because a program does not learn that its
+// client has left. An answer that is too long to be passed on is none.
+func addQuestions(env Env, config *ir.Config) {
+	addProgram(env, config, "questions about requests", ir.AuthFile, authProgram, " "+env.Paths.AuthSocket(), spare(ir.ReloadSettings, "listen auth from common",
+		"bind "+env.Paths.AuthSocket()+" mode 600",
+		"http-request deny deny_status 503 if { fe_conn gt 1024 }",
+		"http-request set-var(txn.backend) req.fhdr("+authBackendHeader+",1)",
+		"http-request set-var(txn.filters) req.fhdr("+authFiltersHeader+",1)",
+		"http-request set-header Host %[req.fhdr("+authHostHeader+",1)]",
+		"http-request set-method %[req.fhdr("+authMethodHeader+",1)] if { req.fhdr_cnt("+authMethodHeader+") gt 0 }",
+		"http-request del-header gateway-auth- -m beg",
+		"http-request del-header accept if { req.fhdr(accept) -m str none }",
+		"http-request del-header user-agent if { req.fhdr(user-agent) -m str none }",
+		"http-response wait-for-body time 10s at-least 8193",
+		"http-response deny deny_status 502 if { res.body_size gt 8192 }",
+		"use_backend %[var(txn.backend)]",
+	))
 }

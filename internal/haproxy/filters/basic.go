@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"fmt"
 	"net/url"
 	"time"
 
@@ -15,6 +16,7 @@ const passwordTime = 10 * time.Second
 // backend does not get the password.
 var basic = filter{
 	guard: "BasicAuth", param: "basic", mayStay: true,
+	isUsed: hasBasic,
 	encode: func(in Input, p *params) {
 		basic := in.Rule.BasicAuth
 		if basic == nil {
@@ -28,18 +30,33 @@ var basic = filter{
 		question{ir.UsersBackend, path, []string{"authorization"}, keep, passwordTime}.encode("basic", p)
 	},
 	rules: func(env Env) Rules {
-		if !HasBasic(env.Table) {
-			return Rules{}
-		}
 		refuse := "http-request return " + env.Answer(401, "the request needs a user and a password") +
 			` hdr www-authenticate "%[var(txn.challenge)]" if ` + has("basic") + " { var(txn.challenge) -m found }"
 		return Rules{Request: append(questionRules(env, "basic", refuse), "http-request del-header authorization if "+has("basic"))}
 	},
+	add: func(env Env, config *ir.Config) {
+		addQuestions(env, config)
+		config.Sections = append(config.Sections, usersSection(env.Paths))
+	},
+	describe: func(rule *routing.Rule) []string {
+		if rule.BasicAuth == nil {
+			return nil
+		}
+		return []string{fmt.Sprintf("BasicAuth: a user of Secret %s, else 401", rule.BasicAuth.Secret)}
+	},
+}
+
+// usersSection is where gateway-keys is asked about users. In a pod that does not mount their Secret yet, it does not
+// run.
+func usersSection(paths ir.Paths) ir.Section {
+	lines := []string{"timeout server 10s"}
+	if socket := paths.UsersSocket; socket != "" {
+		lines = append(lines, "server keys unix@"+socket)
+	}
+	return spare(ir.ReloadSettings, "backend "+ir.UsersBackend+" from common", lines...)
 }
 
 // HasBasic reports whether any rule asks for a user and a password.
-func HasBasic(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.BasicAuth != nil })
-	return found
-}
+func HasBasic(table routing.Table) bool { return anyRule(table, hasBasic) }
+
+func hasBasic(rule *routing.Rule) bool { return rule.BasicAuth != nil }

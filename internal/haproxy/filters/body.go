@@ -1,21 +1,23 @@
 package filters
 
 import (
-	_ "embed" // for BodyProgram
+	_ "embed" // for bodyProgram
+	"fmt"
 	"strconv"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
-// BodyProgram counts bodies of unknown length. It contains no user input.
+// bodyProgram counts bodies of unknown length. It contains no user input.
 //
 //go:embed body.lua
-var BodyProgram []byte
+var bodyProgram []byte
 
 // The headers that tell, for a request whose body is counted, its backend and the parameters there.
 const (
-	BodyBackendHeader = "gateway-body-backend"
-	BodyFiltersHeader = "gateway-body-filters"
+	bodyBackendHeader = "gateway-body-backend"
+	bodyFiltersHeader = "gateway-body-filters"
 )
 
 // IsStream is the condition that messages of a request may come after the response has begun. Such calls need HTTP/2.
@@ -24,9 +26,9 @@ const IsStream = "{ req.ver 2.0 } { req.fhdr(content-type) -i -m beg application
 // isCounted is the condition that the body of a request is counted in transit.
 const isCounted = "{ var(txn.count) -m found }"
 
-// BodyBackend is the backend for requests whose bodies are counted. It is added to the backend that was found for a
+// bodyBackend is the backend for requests whose bodies are counted. It is added to the backend that was found for a
 // request.
-const BodyBackend = "bodies"
+const bodyBackend = "bodies"
 
 // body limits the size of request bodies. The parameter "max-body" is in bytes.
 //
@@ -38,15 +40,13 @@ const BodyBackend = "bodies"
 // req.body_size is 0 then. What may begin with an answer is not waited for. What follows an upgrade is no body.
 var body = filter{
 	guard: "maxRequestBytes", param: "max-body", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return rule.MaxBody != nil },
 	encode: func(in Input, p *params) {
 		if in.Rule.MaxBody != nil {
 			p.set("max-body", strconv.FormatInt(*in.Rule.MaxBody, 10))
 		}
 	},
 	rules: func(env Env) Rules {
-		if !HasBodies(env.Table) {
-			return Rules{}
-		}
 		unknown := has("max-body") + " !{ req.fhdr_cnt(content-length) gt 0 } !" + has("redirect") + " !" + has("response") + " !" + has("auth.body")
 		left := func(parameter string) string {
 			return `http-request set-var-fmt(txn.left) "%[var(txn.left)]&` + parameter + `" if ` + isCounted + " "
@@ -64,24 +64,57 @@ var body = filter{
 			left(`timeout=%[`+param("timeout")+`]`) + has("timeout"),
 			left("once=1") + has("once"),
 			left("stream=1") + IsStream,
-			`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + BodyBackend + `" if ` + isCounted,
+			`http-request set-var-fmt(txn.hit) "%[var(txn.hit)]|` + bodyBackend + `" if ` + isCounted,
 		}}
+	},
+	add: func(env Env, config *ir.Config) {
+		addProgram(env, config, "bodies of requests", ir.BodyFile, bodyProgram, "", bodySections(env)...)
+	},
+	describe: func(rule *routing.Rule) []string {
+		if rule.MaxBody == nil {
+			return nil
+		}
+		return []string{fmt.Sprintf("maxRequestBytes: bodies of up to %d bytes, else 413", *rule.MaxBody)}
 	},
 }
 
-// CountedLines are lines of the section that counts bodies: the result shows when its requests are answered.
-func CountedLines() []string {
+// bodySections are what requests of unknown length take on their way: a backend that counts their bodies and sends them
+// to a socket, from where they go on. Each has a connection of its own, so that none holds up others. The first section
+// bounds the time for the client, and those of backends the time for an answer.
+//
+// Each such request takes some 10 KB of the memory of programs.
+func bodySections(env Env) []ir.Section {
+	const set = "http-request set-header "
+	return []ir.Section{
+		spare(ir.ReloadSettings, "backend "+bodyBackend+" from common", append([]string{
+			"timeout server 24d",
+			"filter lua.body",
+			"http-error status 400" + env.Content(413, "the body of the request is too long"),
+			"http-request unset-var(txn.counted) if { be_conn gt 1024 }",
+			"http-request deny deny_status 503 unless { var(txn.counted) -m found }",
+			set + bodyBackendHeader + " %[var(txn.hit),field(4,|)]",
+			set + bodyFiltersHeader + " %[var(txn.left)]",
+			"server counted unix@" + env.Paths.BodySocket() + " send-proxy-v2 pool-max-conn 0",
+		}, countLines()...)...),
+		spare(ir.ReloadSettings, "listen counted from common",
+			"bind "+env.Paths.BodySocket()+" mode 600 accept-proxy",
+			"timeout client 24d",
+			"http-request set-var(txn.backend) req.fhdr("+bodyBackendHeader+",1)",
+			"http-request set-var(txn.filters) req.fhdr("+bodyFiltersHeader+",1)",
+			"http-request set-var(txn.max) var(txn.filters),param(max),add(0)",
+			"http-request set-var(txn.stream) bool(true) if { var(txn.filters),param(stream) -m found }",
+			"http-request del-header gateway-body- -m beg",
+			"use_backend %[var(txn.backend)]",
+		),
+	}
+}
+
+// countLines are lines of the section that counts bodies: the result shows when its requests are answered.
+func countLines() []string {
 	const passed = " if { var(txn.counted) -m found } !{ var(txn.long) -m found }"
 	return []string{
 		"http-after-response set-status 413 if { var(txn.long) -m found }",
 		"http-after-response " + allowed + passed,
 		"http-after-response unset-var(txn.guard)" + passed,
 	}
-}
-
-// HasBodies reports whether any rule limits the size of bodies.
-func HasBodies(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.MaxBody != nil })
-	return found
 }

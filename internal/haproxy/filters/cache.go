@@ -1,9 +1,14 @@
 package filters
 
-import "gateway/internal/routing"
+import (
+	"fmt"
 
-// CacheName is the section of HAProxy's stored responses.
-const CacheName = "responses"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+)
+
+// cacheName is the section of HAProxy's stored responses.
+const cacheName = "responses"
 
 // cache answers requests from what backends answered before. The parameter "cache" says that a rule wants it.
 //
@@ -24,6 +29,7 @@ const CacheName = "responses"
 // get both headers as they were, with the time here added to the Age.
 var cache = filter{
 	mayStay: true,
+	isUsed:  func(rule *routing.Rule) bool { return rule.Cache },
 	check: func(rule *routing.Rule) string {
 		if rule.Cache && rule.KnowsUsers() {
 			return "Cache would answer all users alike: remove it from the rule, or BasicAuth, JWT and ExternalAuth"
@@ -35,10 +41,7 @@ var cache = filter{
 			p.set("cache", "1")
 		}
 	},
-	rules: func(env Env) Rules {
-		if !HasCache(env.Table) {
-			return Rules{}
-		}
+	rules: func(Env) Rules {
 		const (
 			asked  = " if { var(txn.cache) -m found }"
 			read   = asked + " { method GET HEAD }"
@@ -68,7 +71,7 @@ var cache = filter{
 				"http-request set-var(txn.cache) var(txn.cache),sha2(256),hex" + asked,
 				"http-request set-var(txn.to) req.fhdr(host)" + asked,
 				"http-request set-header Host %[var(txn.cache)]" + asked,
-				"http-request cache-use " + CacheName + asked,
+				"http-request cache-use " + cacheName + asked,
 				"http-request set-header Host %[var(txn.to)]" + asked,
 				"http-response unset-var(txn.cache)" + answer + " { res.fhdr_cnt(set-cookie) gt 0 }",
 				"http-response unset-var(txn.cache)" + answer + " { res.hdr(cache-control) -i -m reg '^(?:private|no-store|no-cache|s-maxage=(?![1-9]))' }",
@@ -82,15 +85,25 @@ var cache = filter{
 				"http-response unset-var(txn.cache)" + aged + " !{ var(txn.left) -m int gt 0 }",
 				`http-response replace-header Cache-Control (.*) "\\1, s-maxage=%[var(txn.left)], gateway-age=%[var(txn.age)]"` + aged,
 				"http-response del-header Age" + aged,
-				"http-response cache-store " + CacheName + asked,
+				"http-response cache-store " + cacheName + asked,
 			},
 		}
 	},
-}
-
-// HasCache reports whether any rule stores responses.
-func HasCache(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.Cache })
-	return found
+	// HAProxy shares what it stores among threads, and not with another process. Vary may have Accept-Encoding, Origin and
+	// Referer; HAProxy stores no answer with another.
+	add: func(env Env, config *ir.Config) {
+		cache := env.Table.Cache
+		config.Sections = append(config.Sections, section(ir.ReloadCache, "cache "+cacheName,
+			fmt.Sprintf("total-max-size %d", cache.SizeMiB),
+			fmt.Sprintf("max-object-size %d", cache.MaxObjectBytes),
+			fmt.Sprintf("max-age %d", cache.MaxAgeSeconds),
+			"process-vary on",
+		))
+	},
+	describe: func(rule *routing.Rule) []string {
+		if !rule.Cache {
+			return nil
+		}
+		return []string{"Cache: answers are stored if they say that they are for all users, and used for requests without Authorization"}
+	},
 }

@@ -1,20 +1,20 @@
 package filters
 
 import (
-	_ "embed" // for ClaimsProgram
+	_ "embed" // for claimsProgram
 	"strings"
 
 	"gateway/internal/haproxy/ir"
 )
 
-// ClaimsProgram reads the parts of tokens that HAProxy's converters cannot read. It contains no user input.
+// claimsProgram reads the parts of tokens that HAProxy's converters cannot read. It contains no user input.
 //
 //go:embed claims.lua
-var ClaimsProgram []byte
+var claimsProgram []byte
 
 // HAProxy's converter json_query rounds numbers, and knows few escapes. So txn.jwt_text is what a token says, in JSON
 // that it reads without loss: each number and boolean that is a member of an object is a string, after a mark.
-// ClaimsProgram has replaced the other escapes. A program costs more than all converters together, so most tokens do
+// claimsProgram has replaced the other escapes. A program costs more than all converters together, so most tokens do
 // not get there.
 //
 // The claims are in a list, with an end behind: json_query only reads as far as it has to, and nothing behind what is
@@ -25,9 +25,9 @@ const (
 	jsonString = `\x22(?:[^\x00-\x1F\x22\x5C]++|\x5C(?:[\x22\x5Cbfnrt]|u[0-9A-Fa-f]{4}))*+\x22`
 	jsonNumber = `-?(?:0|[1-9][0-9]*+)(?:[.][0-9]++)?+(?:[Ee][+-]?[0-9]++)?+`
 
-	// mark is in no string: JSON has it escaped, and ClaimsProgram refuses that.
+	// mark is in no string: JSON has it escaped, and claimsProgram refuses that.
 	mark = `\x01`
-	// unread is what ClaimsProgram has to read.
+	// unread is what claimsProgram has to read.
 	unread = `[\x01\x5C]`
 	// unmarked is a number or boolean, after all that comes before it.
 	unmarked = `\G((?:[^\x22:]++|\x22(?:[^\x22\x5C]++|\x5C.)*+\x22|:(?!` + jsonSpace + `[-0-9tf]))*+:` + jsonSpace + `)` +

@@ -15,15 +15,13 @@ import (
 // address is that of a trusted proxy, the previous one counts. Anything but an address has no access.
 var client = filter{
 	mayStay: true,
+	isUsed:  needsClient,
 	encode: func(in Input, p *params) {
 		if needsClient(in.Rule) {
 			p.set("client", "1")
 		}
 	},
 	rules: func(env Env) Rules {
-		if !anyRule(env.Table, needsClient) {
-			return Rules{}
-		}
 		wanted := has("client")
 		lines := []string{"http-request set-var(txn.client) src if " + wanted}
 		for hop := 2; hop <= maxHops && len(env.Table.TrustedProxies) > 0; hop++ {

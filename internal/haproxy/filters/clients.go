@@ -19,15 +19,13 @@ import (
 // is written as IPv4.
 var clients = filter{
 	guard: "ClientAddress", param: "clients", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return rule.Clients != nil },
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
 			p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))
 		}
 	},
 	rules: func(env Env) Rules {
-		if !anyRule(env.Table, func(rule *routing.Rule) bool { return rule.Clients != nil }) {
-			return Rules{}
-		}
 		limited := has("clients")
 		return Rules{Request: []string{
 			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if ` + limited,
@@ -35,6 +33,32 @@ var clients = filter{
 			env.noAccess() + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
 		}}
 	},
+	describe: func(rule *routing.Rule) []string {
+		if rule.Clients == nil {
+			return nil
+		}
+		var parts []string
+		if allow := rule.Clients.Allow; len(allow) > 0 {
+			parts = append(parts, "from "+rangesText(allow))
+		}
+		if deny := rule.Clients.Deny; len(deny) > 0 {
+			parts = append(parts, "not from "+rangesText(deny))
+		}
+		return []string{"ClientAddress: clients " + strings.Join(parts, ", ") + ", else 403"}
+	},
+}
+
+// rangesText names the first ranges of a list.
+func rangesText(ranges []netip.Prefix) string {
+	var texts []string
+	for _, one := range ranges[:min(3, len(ranges))] {
+		texts = append(texts, one.String())
+	}
+	text := strings.Join(texts, ", ")
+	if more := len(ranges) - len(texts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // addressEntries returns entries of which the longest key that an address begins with has 1 if it has access. What is
@@ -60,11 +84,11 @@ func addressEntries(clients *routing.Clients) []ir.MapEntry {
 	}
 	for _, prefix := range clients.Allow {
 		if !isDenied(prefix.Masked()) {
-			addKeys(verdicts, prefix.Masked(), "1")
+			addPrefixes(verdicts, prefix.Masked(), "1")
 		}
 	}
 	for prefix := range denied {
-		addKeys(verdicts, prefix, "0")
+		addPrefixes(verdicts, prefix, "0")
 	}
 	entries := make([]ir.MapEntry, 0, len(verdicts))
 	for key, verdict := range verdicts {
@@ -74,8 +98,8 @@ func addressEntries(clients *routing.Clients) []ir.MapEntry {
 	return entries
 }
 
-// addKeys adds a verdict for the keys that stand for a range: up to eight, since a digit has four bits.
-func addKeys(verdicts map[string]string, prefix netip.Prefix, verdict string) {
+// addPrefixes adds a verdict for the keys that stand for a range: up to eight, since a digit has four bits.
+func addPrefixes(verdicts map[string]string, prefix netip.Prefix, verdict string) {
 	const hexadecimal = "0123456789ABCDEF"
 	bytes := prefix.Addr().AsSlice()
 	text := fmt.Appendf(nil, "/%d/%X", 2*len(bytes), bytes)

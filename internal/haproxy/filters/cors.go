@@ -1,12 +1,14 @@
 package filters
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/regex"
+	"gateway/internal/routing"
 )
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). CORS headers of backends are replaced.
@@ -73,6 +75,12 @@ var cors = filter{
 				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? any }",
 			},
 		}
+	},
+	describe: func(rule *routing.Rule) []string {
+		if rule.CORS == nil {
+			return nil
+		}
+		return []string{fmt.Sprintf("CORS: pages of %s may use it", strings.Join(rule.CORS.Origins, ", "))}
 	},
 }
 

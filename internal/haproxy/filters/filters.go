@@ -13,6 +13,7 @@ package filters
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
@@ -53,6 +54,9 @@ type filter struct {
 	// mayStay says that all rules but those in frontends do nothing without a parameter, so that they may stay when no
 	// rule has it any more.
 	mayStay bool
+	// isUsed reports whether a rule has the filter. Without such a rule there are no lines, and nothing is added, so the
+	// first one takes a reload. nil: the lines are always there.
+	isUsed func(rule *routing.Rule) bool
 	// check returns what of a rule cannot be carried out; "", or nil: all can.
 	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
@@ -60,6 +64,24 @@ type filter struct {
 	// rules returns the rules for a table. Those of common filters are always there, so that the first rule that uses
 	// one takes no reload.
 	rules func(env Env) Rules
+	// add adds what the rules need: files, programs, tables and other sections; nil: nothing.
+	add func(env Env, config *ir.Config)
+	// describe returns what the filter does with requests on their way to a backend, for users. answer returns how it
+	// answers them in place of a backend; "": it does not.
+	describe func(rule *routing.Rule) []string
+	answer   func(rule *routing.Rule) string
+}
+
+// isNeeded reports whether the rules of the filter are needed for a table.
+func (f *filter) isNeeded(table routing.Table) bool {
+	return f.isUsed == nil || anyRule(table, f.isUsed)
+}
+
+// anyRule reports whether there is such a rule in a table.
+func anyRule(table routing.Table, is func(rule *routing.Rule) bool) bool {
+	found := false
+	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || is(rule) })
+	return found
 }
 
 // Env is what rules are made for.
@@ -69,6 +91,8 @@ type Env struct {
 	Paths ir.Paths
 	// guards are those with rules.
 	guards []string
+	// KeySets are the keys of tokens that rules name the source of.
+	KeySets map[routing.KeySource][]routing.JWTKey
 }
 
 // order is the order in which HAProxy carries the filters out: CORS first, so that a browser may read every other
@@ -138,30 +162,17 @@ func sizing(rule *routing.Rule, target *routing.Target) Input {
 type AllRules struct {
 	Request, Response, AfterResponse []ir.Line
 	Frontend, Backend                []string
-	// HasGuards reports whether there are guards among them.
-	HasGuards bool
 }
 
 // All returns the rules of all filters.
 func All(env Env) AllRules {
-	of := make([]Rules, len(order))
-	for i, f := range order {
-		if f.guard != "" {
-			of[i] = f.rules(env)
-			if len(of[i].Request) > 0 {
-				env.guards = append(env.guards, f.guard)
-			}
-		}
-	}
-	all := AllRules{HasGuards: len(env.guards) > 0}
-	for i, f := range order {
-		if f.rules == nil {
+	env.guards = guardsOf(func(f filter) bool { return f.isNeeded(env.Table) })
+	var all AllRules
+	for _, f := range order {
+		if f.rules == nil || !f.isNeeded(env.Table) {
 			continue
 		}
-		if f.guard == "" {
-			of[i] = f.rules(env)
-		}
-		rules, reason := of[i], ""
+		rules, reason := f.rules(env), ""
 		if f.mayStay {
 			reason = ir.ReloadNames
 		}
@@ -178,11 +189,74 @@ func All(env Env) AllRules {
 	return all
 }
 
-// anyRule reports whether any rule of a table has something.
-func anyRule(table routing.Table, has func(rule *routing.Rule) bool) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || has(rule) })
-	return found
+// Add adds what the rules of all filters need: files, programs, tables and other sections.
+func Add(env Env, config *ir.Config) {
+	for _, f := range order {
+		if f.add != nil && f.isNeeded(env.Table) {
+			f.add(env, config)
+		}
+	}
+	if len(guardsOf(func(f filter) bool { return f.isNeeded(env.Table) })) > 0 {
+		config.Sections = append(config.Sections, decisionsSection())
+	}
+}
+
+// section returns a section that has to have exactly these lines as long as it is desired, and to go after that.
+func section(reason, header string, lines ...string) ir.Section {
+	return ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)}
+}
+
+// spare returns a section that may stay once no rule needs it any more.
+func spare(reason, header string, lines ...string) ir.Section {
+	return ir.Section{Header: header, Reason: reason, MayStay: true, Lines: ir.Lines("", lines...)}
+}
+
+// addProgram adds a program in Lua with its sections, once. Headers of its own keep what programs need out of sections
+// that may not change. What follows the file are the arguments of the program.
+//
+// The programs can do nothing but what their libraries let them, and have so much memory. Each thread has its own state
+// of them.
+func addProgram(env Env, config *ir.Config, name, file string, program []byte, arguments string, sections ...ir.Section) {
+	if config.Files[file] != nil {
+		return
+	}
+	all := spare(ir.ReloadSettings, "global # programs",
+		"tune.lua.bool-sample-conversion normal",
+		"tune.lua.openlibs string,table,utf8",
+		"tune.lua.maxmem 128",
+		"tune.lua.log.loggers off",
+	)
+	if !slices.ContainsFunc(config.Sections, func(s ir.Section) bool { return s.Header == all.Header }) {
+		config.Sections = append(config.Sections, all)
+	}
+	config.Files[file] = program
+	config.Sections = append(config.Sections, spare(ir.ReloadSettings, "global # "+name, "lua-load-per-thread "+env.Paths.Map(file)+arguments))
+	config.Sections = append(config.Sections, sections...)
+}
+
+// Describe returns what the filters of a rule do with requests on their way to a backend, in the order in which HAProxy
+// carries them out.
+func Describe(rule *routing.Rule) []string {
+	var all []string
+	for _, f := range order {
+		if f.describe != nil {
+			all = append(all, f.describe(rule)...)
+		}
+	}
+	return all
+}
+
+// Answer returns how a filter of a rule answers requests in place of a backend; "": none does.
+func Answer(rule *routing.Rule) string {
+	for _, f := range order {
+		if f.answer == nil {
+			continue
+		}
+		if answer := f.answer(rule); answer != "" {
+			return answer
+		}
+	}
+	return ""
 }
 
 // params are NAME=VALUE.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"gateway/internal/haproxy/ir"
 )
 
 // A guard is a filter that may refuse a request. The parameter "guard" is the first one of a rule. While a guard
@@ -26,20 +28,24 @@ const decisionsCounter = 6
 var allowed = fmt.Sprintf("sc-inc-gpc(0,%d)", decisionsCounter)
 
 // Guards returns all guards, in the order in which they first decide.
-func Guards() []string {
+func Guards() []string { return guardsOf(func(filter) bool { return true }) }
+
+// guardsOf returns the guards among such filters.
+func guardsOf(are func(filter) bool) []string {
 	var all []string
 	for _, f := range order {
-		if f.guard != "" && !slices.Contains(all, f.guard) {
+		if f.guard != "" && are(f) && !slices.Contains(all, f.guard) {
 			all = append(all, f.guard)
 		}
 	}
 	return all
 }
 
-// DecisionsLines are the lines of the section. The table has room for as many rules. A rule without requests for a day
+// decisionsSection is the section with the table. It has room for as many rules. A rule without requests for a day
 // leaves it.
-func DecisionsLines() []string {
-	return []string{fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", 1+2*len(Guards()))}
+func decisionsSection() ir.Section {
+	return spare(ir.ReloadNames, "backend "+DecisionsTable+" from common",
+		fmt.Sprintf("stick-table type string len 340 size 10k expire 1d store gpc(%d)", 1+2*len(Guards())))
 }
 
 // arrive comes before all guards.

@@ -2,6 +2,7 @@ package filters
 
 import (
 	"encoding/base64"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -42,6 +43,29 @@ var headers = filter{
 			},
 		}
 	},
+	describe: func(rule *routing.Rule) []string { return DescribeHeaders(rule.Headers) },
+}
+
+// DescribeHeaders tells users of changes of headers.
+func DescribeHeaders(changes routing.HeaderChanges) []string {
+	var all []string
+	for _, side := range []struct {
+		name string
+		list []routing.HeaderChange
+	}{{"request", changes.Request}, {"answer's", changes.Response}} {
+		for _, change := range side.list {
+			verb := "add"
+			switch {
+			case change.Clear && len(change.Values) == 0:
+				all = append(all, fmt.Sprintf("%s header %s: remove", side.name, change.Name))
+				continue
+			case change.Clear:
+				verb = "set"
+			}
+			all = append(all, fmt.Sprintf("%s header %s: %s %q", side.name, change.Name, verb, change.Values))
+		}
+	}
+	return all
 }
 
 // list returns the expression for a parameter that is a list of texts. A rule without it has none, and no header is

@@ -28,16 +28,17 @@ import (
 // has rules of its own, as those of other filters have.
 var jwt = filter{
 	guard: "JWT", param: "jwt", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return rule.JWT != nil },
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT
 		if jwt == nil {
 			return
 		}
-		if from := KeySource(jwt.KeysFrom); from != "" {
+		if from := keySource(jwt.KeysFrom); from != "" {
 			p.set("jwt.from", from)
 			p.set("jwt", noKeys)
 		} else {
-			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return KeyEntries(jwt.Keys) }))
+			p.set("jwt", in.Content(ir.KeysFile, func() []ir.MapEntry { return keyEntries(jwt.Keys) }))
 		}
 		p.set("jwt.iss", jwt.Issuer)
 		p.set("jwt.aud", in.List(anyOf(jwt.Audiences)))
@@ -51,11 +52,23 @@ var jwt = filter{
 		}
 	},
 	rules: func(env Env) Rules {
-		if !HasJWT(env.Table) {
-			return Rules{}
-		}
 		remove, add := claimRules(env.Table)
 		return Rules{Request: slices.Concat(remove, tokenRules(env), add)}
+	},
+	add: func(env Env, config *ir.Config) {
+		addProgram(env, config, "claims of tokens", ir.ClaimsFile, claimsProgram, "")
+		addKeys(env, config)
+	},
+	describe: func(rule *routing.Rule) []string {
+		jwt := rule.JWT
+		if jwt == nil {
+			return nil
+		}
+		scopes := ""
+		if len(jwt.Scopes) > 0 {
+			scopes = "; with " + strings.Join(jwt.Scopes, " and ") + " as scopes, else 403"
+		}
+		return []string{fmt.Sprintf("JWT: a token of %s for %s, else 401%s", jwt.Issuer, strings.Join(jwt.Audiences, " or "), scopes)}
 	},
 }
 
@@ -134,8 +147,8 @@ func claimRules(table routing.Table) (remove, add []string) {
 	return remove, add
 }
 
-// KeySource returns the key in keysets.map of where keys are; "" if they are in the rule.
-func KeySource(source routing.KeySource) string {
+// keySource returns the key in keysets.map of where keys are; "" if they are in the rule.
+func keySource(source routing.KeySource) string {
 	switch {
 	case source.ConfigMap != "":
 		return "configmap/" + source.ConfigMap
@@ -145,9 +158,9 @@ func KeySource(source routing.KeySource) string {
 	return ""
 }
 
-// KeyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
+// keyEntries returns the entries for keys: "/" and the hash of the ID, with the algorithm and the file. HAProxy hashes
 // the ID in a token, so any characters are safe there.
-func KeyEntries(keys []routing.JWTKey) []ir.MapEntry {
+func keyEntries(keys []routing.JWTKey) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(keys))
 	for i, key := range keys {
 		entries[i] = ir.MapEntry{Key: fmt.Sprintf("/%X", sha256.Sum256([]byte(key.ID))), Value: key.Algorithm + "/" + keyFile(key)}
@@ -160,30 +173,37 @@ func keyFile(key routing.JWTKey) string {
 	return "jwt-" + ir.ContentName(key.PEM) + ".pem"
 }
 
-// KeyFiles returns the files of all keys of a table, and of key sets, by name.
-func KeyFiles(table routing.Table, sets map[routing.KeySource][]routing.JWTKey) map[string][]byte {
+// addKeys adds the keys that tokens are signed with, and what has HAProxy read them. It does so for each use of a file,
+// whether or not a request gets there.
+func addKeys(env Env, config *ir.Config) {
 	files := map[string][]byte{}
 	add := func(keys []routing.JWTKey) {
 		for _, key := range keys {
 			files[keyFile(key)] = []byte(key.PEM)
 		}
 	}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
-		if rule.JWT != nil {
-			add(rule.JWT.Keys)
+	env.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		if rule.JWT == nil {
+			return
+		}
+		add(rule.JWT.Keys)
+		if keys := env.KeySets[rule.JWT.KeysFrom]; len(keys) > 0 {
+			add(keys)
+			name, content := ir.NewContent(ir.KeysFile, keyEntries(keys))
+			config.Contents[ir.KeysFile+" "+name] = content
+			config.Maps[ir.KeySetsFile][keySource(rule.JWT.KeysFrom)] = name
 		}
 	})
-	for _, keys := range sets {
-		add(keys)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		config.Files[name] = files[name]
+		lines = append(lines, "http-request set-var(txn.jwt_verified) str(),jwt_verify(RS256,"+env.Paths.Map(name)+")")
 	}
-	return files
-}
-
-// HasJWT reports whether any rule needs a token.
-func HasJWT(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || rule.JWT != nil })
-	return found
+	if len(lines) > 0 {
+		config.Sections = append(config.Sections, ir.Section{
+			Header: "backend " + ir.KeysBackend + " from common", Reason: ir.ReloadKeys, MayStay: true, Lines: ir.Lines(ir.ReloadKeys, lines...),
+		})
+	}
 }
 
 // anyOf returns the list of expressions that finds one of the texts in a list of JSON.

@@ -36,6 +36,7 @@ import (
 // names of parameters and variables, units of limits by a claim end with byClaim.
 var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
 			p.set("limit", in.Rule.RateLimitScope())
@@ -50,8 +51,23 @@ var limit, claimLimit = filter{
 		}
 	},
 	rules: func(env Env) Rules { return limitRules(env, "") },
+	// Tables of limits stay, since no rule counts in them any more.
+	add: func(env Env, config *ir.Config) {
+		if HasRates(env.Table) {
+			pods, tables := peersLines(env.Table, env.Paths)
+			config.Sections = append(config.Sections, ir.Section{
+				Header: "peers " + ir.PodsSection, Reason: ir.ReloadLimits, MayStay: true,
+				Lines: slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...)),
+			})
+		}
+		if limitsOf(env.Table, "", byClaim)[0] != nil {
+			config.Sections = append(config.Sections, spare(ir.ReloadLimits, "backend "+ir.ConcurrentTable+" from common", "stick-table type string len 41 "+CurrentTable))
+		}
+	},
+	describe: func(rule *routing.Rule) []string { return limitTexts(rule, "") },
 }, filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
+	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
 	check: func(rule *routing.Rule) string {
 		i := slices.IndexFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClaim })
 		if i < 0 || rule.JWT != nil {
@@ -59,7 +75,8 @@ var limit, claimLimit = filter{
 		}
 		return fmt.Sprintf("rateLimit counts by the claim %s, which needs a JWT: add one, or a RateLimit without claims", rule.RateLimits[i].Name)
 	},
-	rules: func(env Env) Rules { return limitRules(env, byClaim) },
+	rules:    func(env Env) Rules { return limitRules(env, byClaim) },
+	describe: func(rule *routing.Rule) []string { return limitTexts(rule, byClaim) },
 }
 
 // byClaim is the end of the names for limits by a claim.
@@ -218,6 +235,42 @@ func limitedBy(limit routing.RateLimit) string {
 	return "client"
 }
 
+// limitTexts tell users of the limits of a rule whose names end so.
+func limitTexts(rule *routing.Rule, place string) []string {
+	var all []string
+	for _, limit := range rule.RateLimits {
+		if placeOf(limit) != place {
+			continue
+		}
+		what := "concurrent requests"
+		if limit.Period != 0 {
+			what = "requests per " + units[limit.Period]
+		}
+		all = append(all, fmt.Sprintf("RateLimit: %d %s for %s, else 429", limit.Requests, what, limitKey(limit)))
+	}
+	return all
+}
+
+// limitKey tells users which requests count together.
+func limitKey(limit routing.RateLimit) string {
+	switch limit.Key {
+	case model.ByHeader:
+		return "each value of the header " + limit.Name
+	case model.ByCookie:
+		return "each value of the cookie " + limit.Name
+	case model.ByPath:
+		return "each path"
+	case model.ByRule:
+		if limit.Listener != "" {
+			return "all requests of listener " + limit.Listener
+		}
+		return "all requests of the rule"
+	case model.ByClaim:
+		return "each value of the claim " + limit.Name
+	}
+	return "each client address"
+}
+
 // limitsOf returns a limit for each period in a table and each thing that requests are counted by there, of those whose
 // names end like one of these.
 func limitsOf(table routing.Table, places ...string) map[time.Duration]map[string]routing.RateLimit {
@@ -251,17 +304,8 @@ func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
 // an entry when it is used.
 const CurrentTable = "size 1m expire 1s store conn_cur"
 
-// ConcurrentLines are the lines of the section with the table of concurrent requests; none: there are no limits of
-// them.
-func ConcurrentLines(table routing.Table) []string {
-	if limitsOf(table, "", byClaim)[0] == nil {
-		return nil
-	}
-	return []string{"stick-table type string len 41 " + CurrentTable}
-}
-
-// PeersLines are the lines of the section of peers: the pods, and the tables that rate limits count in.
-func PeersLines(table routing.Table, paths ir.Paths) (pods, tables []string) {
+// peersLines are the lines of the section of peers: the pods, and the tables that rate limits count in.
+func peersLines(table routing.Table, paths ir.Paths) (pods, tables []string) {
 	pods = []string{"bind unix@" + paths.PeersSocket() + " mode 600", "server " + ir.OwnPeer}
 	for i := 1; i < ir.MaxPods; i++ {
 		pods = append(pods, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))

@@ -1,22 +1,23 @@
 package filters
 
 import (
-	_ "embed" // for MirrorProgram
+	_ "embed" // for mirrorProgram
 	"fmt"
 	"strconv"
 	"strings"
 
+	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
 )
 
-// MirrorProgram sends copies of requests. It contains no user input.
+// mirrorProgram sends copies of requests. It contains no user input.
 //
 //go:embed mirror.lua
-var MirrorProgram []byte
+var mirrorProgram []byte
 
-// MirrorHeader is the header that leads a copy to its backend. The first header of that name counts, which the program
+// mirrorHeader is the header that leads a copy to its backend. The first header of that name counts, which the program
 // sets.
-const MirrorHeader = "x-mirror-to"
+const mirrorHeader = "x-mirror-to"
 
 // draws is the number of random numbers, one of which decides what is copied.
 const draws = 1 << 30
@@ -33,6 +34,7 @@ const longestCopy = 15 << 10
 // as a whole, nor a request for an upgrade.
 var mirror = filter{
 	mayStay: true,
+	isUsed:  func(rule *routing.Rule) bool { return len(rule.Mirrors) > 0 },
 	encode: func(in Input, p *params) {
 		var mirrors []string
 		largest := int64(0)
@@ -48,10 +50,7 @@ var mirror = filter{
 			p.set("mirrors", strings.Join(mirrors, ","))
 		}
 	},
-	rules: func(env Env) Rules {
-		if !HasMirrors(env.Table) {
-			return Rules{}
-		}
+	rules: func(Env) Rules {
 		const copied = " if { var(txn.mirrors) -m found }"
 		return Rules{Request: []string{
 			"http-request set-var(txn.draw) rand(" + strconv.Itoa(draws) + ") if " + has("mirror"),
@@ -63,11 +62,31 @@ var mirror = filter{
 			"http-request lua.mirror" + copied,
 		}}
 	},
+	add: func(env Env, config *ir.Config) {
+		addProgram(env, config, "copies of requests", ir.MirrorFile, mirrorProgram, " "+env.Paths.MirrorSocket(), mirrorSection(env.Paths))
+	},
+	describe: func(rule *routing.Rule) []string {
+		var all []string
+		for _, m := range rule.Mirrors {
+			percent := 100 * float64(m.Numerator) / float64(max(1, m.Denominator))
+			all = append(all, fmt.Sprintf("copies: %.4g%% of the requests, to Service %s", percent, m.Backend))
+		}
+		return all
+	},
 }
 
-// HasMirrors reports whether any rule copies requests.
-func HasMirrors(table routing.Table) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || len(rule.Mirrors) > 0 })
-	return found
+// mirrorSection leads copies to their backends. An answer is read as far as it fits HAProxy's buffer, so that it is not
+// cut off. The program gets an empty one in its place.
+func mirrorSection(paths ir.Paths) ir.Section {
+	return spare(ir.ReloadSettings, "listen mirrors from common",
+		"bind "+paths.MirrorSocket()+" mode 600",
+		"option httpclose",
+		"http-request set-var(txn.backend) req.fhdr("+mirrorHeader+",1)",
+		"http-request del-header "+mirrorHeader,
+		"http-request del-header expect",
+		"http-request set-var(txn.filters) str(timeout=10000&once=1)",
+		"http-response wait-for-body time 10s",
+		"http-response return status 204",
+		"use_backend %[var(txn.backend)]",
+	)
 }

@@ -53,3 +53,11 @@ func CutsPrefix(rule *routing.Rule) bool {
 	change := pathChange(rule)
 	return change != nil && change.Full == ""
 }
+
+// pathText tells users of another path.
+func pathText(change *routing.PathChange) string {
+	if change.Full != "" {
+		return change.Full
+	}
+	return change.Prefix + "/ in place of the prefix"
+}

@@ -1,6 +1,12 @@
 package filters
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gateway/internal/routing"
+)
 
 // redirect answers with a redirect (Gateway API, HTTPRequestRedirectFilter). The parameters are "redirect", the status,
 // and "redirect.scheme", "redirect.host" and "redirect.port". The port is "listener" for the port of the listener.
@@ -52,5 +58,25 @@ var redirect = filter{
 			lines = append(lines, `http-request redirect location "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath)]" code `+status+" if "+is("redirect", status))
 		}
 		return Rules{Request: lines}
+	},
+	answer: func(rule *routing.Rule) string {
+		redirect := rule.Redirect
+		if redirect == nil {
+			return ""
+		}
+		var parts []string
+		if redirect.Scheme != "" {
+			parts = append(parts, "scheme "+redirect.Scheme)
+		}
+		if redirect.Hostname != "" {
+			parts = append(parts, "host "+redirect.Hostname)
+		}
+		if redirect.Port != 0 {
+			parts = append(parts, fmt.Sprintf("port %d", redirect.Port))
+		}
+		if redirect.Path != nil {
+			parts = append(parts, "path "+pathText(redirect.Path))
+		}
+		return fmt.Sprintf("%d: redirect to %s", redirect.Status, strings.Join(parts, ", "))
 	},
 }

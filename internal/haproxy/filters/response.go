@@ -40,6 +40,12 @@ var response = filter{
 		}
 		return rules
 	},
+	answer: func(rule *routing.Rule) string {
+		if rule.Response == nil {
+			return ""
+		}
+		return fmt.Sprintf("%d: %s, %d bytes", rule.Response.Status, rule.Response.ContentType, len(rule.Response.Body))
+	},
 }
 
 func responseName(response *routing.Response) string {

@@ -1,5 +1,7 @@
 package filters
 
+import "gateway/internal/routing"
+
 // rewrite gives the backend another host, by the parameter "host", or the path that the filter path has computed.
 var rewrite = filter{
 	encode: func(in Input, p *params) {
@@ -12,5 +14,17 @@ var rewrite = filter{
 			`http-request set-header Host "%[` + text("host") + `]" if ` + has("host"),
 			`http-request set-path "%[var(txn.newpath)]" if { var(txn.newpath) -m found }`,
 		}}
+	},
+	describe: func(rule *routing.Rule) []string {
+		var all []string
+		if rewrite := rule.Rewrite; rewrite != nil {
+			if rewrite.Hostname != "" {
+				all = append(all, "host for the backend: "+rewrite.Hostname)
+			}
+			if rewrite.Path != nil {
+				all = append(all, "path for the backend: "+pathText(rewrite.Path))
+			}
+		}
+		return all
 	},
 }

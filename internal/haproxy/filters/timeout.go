@@ -1,8 +1,11 @@
 package filters
 
 import (
+	"fmt"
 	"strconv"
 	"time"
+
+	"gateway/internal/routing"
 )
 
 // longest stands for no timeout, or a longer one: HAProxy keeps milliseconds in 32 bits, and accepts longer ones that
@@ -35,5 +38,14 @@ var timeout = filter{
 				"http-request set-timeout server " + param("timeout") + ",add(0) if " + has("timeout"),
 			},
 		}
+	},
+	describe: func(rule *routing.Rule) []string {
+		switch {
+		case rule.Timeout > 0:
+			return []string{fmt.Sprintf("timeout: %s until the answer begins", rule.Timeout)}
+		case rule.Timeout < 0:
+			return []string{"timeout: none"}
+		}
+		return nil
 	},
 }

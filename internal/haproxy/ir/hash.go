@@ -83,3 +83,17 @@ func (t *texts) add(texts ...string) {
 }
 
 func (t *texts) String() string { return hex.EncodeToString(t.Sum(nil)[:hashSize]) }
+
+// NewContent returns entries of a map file that belong together, and the name of what is in them, which begins the key
+// of each.
+func NewContent(file string, entries []MapEntry) (name string, content Content) {
+	var text strings.Builder
+	for _, e := range entries {
+		text.WriteString(e.Key + " " + e.Value + "\n")
+	}
+	name = ContentName(text.String())
+	for i := range entries {
+		entries[i].Key = name + entries[i].Key
+	}
+	return name, Content{File: file, Entries: entries}
+}

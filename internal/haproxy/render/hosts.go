@@ -158,17 +158,8 @@ func (r *renderer) renderHost(listener *routing.Listener, host *routing.Host) st
 		}
 		add(prefixes[i].Path, value)
 	}
-	var text strings.Builder
-	for _, e := range entries {
-		text.WriteString(e.Key + " " + e.Value + "\n")
-	}
-	name := ir.ContentName(text.String())
-	r.addContent(ir.PathsFile, name, func() []ir.MapEntry {
-		for i := range entries {
-			entries[i].Key = name + entries[i].Key
-		}
-		return entries
-	})
+	name, content := ir.NewContent(ir.PathsFile, entries)
+	r.addContent(ir.PathsFile, name, func() []ir.MapEntry { return content.Entries })
 	return name
 }
 
@@ -327,28 +318,10 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.
-func (r *renderer) addNamed(file string, make func() []ir.MapEntry) string {
-	entries := make()
-	name := contentName(entries)
-	r.addContent(file, name, func() []ir.MapEntry { return named(name, entries) })
+func (r *renderer) addNamed(file string, entries func() []ir.MapEntry) string {
+	name, content := ir.NewContent(file, entries())
+	r.addContent(file, name, func() []ir.MapEntry { return content.Entries })
 	return name
-}
-
-// contentName returns the name for entries that belong together.
-func contentName(entries []ir.MapEntry) string {
-	var text strings.Builder
-	for _, e := range entries {
-		text.WriteString(e.Key + " " + e.Value + "\n")
-	}
-	return ir.ContentName(text.String())
-}
-
-// named returns the entries with the name that begins their keys.
-func named(name string, entries []ir.MapEntry) []ir.MapEntry {
-	for i := range entries {
-		entries[i].Key = name + entries[i].Key
-	}
-	return entries
 }
 
 // listenerName returns how a listener is named in maps.

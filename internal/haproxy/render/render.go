@@ -49,8 +49,6 @@ type renderer struct {
 	kept      map[hostKind]*fragment
 	// frontend are lines of features for all frontends.
 	frontend []string
-	// hasGuards reports whether filters may refuse requests.
-	hasGuards bool
 	// chain is the length of the longest chain of hosts.
 	chain int
 }

@@ -100,17 +100,6 @@ func compressionLines(compression *model.Compression) []string {
 	return []string{"compression algo-res gzip", types, "compression minsize-res 0"}
 }
 
-// cacheLines returns how much HAProxy stores, and for how long. It shares what it stores among threads, and not with
-// another process. Vary may have Accept-Encoding, Origin and Referer; HAProxy stores no answer with another.
-func cacheLines(cache *model.Cache) []string {
-	return []string{
-		fmt.Sprintf("total-max-size %d", cache.SizeMiB),
-		fmt.Sprintf("max-object-size %d", cache.MaxObjectBytes),
-		fmt.Sprintf("max-age %d", cache.MaxAgeSeconds),
-		"process-vary on",
-	}
-}
-
 // hostLines find the listener of a host, and the contents that its paths are in: "LISTENER|CONTENT|...".
 func (r *renderer) hostLines(directive string) []string {
 	return []string{

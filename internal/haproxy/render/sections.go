@@ -19,8 +19,8 @@ func (r *renderer) addSections() {
 	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
 	r.section(ir.ReloadSettings, "global", globalLines(in)...)
 	r.section(ir.ReloadSettings, "defaults common", slices.Concat(commonLines, r.errorLines())...)
-	r.addPrograms()
 	if isRouting {
+		filters.Add(env(in), &r.config)
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)
 		r.addSection(r.defaultsSection(plainDefaults(false), settings{}, false))
@@ -47,30 +47,8 @@ func (r *renderer) addSections() {
 	for _, name := range []string{"connections-of", "requests-of"} {
 		r.section(ir.ReloadSettings, "backend "+name+" from common", "stick-table type ipv6 "+filters.CurrentTable)
 	}
-	r.addTables()
-	r.addKeys()
 	if in.Paths.KeysSocket != "" {
 		r.section(ir.ReloadSettings, "backend "+ir.CheckBackend+" from common")
-	}
-}
-
-// addTables adds the sections for guards, the response cache and limits. Tables may stay when no rule uses them any
-// more.
-func (r *renderer) addTables() {
-	table := r.in.Table
-	if r.hasGuards {
-		r.addSection(ir.Section{Header: "backend " + filters.DecisionsTable + " from common", Reason: ir.ReloadNames, MayStay: true, Lines: ir.Lines("", filters.DecisionsLines()...)})
-	}
-	if filters.HasCache(table) {
-		r.section(ir.ReloadCache, "cache "+filters.CacheName, cacheLines(&table.Cache)...)
-	}
-	if filters.HasRates(table) {
-		pods, tables := filters.PeersLines(table, r.in.Paths)
-		lines := slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...))
-		r.addSection(ir.Section{Header: "peers " + ir.PodsSection, Reason: ir.ReloadLimits, MayStay: true, Lines: lines})
-	}
-	if lines := filters.ConcurrentLines(table); lines != nil {
-		r.addSection(ir.Section{Header: "backend " + ir.ConcurrentTable + " from common", Reason: ir.ReloadLimits, MayStay: true, Lines: ir.Lines("", lines...)})
 	}
 }
 
@@ -222,7 +200,9 @@ var tcpLines = slices.Concat([]string{
 	balance,
 }, keepaliveLines)
 
-func env(in Input) filters.Env { return filters.Env{Table: in.Table, Paths: in.Paths} }
+func env(in Input) filters.Env {
+	return filters.Env{Table: in.Table, Paths: in.Paths, KeySets: in.KeySets}
+}
 
 func returnText(in Input, status int32, text string) string {
 	return "http-request return " + env(in).Answer(status, text)
@@ -392,7 +372,7 @@ func (r *renderer) chainLength() int { return max(4, r.chain) }
 // filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []ir.Line {
 	rules := filters.All(env(r.in))
-	r.frontend, r.hasGuards = rules.Frontend, rules.HasGuards
+	r.frontend = rules.Frontend
 	first := ir.Lines("",
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",
 		"http-request deny deny_status 500 if { var(txn.hit) -m found } !{ var(txn.hit) -m beg | } !{ var(txn.filters) -m found }",

@@ -65,9 +65,9 @@ func TestExplain(t *testing.T) {
 		{[]string{"http://a.test/api/v1?q=b", "-H", "x: b"}, 0, []string{"because the method is GET; the header x is \"b\"; the query \"q=b\" does not have q=a\n", "rules[4]"}},
 		{[]string{"http://a.test/api/v1/x?q=%61", "-X", "POST", "-H", "x: aa"}, 0, []string{
 			"rules[3]: path prefix /api/v1, method POST, header x matching a+, query q=a\n",
-			"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\nfilter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\n" +
+			"filter    maxRequestBytes: bodies of up to 10 bytes, else 413\nfilter    timeout: 3s until the answer begins\n" +
 				"filter    host for the backend: inner.test\nfilter    path for the backend: / in place of the prefix\n" +
-				"filter    timeout: 3s until the answer begins\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the Service's cookie gateway-session-... names",
+				"filter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the Service's cookie gateway-session-... names",
 			"endpoints not known\n            request header x-d: set [\"3\"]\n",
 		}},
 		{[]string{"http://a.test/old/x"}, 0, []string{"answer    301: redirect to host new.test, port 8080, path /new/ in place of the prefix\n"}},
@@ -177,7 +177,7 @@ spec:
 func TestExplainClients(t *testing.T) {
 	file := clitest.WriteFile(t, "clients.yaml", clientsGateway)
 	const clients = "filter    ClientAddress: clients from 10.0.0.0/8, 192.0.2.0/24, fd00::/8 and 1 more, not from 10.1.0.0/16, ::/0, else 403"
-	const unknown = "; explain does not know who the client is: see --client-address\n"
+	const unknown = "filter    explain does not know who the client is: see --client-address\n"
 	const others = "filter    RateLimit: 7 requests per second for each client address, else 429\n" +
 		"filter    RateLimit: 100 requests per hour for each value of the cookie id, else 429\n" +
 		"filter    JWT: a token of https://id.test for web or api, else 401; with read and write as scopes, else 403\n" +
@@ -199,7 +199,7 @@ func TestExplainClients(t *testing.T) {
 		code         int
 		wants        []string
 	}{
-		{"", "/private", token, 0, []string{clients + unknown, "100% to Service web"}},
+		{"", "/private", token, 0, []string{clients + "\n", unknown, "100% to Service web"}},
 		{"10.2.0.1", "/private", token, 0, []string{clients + "\n" + others, "100% to Service web"}},
 		{"::ffff:10.2.0.1", "/private", token, 0, []string{"100% to Service web"}},
 		{"10.2.0.1", "/private", nil, 3, []string{clients + "\n" + others, "answer    401: JWT: the request has no header like Authorization: Bearer ...\n"}},

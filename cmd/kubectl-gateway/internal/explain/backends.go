@@ -1,11 +1,11 @@
 package explain
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
@@ -33,17 +33,15 @@ func (e *Explanation) follow(site *cli.Site, input render.Input, listener *routi
 	if listener.TLS != nil && listener.TLS.ClientRequired {
 		e.Filters = append(e.Filters, "client: has to show a certificate")
 	}
-	e.Filters = append(e.Filters, filters(rule, r.client)...)
-	refused := refusal(site, rule, r)
+	e.Filters = append(e.Filters, steps(rule, r.client)...)
+	refused, answer := refusal(site, rule, r), filters.Answer(rule)
 	switch {
 	case rule.CORS != nil && isPreflight(r.Request):
 		e.Answer = "204: the proxy answers CORS preflight requests"
 	case refused != "":
 		e.refuse("%s", refused)
-	case rule.Redirect != nil:
-		e.Answer = redirect(rule.Redirect)
-	case rule.Response != nil:
-		e.Answer = fmt.Sprintf("%d: %s, %d bytes", rule.Response.Status, rule.Response.ContentType, len(rule.Response.Body))
+	case answer != "":
+		e.Answer = answer
 	case len(rule.Targets) == 0 && e.Listener.Protocol == "HTTP", len(rule.Targets) == 0 && e.Listener.Protocol == "HTTPS":
 		e.refuse("500: the rule has no backend")
 	case len(rule.Targets) == 0:
@@ -68,7 +66,7 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 		state := input.Backends[target.Backend]
 		backend := Backend{
 			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
-			Filters: headerChanges(target.Headers), Settings: input.Table.Policies[target.Backend].From,
+			Filters: filters.DescribeHeaders(target.Headers), Settings: input.Table.Policies[target.Backend].From,
 			Answer: cannot(site, input, listener, rule, target),
 		}
 		for _, server := range state.Servers {

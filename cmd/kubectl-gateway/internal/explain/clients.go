@@ -22,33 +22,6 @@ func parseClient(text string) (netip.Addr, error) {
 	return client.Unmap(), nil
 }
 
-// clientsText describes which clients have access, and whether this one is known to be one of them.
-func clientsText(clients *routing.Clients, client netip.Addr) string {
-	var parts []string
-	if len(clients.Allow) > 0 {
-		parts = append(parts, "from "+rangesText(clients.Allow))
-	}
-	if len(clients.Deny) > 0 {
-		parts = append(parts, "not from "+rangesText(clients.Deny))
-	}
-	text := "ClientAddress: clients " + strings.Join(parts, ", ") + ", else 403"
-	if !client.IsValid() {
-		text += "; explain does not know who the client is: see --client-address"
-	}
-	return text
-}
-
-// maxRanges is how many ranges of a list are named.
-const maxRanges = 3
-
-func rangesText(ranges []netip.Prefix) string {
-	var texts []string
-	for _, one := range ranges {
-		texts = append(texts, one.String())
-	}
-	return cli.Some(texts, maxRanges)
-}
-
 // refusal returns the usual answer of the filter that is certain to refuse a request, "" if there is none. Filters that
 // explain cannot evaluate may still refuse it, or make the answer 503.
 func refusal(site *cli.Site, rule *routing.Rule, r request) string {
