@@ -42,6 +42,13 @@ func (h *host) matches() []appv1.RouteMatch {
 		default:
 			path = l.expression()
 		}
+		if path.Type == appv1.PathMatchRegularExpression && l.isGuarded() {
+			if over, ok := overDecoded(path.Value); ok && isExpression(over) {
+				path.Value = over
+			} else {
+				path.Value = "" // it is not usable
+			}
+		}
 		if l.hasGuards() && !isUsable(path) {
 			l.loseGuards(h, rangesPath)
 		}
