@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gateway/internal/haproxy/ir"
-	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
@@ -15,12 +14,6 @@ import (
 // address is that of a trusted proxy, the previous one counts. Anything but an address has no access.
 var client = filter{
 	mayStay: true,
-	isUsed:  needsClient,
-	encode: func(in Input, p *params) {
-		if needsClient(in.Rule) {
-			p.set("client", "1")
-		}
-	},
 	rules: func(env Env) Rules {
 		wanted := has("client")
 		lines := []string{"http-request set-var(txn.client) src if " + wanted}
@@ -39,10 +32,19 @@ var client = filter{
 	},
 }
 
-// needsClient reports whether it matters to a rule who the client is.
+// init breaks the circle of order, client, and the filters in order.
+func init() {
+	client.isUsed = needsClient
+	client.encode = func(in Input, p *params) {
+		if needsClient(in.Rule) {
+			p.set("client", "1")
+		}
+	}
+}
+
+// needsClient reports whether a filter of a rule needs the client's address.
 func needsClient(rule *routing.Rule) bool {
-	byAddress := func(limit model.RateLimit) bool { return limit.Key == model.ByClientAddress }
-	return rule.Clients != nil || slices.ContainsFunc(rule.RateLimits, byAddress)
+	return slices.ContainsFunc(order, func(f *filter) bool { return f.needsClient != nil && f.needsClient(rule) })
 }
 
 // noAccess begins the rule that refuses a client.

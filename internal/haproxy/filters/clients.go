@@ -19,7 +19,8 @@ import (
 // is written as IPv4.
 var clients = filter{
 	guard: "ClientAddress", param: "clients", mayStay: true,
-	isUsed: func(rule *routing.Rule) bool { return rule.Clients != nil },
+	isUsed:      func(rule *routing.Rule) bool { return rule.Clients != nil },
+	needsClient: func(rule *routing.Rule) bool { return rule.Clients != nil },
 	encode: func(in Input, p *params) {
 		if in.Rule.Clients != nil {
 			p.set("clients", in.Content(ir.AddressesFile, func() []ir.MapEntry { return addressEntries(in.Rule.Clients) }))

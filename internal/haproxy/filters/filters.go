@@ -57,6 +57,8 @@ type filter struct {
 	// isUsed reports whether a rule has the filter. Without such a rule there are no lines, and nothing is added, so the
 	// first one takes a reload. nil: the lines are always there.
 	isUsed func(rule *routing.Rule) bool
+	// needsClient reports whether a rule has to know the client's address, which is in txn.client then; nil: it has not.
+	needsClient func(rule *routing.Rule) bool
 	// check returns what of a rule cannot be carried out; "", or nil: all can.
 	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
@@ -98,10 +100,13 @@ type Env struct {
 // order is the order in which HAProxy carries the filters out: CORS first, so that a browser may read every other
 // response, and before the wait for a body. A copy is the request that the backend gets. A stored response needs no
 // more rules for responses.
-var order = []filter{
-	cache, cors, arrive, client, clients, limit, basic, jwt, claimLimit, body, path, auth, pass,
-	redirect, response, timeout, rewrite, headers, mirror,
+var order = []*filter{
+	&cache, &cors, &arrive, &client, &clients, &limit, &basic, &jwt, &claimLimit, &body, &path, &auth, &pass,
+	&redirect, &response, &timeout, &rewrite, &headers, &mirror,
 }
+
+// after adds a filter to the order. It is for the init of the filter's file.
+func after(other, f *filter) { order = slices.Insert(order, slices.Index(order, other)+1, f) }
 
 // Encode returns the value of a rule in filters.map; "" if it does nothing but choose a backend.
 func Encode(in Input) string {
@@ -166,7 +171,7 @@ type AllRules struct {
 
 // All returns the rules of all filters.
 func All(env Env) AllRules {
-	env.guards = guardsOf(func(f filter) bool { return f.isNeeded(env.Table) })
+	env.guards = guardsOf(func(f *filter) bool { return f.isNeeded(env.Table) })
 	var all AllRules
 	for _, f := range order {
 		if f.rules == nil || !f.isNeeded(env.Table) {
@@ -196,7 +201,7 @@ func Add(env Env, config *ir.Config) {
 			f.add(env, config)
 		}
 	}
-	if len(guardsOf(func(f filter) bool { return f.isNeeded(env.Table) })) > 0 {
+	if len(guardsOf(func(f *filter) bool { return f.isNeeded(env.Table) })) > 0 {
 		config.Sections = append(config.Sections, decisionsSection())
 	}
 }

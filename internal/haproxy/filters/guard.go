@@ -28,10 +28,10 @@ const decisionsCounter = 6
 var allowed = fmt.Sprintf("sc-inc-gpc(0,%d)", decisionsCounter)
 
 // Guards returns all guards, in the order in which they first decide.
-func Guards() []string { return guardsOf(func(filter) bool { return true }) }
+func Guards() []string { return guardsOf(func(*filter) bool { return true }) }
 
 // guardsOf returns the guards among such filters.
-func guardsOf(are func(filter) bool) []string {
+func guardsOf(are func(*filter) bool) []string {
 	var all []string
 	for _, f := range order {
 		if f.guard != "" && are(f) && !slices.Contains(all, f.guard) {

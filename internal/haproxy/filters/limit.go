@@ -37,6 +37,9 @@ import (
 var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
+	needsClient: func(rule *routing.Rule) bool {
+		return slices.ContainsFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClientAddress })
+	},
 	encode: func(in Input, p *params) {
 		if len(in.Rule.RateLimits) > 0 {
 			p.set("limit", in.Rule.RateLimitScope())
