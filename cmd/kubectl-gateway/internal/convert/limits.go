@@ -7,15 +7,18 @@ import (
 )
 
 const (
-	limitNote = "clients get 429, not 503; it is for all proxy pods together, and each rule counts for itself, where each pod of nginx counts for " +
-		"all paths of the Ingress; a burst may come again until the minute (limit-rps) or hour (limit-rpm) is full; of IPv6, 64 bits count; " + addressNote
+	// Each line of these is a note.
+	limitNote = "clients get 429, not 503; each rule counts separately, for all proxy pods together, where each pod of nginx counts for all paths of the Ingress\n" +
+		"a burst may come again until the minute (limit-rps) or hour (limit-rpm) is full\n" + countedNote
+	atATimeNote = "clients get 429, not 503; each rule counts separately, where nginx counts for all paths of the Ingress\n" + countedNote
+	countedNote = "IPv6 addresses count by their first 64 bits; " + addressNote
+
 	mostRequests  = "a limit may have up to 1000000 requests, so one of these is less"
 	noBurst       = "requests may come at once: nginx wants each some time after the one before"
 	longBurst     = "a burst is up to 60 times the limit"
 	noExemption   = "no clients are exempt, so these are limited too: if they must not be, remove the filter RateLimit, or give them a host of their own"
 	withoutLimit  = "it has no effect without limit-rps or limit-rpm"
 	withoutLimits = "it has no effect without limit-rps, limit-rpm or limit-connections"
-	atATimeNote   = "clients get 429, not 503; each rule counts for itself, where nginx counts for all paths of the Ingress; of IPv6, 64 bits count; " + addressNote
 )
 
 const (
@@ -43,7 +46,7 @@ func setLimits(s *settings, value string) string {
 		return ""
 	}
 	s.rateLimit().Limits = limits
-	return limitNote + either(cut, "; "+mostRequests, "")
+	return limitNote + either(cut, "\n"+mostRequests, "")
 }
 
 // setConcurrent converts the limit of a client's concurrent requests. Each pod of nginx counts separately, too.
@@ -56,7 +59,7 @@ func setConcurrent(s *settings, value string) string {
 		return ""
 	}
 	s.rateLimit().Concurrent = &appv1.ConcurrentLimit{Requests: int32(min(limit, maxRequests))} //nolint:gosec // it is maxRequests at most
-	return atATimeNote + either(limit > maxRequests, "; "+mostRequests, "")
+	return atATimeNote + either(limit > maxRequests, "\n"+mostRequests, "")
 }
 
 // rateLimit returns the filter of the rule, which it adds for the first annotation that wants it.

@@ -66,7 +66,7 @@ var limitTests = map[string]struct {
 		[]string{"limit-burst-multiplier: " + noNumber, "limit-rps: " + limitNote},
 	},
 	"more than a limit may be": {
-		map[string]string{"limit-rps": "200000"}, "1000000/Second 1000000/Minute", []string{"limit-rps: " + limitNote + "; " + mostRequests},
+		map[string]string{"limit-rps": "200000"}, "1000000/Second 1000000/Minute", []string{"limit-rps: " + limitNote + "\n" + mostRequests},
 	},
 	"no limit":              {map[string]string{"limit-rps": "0", "limit-rpm": "-1"}, "", nil},
 	"no number":             {map[string]string{"limit-rps": "ten"}, "", []string{"limit-rps: " + noNumber}},
@@ -92,7 +92,7 @@ var limitTests = map[string]struct {
 		[]string{"limit-allowlist: " + noExemption, "limit-connections: " + atATimeNote},
 	},
 	"too many connections": {
-		map[string]string{"limit-connections": "2000000"}, "1000000 at a time", []string{"limit-connections: " + atATimeNote + "; " + mostRequests},
+		map[string]string{"limit-connections": "2000000"}, "1000000 at a time", []string{"limit-connections: " + atATimeNote + "\n" + mostRequests},
 	},
 	"connections that are no number": {map[string]string{"limit-connections": "many"}, "", []string{"limit-connections: " + noNumber}},
 	"no limit of connection":         {map[string]string{"limit-connections": "0"}, "", nil},
@@ -110,8 +110,15 @@ func TestRateLimits(t *testing.T) {
 			if got := rates(result); !slices.Equal(got, []string{test.want}) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if !slices.EqualFunc(result.Notes, test.notes, func(n Note, want string) bool { return n.Text == "annotation "+want }) {
-				t.Errorf("got the notes %q, want %q", result.Notes, test.notes)
+			var notes []string
+			for _, want := range test.notes {
+				annotation, lines, _ := strings.Cut(want, ": ")
+				for line := range strings.SplitSeq(lines, "\n") {
+					notes = append(notes, "annotation "+annotation+": "+line)
+				}
+			}
+			if !slices.EqualFunc(result.Notes, notes, func(n Note, want string) bool { return n.Text == want }) {
+				t.Errorf("got the notes %q, want %q", result.Notes, notes)
 			}
 		})
 	}

@@ -118,10 +118,13 @@ func find[T any](all map[string]T, name string) (T, bool) {
 // name names the Ingress in notes.
 func (s *settings) name() string { return objectName(s.ingress) + " Ingress" }
 
-// noteAnnotation notes a text, if it is not "".
+// noteAnnotation notes each line of a text, if it is not "".
 func (s *settings) noteAnnotation(name, text string) {
-	if text != "" {
-		s.note(s.name(), "annotation %s: %s", name, text)
+	if text == "" {
+		return
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		s.note(s.name(), "annotation %s: %s", name, line)
 	}
 }
 
