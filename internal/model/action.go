@@ -54,7 +54,7 @@ func (a *Action) KnowsUsers() bool {
 	return a.BasicAuth != nil || a.JWT != nil || a.ExternalAuth != nil
 }
 
-// Invalid returns what of the filters cannot be done; "": all can.
+// Invalid returns the parts of the filters that cannot be carried out, "" if there are none.
 func (a *Action) Invalid() string {
 	if a.Refused != "" {
 		return a.Refused

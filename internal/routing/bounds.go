@@ -99,8 +99,8 @@ type place struct {
 }
 
 // refuseSteps refuses the entries that would make a list take too many steps. A request is compared with the lists of
-// several hostnames, which share what it may take. So what is there for a hostname is divided by how many of those that
-// overlap with it a request can meet, and hostnames of others make no difference.
+// several hostnames, which share the limit. So the limit of a hostname is divided by the number of overlapping
+// hostnames that one request can match. Hostnames of others make no difference.
 func (c *compilation) refuseSteps() {
 	var places []place
 	sums, hostnames := map[place]float64{}, map[string]bool{}

@@ -75,7 +75,7 @@ certificates:
   any: [{secret: any, names: [any.io]}, {secret: more, names: [more.io]}]
 `
 
-// TestListChanges: what of certificates HAProxy is told while it goes on, and what takes a reload.
+// TestListChanges: which changes of certificates HAProxy gets by commands, and which take a reload.
 func TestListChanges(t *testing.T) { //nolint:funlen // a flat table
 	const line = "/etc/haproxy-certificates/%s/tls.pem [ssl-min-ver TLSv1.2] "
 	change := func(port int, add, remove []string) string {

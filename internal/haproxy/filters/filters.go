@@ -59,7 +59,7 @@ type filter struct {
 	isUsed func(rule *routing.Rule) bool
 	// needsClient reports whether a rule has to know the client's address, which is in txn.client then; nil: it has not.
 	needsClient func(rule *routing.Rule) bool
-	// check returns what of a rule cannot be carried out; "", or nil: all can.
+	// check returns the part of a rule that cannot be carried out, "" if there is none. It may be nil.
 	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
@@ -79,7 +79,7 @@ func (f *filter) isNeeded(table routing.Table) bool {
 	return f.isUsed == nil || anyRule(table, f.isUsed)
 }
 
-// anyRule reports whether there is such a rule in a table.
+// anyRule reports whether a table has such a rule.
 func anyRule(table routing.Table, is func(rule *routing.Rule) bool) bool {
 	found := false
 	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || is(rule) })

@@ -26,7 +26,7 @@ const (
 	peerPrefix = "pod-"
 )
 
-// PodID returns the id of the pod of a name.
+// PodID returns the id of the pod called name.
 func PodID(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:PodIDSize]
 }

@@ -35,7 +35,7 @@ func (c *Cache) prepare(in *Input) {
 	}
 }
 
-// hostKind is a host, and what of its listener decides what it is rendered to.
+// hostKind is a host with the settings of its listener that it is rendered with.
 type hostKind struct {
 	host                     *routing.Host
 	connections, passthrough bool

@@ -22,7 +22,7 @@ const isOpened = " if { var(txn.hosts) -m str " + opened + " }"
 // entrance returns the name of the frontend that takes the connections of a mixed port.
 func entrance(port int32) string { return itoa(port) + ".sni" }
 
-// handover returns the name of the backend that stands for the frontend that opens TLS.
+// handover returns the name of the backend that leads to the frontend that terminates TLS.
 func handover(port int32) string { return itoa(port) + ir.HandoverSuffix }
 
 // passesThrough reports whether a listener passes TLS through.

@@ -213,9 +213,8 @@ func isThere(reply string, server ir.Server) bool {
 	return reply == serverExists || strings.Contains(reply, "already used") && strings.Contains(reply, "'server "+ir.ServerName(server)+"'")
 }
 
-// RemoveServer keeps new requests from a server and deletes it. It returns ErrServerBusy if the server cannot be
-// deleted because of connections that it still has; the caller asks again later. A server that does not exist is no
-// error.
+// RemoveServer stops new requests to a server and deletes it. It returns ErrServerBusy if the server cannot be deleted
+// because it still has connections. The caller asks again later. A missing server is no error.
 func (w *Worker) RemoveServer(ctx context.Context, backend string, server ir.Server) error {
 	name, err := serverPath(backend, server)
 	if err != nil {

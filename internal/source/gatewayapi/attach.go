@@ -125,7 +125,7 @@ func (t *translator) allowsRoute(l *listener, r *route) bool {
 	return t.allows(or(namespaces.From, gatewayv1.NamespacesFromSame), namespaces.Selector, l.owner.Namespace, r.GetNamespace())
 }
 
-// allows reports whether objects of a namespace may belong to one of a namespace of its own.
+// allows reports whether objects of one namespace may attach to an object of another one.
 func (t *translator) allows(from gatewayv1.FromNamespaces, selector *metav1.LabelSelector, own, namespace string) bool {
 	switch from {
 	case gatewayv1.NamespacesFromAll:

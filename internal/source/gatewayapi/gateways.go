@@ -43,7 +43,7 @@ func (t *translator) addGateways() {
 	}
 }
 
-// check notes what of the whole Gateway cannot be done.
+// check notes the fields of a Gateway that cannot be carried out.
 func (p *plane) check() {
 	for _, address := range p.gateway.Spec.Addresses {
 		if kind := or(address.Type, gatewayv1.IPAddressType); kind != gatewayv1.IPAddressType {

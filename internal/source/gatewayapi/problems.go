@@ -8,7 +8,7 @@ import (
 	"gateway/internal/model"
 )
 
-// addProblems notes in each data plane what of the objects has no effect there.
+// addProblems notes in each data plane the parts of objects that have no effect there.
 func (t *translator) addProblems() {
 	for _, plane := range t.planes {
 		for _, wrong := range []verdict{plane.refused, plane.resolved} {

@@ -68,7 +68,7 @@ func printCosts(subjects []*subject) {
 	}
 }
 
-// find returns the subject of a name, or the first one if it is not measured.
+// find returns the subject called name, or the first one if that is not measured.
 func find(subjects []*subject, name string) *subject {
 	return subjects[max(0, slices.IndexFunc(subjects, func(s *subject) bool { return s.name == name }))]
 }

@@ -18,8 +18,8 @@ type Explanation struct {
 	// Unread is why the answer is incomplete: not all is known that the Gateway has.
 	Unread   []string  `json:"unread,omitempty"`
 	Listener *Listener `json:"listener,omitempty"`
-	// Route is the route's name, Rule the index of its rule, Match what of it the request meets. A listener that redirects
-	// has none.
+	// Route is the route's name, Rule the index of its rule, Match the match of it that the request meets. A listener that
+	// redirects has none.
 	Route string `json:"route,omitempty"`
 	Rule  *int   `json:"rule,omitempty"`
 	Match string `json:"match,omitempty"`

@@ -29,7 +29,8 @@ type objects struct {
 	gateway *model.Gateway
 	// moved are the ports that are used in place of those in the files.
 	moved map[int32]int32
-	// problems are what of the Gateway is not served. ignored reports whether anything in the files has no effect.
+	// problems are the parts of the Gateway that are not served. ignored reports whether anything in the files has no
+	// effect.
 	problems []string
 	ignored  bool
 	// services and slices are those of the files, and others where the files have none, by name.
