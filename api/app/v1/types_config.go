@@ -77,8 +77,8 @@ type GatewayConfigSpec struct {
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'CORS', 'ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth'])",message="a listener has no filters of type RequestRedirect, URLRewrite, DirectResponse, RequestMirror and Cache: add them to rules"
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestRedirect', 'URLRewrite', 'DirectResponse', 'RequestMirror', 'Cache'])",message="a listener has no filters of type RequestRedirect, URLRewrite, DirectResponse, RequestMirror and Cache: add them to rules"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.basicAuth)) || !self.exists_one(f, has(f.jwt))",message="BasicAuth and JWT both want the header Authorization, so every request would get 401: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 

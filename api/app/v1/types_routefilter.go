@@ -41,17 +41,20 @@ type RouteFilterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.filters) || has(self.maxRequestBytes)",message="it says nothing: add filters or maxRequestBytes"
 type RouteFilterSpec struct {
-	// The filters, as in a rule of our own kind Gateway. The types are ClientAddress, RateLimit, BasicAuth, JWT,
-	// ExternalAuth and Cache, each once. They work in this order. Each rule that names the object counts for itself. The
-	// Secret of a BasicAuth and the ConfigMaps of a JWT are in the namespace of the object, which has to be that of the
-	// Gateway.
+	// The filters, as in a rule of our own kind Gateway, each type once. HTTPRoutes and GRPCRoutes have some types
+	// themselves: RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror. The
+	// order in the list does not matter: ClientAddress comes first, then RateLimit, BasicAuth, JWT and ExternalAuth, then a
+	// DirectResponse or Cache. Each rule that names the object counts for itself. The Secret of a BasicAuth and the
+	// ConfigMaps of a JWT are in the namespace of the object, which has to be that of the Gateway. A rule with a
+	// DirectResponse has no backendRefs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=6
-	// +kubebuilder:validation:XValidation:rule="self.all(f, f.type in ['ClientAddress', 'RateLimit', 'BasicAuth', 'JWT', 'ExternalAuth', 'Cache'])",message="the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves"
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="!self.exists(f, f.type in ['RequestHeaderModifier', 'ResponseHeaderModifier', 'RequestRedirect', 'URLRewrite', 'CORS', 'RequestMirror'])",message="HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves: add them there"
 	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.cache)) || !self.exists(f, has(f.basicAuth) || has(f.jwt) || has(f.externalAuth))",message="Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"
+	// +kubebuilder:validation:XValidation:rule="!self.exists_one(f, has(f.directResponse)) || !self.exists_one(f, has(f.cache))",message="DirectResponse answers the requests, so Cache has no effect: remove one of them"
 	Filters []RuleFilter `json:"filters,omitempty"`
 
 	// The largest request body to let through, in bytes; a larger one is answered with 413. Of a body that does not

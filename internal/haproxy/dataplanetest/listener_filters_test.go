@@ -166,3 +166,30 @@ func TestListenerFilters(t *testing.T) {
 		t.Errorf("the request at the other listener: %s", got)
 	}
 }
+
+// TestFiltersBeforeADirectResponse: a RouteFilter may guard its DirectResponse.
+func TestFiltersBeforeADirectResponse(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, rendertest.Parse(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  trustedProxies: [127.0.0.0/8]
+  routes:
+    - name: gone
+      rules:
+        - filters:
+            - {type: DirectResponse, directResponse: {statusCode: 410, body: gone}}
+            - {type: ClientAddress, clientAddress: {deny: [192.0.2.0/24]}}
+            - {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Hour}]}}
+            - {type: CORS, cors: {allowOrigins: ["https://a.io"]}}
+`))
+	for _, test := range []struct {
+		client string
+		status int
+	}{{"192.0.2.1", 403}, {"203.0.113.1", 410}, {"203.0.113.1", 429}, {"203.0.113.2", 410}} {
+		got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\nOrigin: https://a.io\r\nX-Forwarded-For: " + test.client + "\r\n\r\n")
+		if got.Status != test.status || got.Header.Get("Access-Control-Allow-Origin") != "https://a.io" || (got.Status == 410) != (got.Body == "gone") {
+			t.Errorf("%s: got %+v, want %d", test.client, got, test.status)
+		}
+	}
+}

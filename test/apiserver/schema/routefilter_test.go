@@ -23,6 +23,9 @@ func TestRouteFilter(t *testing.T) {
 	framing.ExternalAuth = &appv1.ExternalAuth{BackendRef: auth.ExternalAuth.BackendRef, ResponseHeaders: []appv1.HeaderName{"Content-Length"}}
 	jwt := appv1.RuleFilter{Type: appv1.RuleFilterJWT, JWT: &appv1.JWT{Issuer: "a", Audiences: []appv1.JWTAudience{"a"}, Keys: appv1.JWTKeys{Inline: "a"}}}
 	stored := appv1.RuleFilter{Type: appv1.RuleFilterCache, Cache: &appv1.Cache{}}
+	response := appv1.RuleFilter{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{Body: "a"}}
+	noContent := response
+	noContent.DirectResponse = &appv1.DirectResponse{StatusCode: new(int32(204)), Body: "a"}
 	tooFew := limit
 	tooFew.RateLimit = &appv1.RateLimit{Limits: []appv1.RequestLimit{{Unit: appv1.RateLimitHour}}}
 	for name, test := range map[string]struct {
@@ -30,6 +33,9 @@ func TestRouteFilter(t *testing.T) {
 		want    string
 	}{
 		"all":                        {[]appv1.RuleFilter{limit, clients, jwt, auth}, ""},
+		"a direct response":          {[]appv1.RuleFilter{limit, clients, jwt, auth, response}, ""},
+		"a response that is stored":  {[]appv1.RuleFilter{response, stored}, "spec.filters: Invalid value: DirectResponse answers the requests, so Cache has no effect"},
+		"a body that cannot be":      {[]appv1.RuleFilter{noContent}, "spec.filters[0].directResponse.body: Invalid value: an answer with the status 204 or 304 has no body"},
 		"stored answers":             {[]appv1.RuleFilter{limit, clients, stored}, ""},
 		"stored answers of users":    {[]appv1.RuleFilter{jwt, stored}, "spec.filters: Invalid value: Cache would answer all users alike: remove it, or BasicAuth, JWT and ExternalAuth"},
 		"none":                       {nil, "spec: Invalid value: it says nothing: add filters or maxRequestBytes"},
@@ -41,7 +47,7 @@ func TestRouteFilter(t *testing.T) {
 		"both in 1":                  {[]appv1.RuleFilter{{Type: limit.Type, RateLimit: limit.RateLimit, ClientAddress: clients.ClientAddress}}, "spec.filters[0]: Too many: 3: must have at most 2 items"},
 		"another type": {
 			[]appv1.RuleFilter{{Type: appv1.RuleFilterCORS, CORS: &appv1.CORS{AllowOrigins: []appv1.CORSOrigin{"*"}}}},
-			"spec.filters: Invalid value: the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves",
+			"spec.filters: Invalid value: HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves: add them there",
 		},
 	} {
 		expectFilter(t, name, appv1.RouteFilterSpec{Filters: test.filters}, test.want)

@@ -130,7 +130,7 @@ func TestRouteFilters(t *testing.T) {
 
 	wrong := clitest.WriteFile(t, "wrong.yaml", apiObjects+strings.Replace(filterObjects, "type: RateLimit, rateLimit: {limits: [{requests: 10, unit: Minute}]}", "type: CORS, cors: {allowOrigins: ['*']}", 1))
 	clitest.Run(t, "", "explain", "-f", wrong, "shop", "http://guarded.example.com/").Want(t, 1,
-		"RouteFilter team/office: the API server refuses it: ", "the types are ClientAddress, RateLimit, BasicAuth, JWT, ExternalAuth and Cache: HTTPRoutes and GRPCRoutes have the others themselves")
+		"RouteFilter team/office: the API server refuses it: ", "HTTPRoutes and GRPCRoutes have RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, CORS and RequestMirror themselves")
 }
 
 const configObjects = `---
