@@ -91,54 +91,43 @@ func differences(ours, live *apiextensionsv1.CustomResourceDefinition) (lacks, h
 			lacks = append(lacks, "the version "+version.Name)
 			continue
 		}
-		mine, theirs := fields(version.Schema), fields(live.Spec.Versions[i].Schema)
-		lacks, has = append(lacks, missing(mine, theirs)...), append(has, missing(theirs, mine)...)
-		same = same && reflect.DeepEqual(rules(version), rules(live.Spec.Versions[i]))
+		mine, theirs := rules(version), rules(live.Spec.Versions[i])
+		lacks, has = append(lacks, missing(mine, theirs, "")...), append(has, missing(theirs, mine, "")...)
+		same = same && reflect.DeepEqual(mine, theirs)
 	}
 	return lacks, has, same
 }
 
-// missing are the fields of one set that another lacks, without those below them, sorted.
-func missing(from, in map[string]bool) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(from)) {
-		if in[name] || len(names) > 0 && strings.HasPrefix(name, names[len(names)-1]+".") {
-			continue
+// missing returns the fields of a schema that another lacks, sorted, without those below them.
+func missing(from, in map[string]any, path string) (names []string) {
+	mine, theirs := object(from["properties"]), object(in["properties"])
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		below := strings.TrimPrefix(path+"."+name, ".")
+		if theirs[name] == nil {
+			names = append(names, below)
+		} else {
+			names = append(names, missing(object(mine[name]), object(theirs[name]), below)...)
 		}
-		names = append(names, name)
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if from[key] != nil {
+			names = append(names, missing(object(from[key]), object(in[key]), path)...)
+		}
 	}
 	return names
 }
 
-// fields are the paths of all fields of a schema.
-func fields(validation *apiextensionsv1.CustomResourceValidation) map[string]bool {
-	all := map[string]bool{}
-	var walk func(schema *apiextensionsv1.JSONSchemaProps, path string)
-	walk = func(schema *apiextensionsv1.JSONSchemaProps, path string) {
-		for name, property := range schema.Properties {
-			below := strings.TrimPrefix(path+"."+name, ".")
-			all[below] = true
-			walk(&property, below)
-		}
-		if schema.Items != nil && schema.Items.Schema != nil {
-			walk(schema.Items.Schema, path)
-		}
-		if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
-			walk(schema.AdditionalProperties.Schema, path)
-		}
-	}
-	if validation != nil && validation.OpenAPIV3Schema != nil {
-		walk(validation.OpenAPIV3Schema, "")
-	}
-	return all
+func object(value any) map[string]any {
+	object, _ := value.(map[string]any)
+	return object
 }
 
-// rules are a version's schema without descriptions.
-func rules(version apiextensionsv1.CustomResourceDefinitionVersion) any {
-	content, _ := json.Marshal(version) // it has nothing that JSON cannot say
+// rules returns a version's schema, without descriptions.
+func rules(version apiextensionsv1.CustomResourceDefinitionVersion) map[string]any {
+	content, _ := json.Marshal(version.Schema.OpenAPIV3Schema) // it has nothing that JSON cannot say
 	var value any
 	_ = json.Unmarshal(content, &value)
-	return withoutDescriptions(value)
+	return object(withoutDescriptions(value))
 }
 
 func withoutDescriptions(value any) any {

@@ -28,32 +28,8 @@ func NewRoot(options *Options, commands ...*cobra.Command) *cobra.Command {
 	root.SetOut(options.Out)
 	root.SetErr(options.ErrOut)
 	root.AddCommand(commands...)
-	addStandard(root)
 	_ = root.RegisterFlagCompletionFunc("namespace", options.completeNamespaces) // which fails for unknown flags only
 	return root
-}
-
-// addStandard adds cobra's own commands, which by themselves take no wrong usage for an error.
-func addStandard(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, command := range root.Commands() {
-		switch command.Name() {
-		case "help":
-			command.Args = func(_ *cobra.Command, args []string) error {
-				found, rest, err := root.Find(args)
-				if err != nil || len(rest) == 0 {
-					return err
-				}
-				return knownCommand(found, rest)
-			}
-		case "completion":
-			command.Args, command.RunE = knownCommand, help
-			for _, shell := range command.Commands() {
-				shell.Args = MaxArgs(0)
-			}
-		}
-	}
 }
 
 func help(command *cobra.Command, _ []string) error { return command.Help() }

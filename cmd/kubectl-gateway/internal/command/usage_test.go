@@ -33,9 +33,6 @@ func TestUsage(t *testing.T) {
 	for _, test := range []line{
 		{"unknown command", "", []string{"expain"}, 2, `unknown command "expain", did you mean explain?`},
 		{"unknown flag", "", []string{"render", "--nope"}, 2, "unknown flag: --nope: see kubectl gateway render --help"},
-		{"help for an unknown command", "", []string{"help", "nope"}, 2, `unknown command "nope"`},
-		{"completion for an unknown shell", "", []string{"completion", "nope"}, 2, `unknown command "nope"`},
-		{"completion for two shells", "", []string{"completion", "bash", "zsh"}, 2, `unexpected argument "zsh"`},
 		{"check and write", "", []string{"render", "-f", "-", "--check", "--output-dir", "d"}, 2, "--check, --diff, --only and --output-dir do not go together"},
 		{"a bad selector", "", []string{"list", "-l", "a=b=c"}, 2, "-l a=b=c: "},
 		{"too many arguments", "", []string{"render", "a", "b"}, 2, `unexpected argument "b"`},

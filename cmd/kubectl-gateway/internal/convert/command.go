@@ -11,16 +11,12 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Make Gateways of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them. No cluster is needed.
+const long = `Make Gateways of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them: one for each namespace and class. Give
+the Services too, for their ports. No cluster is needed. Standard error lists what is not carried over or differs; the
+exit code is 3 if there is such a line.
 
-The Gateways are printed: one for the Ingresses of a namespace and class. What is not carried over, or differently, is listed on
-standard error, a line each; the answer no (3) is that there is such a line. Services are asked for the numbers of their ports and
-their appProtocol, so give them too. Other objects are passed over. The operator serves objects of the Gateway API as they are, with
-the GatewayClass gateway.
-
-What may keep clients out and is not carried over closes the rules: they answer 503. That is any annotation of ingress-nginx about
-access, any of another controller, and any policy of any kind for a Service or Ingress. --open names what may be lost: an annotation
-with its prefix, or KIND/NAMESPACE/NAME.`
+Rules that lose something that may keep clients out answer 503: annotations about access, those of other controllers,
+and policies for a Service or Ingress. --open names what may be lost.`
 
 const examples = `  kubectl gateway convert -f ingresses.yaml > gateways.yaml
   kubectl get ingresses,services -A -o yaml | kubectl gateway convert -f - > gateways.yaml
@@ -30,14 +26,14 @@ type command struct {
 	*cli.Options
 	files  cli.Files
 	name   string
-	output string
+	output cli.Format
 	class  string
 	open   []string
 }
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
-	c := &command{Options: options}
+	c := &command{Options: options, output: "yaml"}
 	cmd := &cobra.Command{
 		Use: "convert -f FILE", Short: "Make Gateways of Ingresses", Long: long, Example: examples,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
@@ -45,7 +41,7 @@ func NewCommand(options *cli.Options) *cobra.Command {
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the objects, - for standard input")
 	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateways for Ingresses, to which the class is added, if there is one and --class does not name it")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "yaml", "json or yaml")
+	cli.AddFormatFlag(cmd, &c.output, "json or yaml")
 	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
 	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, or KIND/NAMESPACE/NAME of a policy")
 	return cmd
@@ -55,8 +51,6 @@ func (c *command) run() error {
 	switch {
 	case len(c.files.Paths) == 0:
 		return cli.Usagef("name a file with -f")
-	case c.output != "json" && c.output != "yaml":
-		return cli.Usagef("unknown output %q: use json or yaml", c.output)
 	case !isGatewayName(c.name):
 		return cli.Usagef("%q is no name for a Gateway: use up to 55 lower-case letters, digits and '-', a letter first", c.name)
 	}
@@ -82,11 +76,7 @@ func (c *command) print(result *Result) error {
 		c.Warn("the ConfigMap of ingress-nginx's controller is not read: check it for settings of all Ingresses, such as global-auth-url, " +
 			"whitelist-source-range, block-cidrs and proxy-body-size")
 	}
-	content, err := encode(result.Gateways, c.output)
-	if err != nil {
-		return err
-	}
-	if _, err := c.Out.Write(content); err != nil {
+	if err := c.write(result.Gateways); err != nil {
 		return err
 	}
 	summary := fmt.Sprintf("%s made of %s", count(len(result.Gateways), "Gateway"), counts(result.Converted))

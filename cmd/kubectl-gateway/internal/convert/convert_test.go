@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
@@ -27,7 +29,7 @@ func TestGolden(t *testing.T) {
 		name := strings.TrimSuffix(input, ".in.yaml")
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			result := convertFile(t, input)
-			content, err := encode(result.Gateways, "yaml")
+			content, err := written(result.Gateways)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +86,7 @@ func TestNoAnnotationIsDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, err := encode(result.Gateways, "yaml")
+		content, err := written(result.Gateways)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,4 +173,12 @@ func mainAndOther(annotations map[string]string) []cli.Document {
 		}
 	}
 	return []cli.Document{ingress("main", "/main", nil), ingress("other", path, prefixed)}
+}
+
+// written returns the Gateways as they are printed.
+func written(gateways []*appv1.Gateway) ([]byte, error) {
+	var out bytes.Buffer
+	c := &command{Options: &cli.Options{IOStreams: genericiooptions.IOStreams{Out: &out}}, output: "yaml"}
+	err := c.write(gateways)
+	return out.Bytes(), err
 }

@@ -1,46 +1,39 @@
 package convert
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	appv1 "gateway/api/app/v1"
 )
 
-// encode returns the Gateways as YAML documents, or as JSON: several as a List.
-func encode(gateways []*appv1.Gateway, format string) ([]byte, error) {
+// write prints the Gateways as YAML documents, or as JSON: several as a List.
+func (c *command) write(gateways []*appv1.Gateway) error {
 	objects := []map[string]any{}
-	for _, gateway := range gateways {
+	for i, gateway := range gateways {
 		object, err := toObject(gateway)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		objects = append(objects, object)
-	}
-	if format == "json" {
-		var all any = map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}
-		if len(objects) == 1 {
-			all = objects[0]
-		}
-		content, err := json.MarshalIndent(all, "", "    ")
-		return append(content, '\n'), err
-	}
-	var b bytes.Buffer
-	for i, object := range objects {
-		content, err := yaml.Marshal(object)
-		if err != nil {
-			return nil, err
+		if c.output == "json" {
+			continue
 		}
 		if i > 0 {
-			b.WriteString("---\n")
+			c.Say("---")
 		}
-		b.Write(content)
+		if err := c.Print(c.output, object); err != nil {
+			return err
+		}
 	}
-	return b.Bytes(), nil
+	switch {
+	case c.output != "json":
+		return nil
+	case len(objects) == 1:
+		return c.Print(c.output, objects[0])
+	}
+	return c.Print(c.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 }
 
 // dropEmpty removes the objects without content, which are those that the Go types cannot leave out. The filter Cache

@@ -11,15 +11,12 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
-const long = `Say what becomes of a request: which listener, route, rule and match take it, why the more specific ones do not, which
-filters act, where it goes with which probability, and which endpoints are ready.
+const long = `Show what happens to a request: its listener, route, rule and filters, its backends with their shares and endpoints, and
+why more specific rules do not match. The matcher is the one that HAProxy is tested against.
 
-With -f it needs no cluster; Services that the file does not have are taken to exist, and a Gateway that the API server would refuse
-is refused. A file may also have a Gateway of the Gateway API, and routes of it. In the cluster, the routes that belong to the
-Gateway count, in all namespaces; what you may not read is named, and the exit code is 1 then. The matcher is the one that HAProxy is
-tested against. Only the headers that are given count, and X-Forwarded-Host, -Port and -Proto, as the proxy sets them; who the client
-is, as X-Forwarded-For says, is not known. --client-address tells it to the filter ClientAddress alone.
-Passwords and tokens are not checked: BasicAuth and JWT refuse requests without any. The answer no (3) is that the request gets an error that is no DirectResponse.`
+With -f, no cluster is needed: Services that the file lacks are assumed to exist. Only the given headers count, and
+X-Forwarded-Host, -Port and -Proto, as the proxy sets them. Passwords and tokens are not checked. The exit code is 3 if
+the request gets an error that is not a DirectResponse, and 1 if you may not read all that counts.`
 
 const examples = `  kubectl gateway explain shop http://shop.example.com/beta
   kubectl gateway explain -f shop.yaml -X POST -H 'version: two' https://shop.example.com/api?debug=1

@@ -17,16 +17,12 @@ import (
 	"gateway/internal/operator/status"
 )
 
-const long = `Show the haproxy.cfg and the maps that a proxy pod makes of a Gateway: of a file, without a cluster, or of one in the cluster,
-with its endpoints.
+const long = `Show the haproxy.cfg and the maps of a Gateway: of a file, without a cluster, or of one in the cluster, with its
+endpoints. Services and certificates that a file lacks are assumed to exist.
 
-What a file does not have, Services and certificates, is taken to exist; Services, EndpointSlices and ConfigMaps that it has are
-used. Certificates are taken to be for the hostname of their listener. A file may also have Gateways of the Gateway API, and routes of it. A Gateway that the API server would refuse is refused.
-
-With --check, HAProxy itself checks the configuration, and nothing is printed but what it says; the answer no (3) is that it
-refuses it, or that a part of the Gateway has no effect. An entry of spec.backends may come before its route: one that no route
-refers to is a warning, and no more. With --diff, the difference from the Gateway of that name in the cluster, and whether loading
-it takes a reload; no is that there is one.`
+With --check, HAProxy checks the configuration; the exit code is 3 if it refuses it, or if a part has no effect. With
+--diff, the difference from the Gateway of that name in the cluster is shown, and whether loading it takes a reload; the
+exit code is 3 if there is one.`
 
 const examples = `  kubectl gateway render -f shop.yaml
   kubectl gateway render -f shop.yaml --check

@@ -15,17 +15,12 @@ import (
 
 const long = `Run a Gateway of a file on this machine, without Kubernetes: the agent of a proxy pod and a real HAProxy, on 127.0.0.1.
 
-The files are watched. Save one, and the change is live, or refused with the reason while the last good state goes on. Services and
-EndpointSlices in the files are used. A Service that the files do not have, or that has no endpoints there, is answered by a backend that
-is built in, which says which Service it is and what it got. A certificate that the files do not have (a Secret of type
-kubernetes.io/tls) is made for the hostname of its listener.
+The files are watched. Save one, and the change is live, or refused with the reason while the last good state stays.
+Services without endpoints in the files are answered by a built-in backend, and certificates that they lack are made.
+Ports below 1024 are moved up by --port-offset. HAProxy 3.4 is from the PATH, or else its image by docker.
 
-A port below 1024 is moved up by 8000: 80 becomes 8080, 443 becomes 8443. --port-offset chooses another number.
-
-With --once, the requests of --request are sent, each answer is compared with the --expect of the same position, and the command ends:
-with the exit code 0, or with 3 if an answer is another one. An expectation is a status, or a status and the name of a Service.
-
-HAProxy 3.4 is taken from the PATH. Without it, its image runs by docker.`
+With --once, the requests of --request are sent and the answers compared with the --expect of the same position. The
+exit code is 3 if an answer is another one, or a part is not served.`
 
 const examples = `  kubectl gateway try -f shop.yaml
   kubectl gateway try -f shop.yaml --endpoint cart:80=127.0.0.1:3000
