@@ -103,19 +103,15 @@ func (o *Options) Connect() (clients Clients, namespace string, err error) {
 	if err != nil {
 		return Clients{}, "", fmt.Errorf("failed to make a client: %w", err)
 	}
-	if clients.Gateways, err = clientset.NewForConfigAndClient(clients.Config, transport); err != nil {
-		return Clients{}, "", fmt.Errorf("failed to make a client for Gateways: %w", err)
-	}
-	if clients.Routes, err = routesclient.NewForConfigAndClient(clients.Config, transport); err != nil {
-		return Clients{}, "", fmt.Errorf("failed to make a client for the Gateway API: %w", err)
-	}
-	var errs [4]error
-	clients.Core, errs[0] = corev1client.NewForConfigAndClient(clients.Config, transport)
-	clients.Apps, errs[1] = appsv1client.NewForConfigAndClient(clients.Config, transport)
-	clients.Authorization, errs[2] = authorizationv1client.NewForConfigAndClient(clients.Config, transport)
-	clients.Discovery, errs[3] = discoveryv1client.NewForConfigAndClient(clients.Config, transport)
+	var errs [6]error
+	clients.Gateways, errs[0] = clientset.NewForConfigAndClient(clients.Config, transport)
+	clients.Routes, errs[1] = routesclient.NewForConfigAndClient(clients.Config, transport)
+	clients.Core, errs[2] = corev1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Apps, errs[3] = appsv1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Authorization, errs[4] = authorizationv1client.NewForConfigAndClient(clients.Config, transport)
+	clients.Discovery, errs[5] = discoveryv1client.NewForConfigAndClient(clients.Config, transport)
 	if err = errors.Join(errs[:]...); err != nil {
-		return Clients{}, "", fmt.Errorf("failed to make a client for Kubernetes: %w", err)
+		return Clients{}, "", fmt.Errorf("failed to make a client: %w", err)
 	}
 	return clients, namespace, nil
 }

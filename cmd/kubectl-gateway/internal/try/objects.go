@@ -3,6 +3,7 @@ package try
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -40,18 +41,6 @@ type objects struct {
 	builtIn []builtIn
 	// secrets are the certificates and keys, and configMaps those of CAs, by name and file.
 	secrets, configMaps map[string]map[string][]byte
-}
-
-// cluster shows the objects to the agent.
-func (o *objects) cluster() endpoints.Cluster {
-	return endpoints.Cluster{
-		Service: func(namespace, name string) *corev1.Service {
-			return o.services[types.NamespacedName{Namespace: namespace, Name: name}]
-		},
-		Slices: func(namespace, service string) []*discoveryv1.EndpointSlice {
-			return o.slices[types.NamespacedName{Namespace: namespace, Name: service}]
-		},
-	}
 }
 
 // setEndpoints makes addresses all endpoints of a Service port. It adds the port to the Service if it is missing.
@@ -120,7 +109,9 @@ func (s *fileSource) set(o *objects) (generation int64, changed bool) {
 		changed = true
 	}
 	if before != nil {
-		for name := range allKeys(before.services, o.services) {
+		all := maps.Clone(before.services)
+		maps.Copy(all, o.services)
+		for name := range all {
 			if !reflect.DeepEqual(before.services[name], o.services[name]) || !reflect.DeepEqual(before.slices[name], o.slices[name]) {
 				s.pending.Services = append(s.pending.Services, name)
 				changed = true
@@ -132,16 +123,6 @@ func (s *fileSource) set(o *objects) (generation int64, changed bool) {
 		s.changed()
 	}
 	return s.generation, changed
-}
-
-func allKeys[V any](all ...map[types.NamespacedName]V) map[types.NamespacedName]bool {
-	keys := map[types.NamespacedName]bool{}
-	for _, one := range all {
-		for key := range one {
-			keys[key] = true
-		}
-	}
-	return keys
 }
 
 // withGeneration returns the Gateway with a generation, which the API server would count.
@@ -175,9 +156,11 @@ func (s *fileSource) source() agent.Source {
 			return changes, true
 		},
 		Cluster: endpoints.Cluster{
-			Service: func(namespace, name string) *corev1.Service { return s.now().cluster().Service(namespace, name) },
+			Service: func(namespace, name string) *corev1.Service {
+				return s.now().services[types.NamespacedName{Namespace: namespace, Name: name}]
+			},
 			Slices: func(namespace, name string) []*discoveryv1.EndpointSlice {
-				return s.now().cluster().Slices(namespace, name)
+				return s.now().slices[types.NamespacedName{Namespace: namespace, Name: name}]
 			},
 		},
 	}
