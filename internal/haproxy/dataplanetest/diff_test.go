@@ -103,3 +103,32 @@ func TestDiffOfAnotherRendering(t *testing.T) {
 		t.Errorf("got %q", got.Reload)
 	}
 }
+
+// TestDiffOfLongChains: HAProxy has rules to look a request up in three contents of hosts, or as many as were needed
+// when it started.
+func TestDiffOfLongChains(t *testing.T) {
+	with := func(hostnames string) ir.Config {
+		return render.Render(rendertest.Parse(t, `
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - {name: all, rules: [{backendRefs: [{name: one, port: 80}]}]}
+    - {name: r, hostnames: `+hostnames+`, rules: [{backendRefs: [{name: one, port: 80}]}]}
+backends: [{service: one, port: 80, servers: ["10.0.0.1:80"]}]
+`).Input(t))
+	}
+	one, three, four := with("[a.io]"), with(`["*.b.io", c.b.io]`), with(`["*.b.io", "*.a.b.io", c.a.b.io]`)
+	for _, test := range []struct {
+		name             string
+		desired, running ir.Config
+		reload           string
+	}{
+		{"a wildcard and all hosts", three, one, ""},
+		{"two wildcards and all hosts", four, three, ir.ReloadNames},
+		{"one wildcard less", three, four, ""},
+	} {
+		if got := plan.Diff(test.desired, test.running); got.Reload != test.reload {
+			t.Errorf("%s: got %q, want %q", test.name, got.Reload, test.reload)
+		}
+	}
+}

@@ -13,10 +13,10 @@ import (
 
 // cors implements the CORS protocol (Fetch standard, section 3.3). CORS headers of backends are replaced.
 //
-// The parameter "cors" is "*", "any" or the name of a list of the allowed origins. An origin that is not allowed gets
+// The parameter "cors" is "*" or the name of a list of the allowed origins. An origin that is not allowed gets
 // no header, which is how a browser is told. Where every origin is allowed, an answer says so even if the request names
 // none, as for an image: a cache may give it to a script. Browsers take "*" literally in answers to requests with
-// credentials, so those get what they asked for: "any" is every origin where there may be credentials, and "?" stands
+// credentials, so those get what they asked for: a list has any origin where there may be credentials, and "?" stands
 // for all methods or headers then. There is no such word for the headers of an answer that are exposed.
 var cors = filter{
 	encode: func(in Input, p *params) {
@@ -26,7 +26,7 @@ var cors = filter{
 		}
 		switch {
 		case slices.Contains(cors.Origins, "*") && cors.Credentials:
-			p.set("cors", "any")
+			p.set("cors", in.List([]string{`\n[^\n]*\n`}))
 		case slices.Contains(cors.Origins, "*"):
 			p.set("cors", "*")
 		default:
@@ -54,7 +54,6 @@ var cors = filter{
 		return Rules{
 			Request: []string{
 				"http-request set-var(txn.allowed) str(*) if " + is("cors", "*"),
-				"http-request set-var(txn.allowed) req.fhdr(origin) if " + is("cors", "any") + " " + oneOrigin,
 				`http-request set-var-fmt(txn.origin) "%[` + param("cors") + `]\n%[req.fhdr(origin)]\n" if { ` + param("cors") + " -m beg ? } " + oneOrigin,
 				"http-request set-var(txn.allowed) req.fhdr(origin) if { var(txn.origin),map_reg(" + env.Paths.Map(ir.ConditionsFile) + ") -m found }",
 				"http-request set-var(txn.preflight) bool(true) if " + cors + " { method OPTIONS } { req.fhdr_cnt(origin) gt 0 } { req.fhdr_cnt(access-control-request-method) gt 0 }",
@@ -72,7 +71,7 @@ var cors = filter{
 				`http-after-response set-header access-control-allow-headers "%[var(txn.headers)]" if ` + allowed + " { var(txn.headers) -m found }",
 				`http-after-response set-header access-control-max-age "%[` + param("cors.max-age") + `]" if ` + allowed + " " + preflight,
 				`http-after-response set-header access-control-expose-headers "%[` + text("cors.expose") + `]" if ` + allowed + " " + has("cors.expose"),
-				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? any }",
+				"http-after-response add-header vary Origin if { " + param("cors") + " -m beg ? }",
 			},
 		}
 	},

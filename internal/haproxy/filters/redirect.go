@@ -47,15 +47,13 @@ var redirect = filter{
 			set("port", param("redirect.port"), "!"+ofListener),
 			set("port", "fe_name", ofListener),
 			set("port", "req.fhdr(x-forwarded-port,-1)", ofListener+" { req.fhdr(x-forwarded-port,-1) -m reg ^[1-9][0-9]{0,4}$ }"),
-			"http-request unset-var(txn.port) if { var(txn.scheme) -m str http } { var(txn.port) -m str 80 }",
-			"http-request unset-var(txn.port) if { var(txn.scheme) -m str https } { var(txn.port) -m str 443 }",
+			"http-request unset-var(txn.port) if { var(txn.scheme) -m str http } { var(txn.port) -m str 80 } or { var(txn.scheme) -m str https } { var(txn.port) -m str 443 }",
 			`http-request set-var-fmt(txn.authority) "%[var(txn.authority)]:%[var(txn.port)]" if ` + redirect + " { var(txn.port) -m found }",
 			set("newpath", "path", "!{ var(txn.newpath) -m found }"),
-			set("newpath", "str(/)", "!{ var(txn.newpath) -m found }"),
-			`http-request set-var-fmt(txn.newpath) "%[var(txn.newpath)]?%[query]" if ` + redirect + " { query -m found }",
+			`http-request set-var-fmt(txn.newpath) "%[var(txn.newpath,/)]?%[query]" if ` + redirect + " { query -m found }",
 		}
 		for _, status := range []string{"301", "302", "303", "307", "308"} {
-			lines = append(lines, `http-request redirect location "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath)]" code `+status+" if "+is("redirect", status))
+			lines = append(lines, `http-request redirect location "%[var(txn.scheme)]://%[var(txn.authority)]%[var(txn.newpath,/)]" code `+status+" if "+is("redirect", status))
 		}
 		return Rules{Request: lines}
 	},

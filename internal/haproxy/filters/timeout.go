@@ -34,7 +34,7 @@ var timeout = filter{
 		return Rules{
 			Response: []string{"http-response set-timeout client " + param("timeout") + ",add(0) if { " + param("timeout") + ",add(0) -m int gt 60000 }"},
 			Backend: []string{
-				"http-request disable-l7-retry if " + has("once"),
+				"http-request disable-l7-retry if !{ method GET HEAD PUT DELETE OPTIONS } or " + has("once"),
 				"http-request set-timeout server " + param("timeout") + ",add(0) if " + has("timeout"),
 			},
 		}

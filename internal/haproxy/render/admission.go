@@ -81,16 +81,15 @@ func trustLines(in Input) []string {
 // one request at a time.
 func requestLimitLines(in Input) []string {
 	const isHTTP2 = " if { fc_http_major 2 }"
-	tooMany := func(counter string, limit int) string {
-		return returnText(in, 503, "the proxy has too many requests") + fmt.Sprintf(" if { %s gt %d }", counter, limit)
+	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + isHTTP2}
+	tooMany := fmt.Sprintf(" if { sc1_conn_cur gt %d }", maxConnections(in))
+	if in.Table.MaxPerAddress > 0 {
+		condition := isHTTP2
+		if len(in.Table.TrustedProxies) > 0 {
+			condition += " !{ var(sess.trusted) -m found }"
+		}
+		lines = append(lines, "http-request track-sc2 "+byClient+" table requests-of"+condition)
+		tooMany += fmt.Sprintf(" or { sc2_conn_cur gt %d }", in.Table.MaxPerAddress)
 	}
-	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + isHTTP2, tooMany("sc1_conn_cur", maxConnections(in))}
-	if in.Table.MaxPerAddress == 0 {
-		return lines
-	}
-	condition := isHTTP2
-	if len(in.Table.TrustedProxies) > 0 {
-		condition += " !{ var(sess.trusted) -m found }"
-	}
-	return append(lines, "http-request track-sc2 "+byClient+" table requests-of"+condition, tooMany("sc2_conn_cur", in.Table.MaxPerAddress))
+	return append(lines, returnText(in, 503, "the proxy has too many requests")+tooMany)
 }

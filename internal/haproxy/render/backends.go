@@ -167,7 +167,6 @@ func (r *renderer) defaultsSection(name string, s settings, connections bool) ir
 	lines, parent := s.lines, "tcp"
 	if !connections {
 		parent = "backends"
-		lines = append(slices.Clone(lines), "http-request disable-l7-retry unless { method GET HEAD PUT DELETE OPTIONS }")
 		lines = slices.Concat(lines, filters.All(filters.Env{Paths: r.in.Paths}).Backend, s.rules)
 	}
 	return ir.Section{Header: "defaults " + name + " from " + parent, Reason: ir.ReloadDefaults, MayStay: true, Lines: ir.Lines("", lines...)}

@@ -22,7 +22,7 @@
 //	conditions.map  expressions         NUMBER                 see ir.ConditionEntries
 //	lists.map       NUMBER?LIST|HITS    HIT                    what the expression of that number in a list stands for
 //	splits.map      %WEIGHTS/HEX        NUMBER                 a share of a weighted split
-//	splits.map      TARGETS/NUMBER      HIT                    one of its targets
+//	splits.map      NUMBER%WEIGHTS|TARGETS   HIT            one of its targets
 //	filters.map     FILTERS             NAME=VALUE&...         see package filters
 //	addresses.map   LIST/DIGITS/HEX     0 or 1                 whether a range of addresses has access: package filters
 //	keys.map        KEYS/HASH           ALGORITHM/FILE         the key that tokens name by an ID of that hash: package filters

@@ -222,21 +222,15 @@ func (r *renderer) list(listener *routing.Listener, entries []routing.Entry) str
 		end = asksQuery
 	}
 	name := r.addList(expressions, end) + "|" + ir.ContentName(strings.Join(hits, "\n"))
-	r.addContent(ir.ListsFile, name, func() []ir.MapEntry {
-		entries := make([]ir.MapEntry, len(hits))
-		for i := range hits {
-			entries[i] = entry(strconv.Itoa(i)+name, hits[i])
-		}
-		return entries
-	})
+	r.addContent(ir.ListsFile, name, func() []ir.MapEntry { return numbered(name, hits) })
 	return name
 }
 
-// numbered returns entries with the keys NAME/0, NAME/1 and so on.
+// numbered returns entries with the keys 0NAME, 1NAME and so on.
 func numbered(name string, values []string) []ir.MapEntry {
 	entries := make([]ir.MapEntry, len(values))
 	for i, value := range values {
-		entries[i] = entry(name+"/"+strconv.Itoa(i), value)
+		entries[i] = entry(strconv.Itoa(i)+name, value)
 	}
 	return entries
 }
@@ -283,8 +277,6 @@ func (r *renderer) makeHit(key hitKey) string {
 	for i := range rule.Targets {
 		hits[i] = r.targetHit(key, &rule.Targets[i], r.use(key, rule.Targets[i].Backend))
 	}
-	targets := ir.ContentName(strings.Join(hits, "\n"))
-	r.addContent(ir.SplitsFile, targets, func() []ir.MapEntry { return numbered(targets, hits) })
 	proportion := proportions(rule.Targets)
 	weights := "%" + joinWeights(proportion)
 	r.addContent(ir.SplitsFile, weights, func() []ir.MapEntry {
@@ -294,7 +286,9 @@ func (r *renderer) makeHit(key hitKey) string {
 		}
 		return entries
 	})
-	return weights + "|" + targets
+	split := weights + "|" + ir.ContentName(strings.Join(hits, "\n"))
+	r.addContent(ir.SplitsFile, split, func() []ir.MapEntry { return numbered(split, hits) })
+	return split
 }
 
 // targetHit returns the hit of a rule whose requests go to a backend.

@@ -45,9 +45,8 @@ func (r *renderer) routingLines() []ir.Line {
 		// TRACE shows the client the headers that the proxy has set. HAProxy answers 500 where a header finds no room,
 		// so what is refused is refused before.
 		"http-request deny deny_status 405 if { method CONNECT TRACE }",
-		"http-request deny deny_status 400 if "+isOdd+" !{ var(txn.clean) -m found }",
+		"http-request deny deny_status 400 if "+isOdd+" !{ var(txn.clean) -m found } or !{ url_beg -i / * http:// https:// }",
 		// A backend may believe an absolute URI, and gets none. The URI of a request over HTTP/2 is one to HAProxy.
-		"http-request deny deny_status 400 unless { url_beg -i / * http:// https:// }",
 		"http-request set-uri %[pathq] if { req.ver 1.0 1.1 } { url_beg -i http } { pathq -m beg / }",
 		"http-request set-uri /?%[query] if { req.ver 1.0 1.1 } { url_beg -i http }",
 	)
@@ -81,9 +80,8 @@ func (r *renderer) routingLines() []ir.Line {
 
 // sizeLines bound the headers of a request, with its URL.
 var sizeLines = []string{
-	"http-request deny deny_status 431 if { req.fhdr_cnt gt 100 }",
 	"http-request set-var(txn.size) url,length",
-	"http-request deny deny_status 431 if { req.hdrs,length,add(txn.size) gt 16384 }",
+	"http-request deny deny_status 431 if { req.fhdr_cnt gt 100 } or { req.hdrs,length,add(txn.size) gt 16384 }",
 }
 
 // compressionLines have answers compressed. They are of frontends: HAProxy does not compress the answers of backends
@@ -141,8 +139,7 @@ func (r *renderer) splitLines(directive string) []string {
 	splits := r.in.Paths.Map(ir.SplitsFile)
 	return []string{
 		directive + " set-var(txn.random) rand(16777216),hex,bytes(10,6)" + split,
-		directive + " set-var(txn.share) var(txn.hit),field(1,|),concat(/,txn.random),map_beg(" + splits + ")" + split,
-		directive + " set-var(txn.hit) var(txn.hit),field(2,|),concat(/,txn.share),map_str(" + splits + ")" + split,
+		directive + " set-var(txn.hit) var(txn.hit),field(1,|),concat(/,txn.random),map_beg(" + splits + "),concat(,txn.hit),map_str(" + splits + ")" + split,
 	}
 }
 
@@ -288,20 +285,16 @@ var normalizingLines = []string{
 	`tcp-request content set-var(txn.sent) str(/) if !{ var(txn.sent) -m found }`,
 	`tcp-request content set-var(txn.host) var(txn.given),bytes(0,253),json(utf8s)`,
 	`tcp-request content set-var(txn.path) var(txn.sent),bytes(0,1024),json(utf8s)`,
-	`tcp-request content accept unless { req.ver 1.1 2.0 1.0 3.0 }`,
-	`tcp-request content accept if { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 }`,
-	`tcp-request content accept if { req.hdrs -m reg '\x00' }`,
+	`tcp-request content accept if !{ req.ver 1.1 2.0 1.0 3.0 } or { req.ver 1.0 } { req.fhdr_cnt(transfer-encoding) gt 0 } or { req.hdrs -m reg '\x00' }`,
 	`tcp-request content accept if { var(txn.given) -m found } !{ var(txn.given) -m reg ^(([a-z0-9_-]+\.)*[a-z0-9_-]+\.?|\[[0-9a-f:.]+\])?(:[0-9]*)?$ }`,
-	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 }`,
-	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }`,
+	`tcp-request content accept if !{ req.fhdr_cnt(host) gt 0 } { req.ver 1.1 } or !{ req.fhdr_cnt(host) gt 0 } !{ url_beg / }`,
 	`tcp-request content accept if !{ path -m found } !{ url -m reg '^(\*|[^/?]+://[^/?]*(\?.*)?)$' }`,
 	`tcp-request content set-var(txn.given) var(txn.given),host_only,regsub(\.$,)`,
 	`tcp-request content accept if { var(txn.given) -m len gt 253 }`,
 	`tcp-request content set-var(txn.host) var(txn.given)`,
 	`tcp-request content set-var(txn.clean) var(txn.sent) if { var(txn.sent) -m reg '` + plainPath + `' }`,
 	`tcp-request content accept if { var(txn.clean) -m found }`,
-	`tcp-request content accept if { var(txn.sent) -m sub %00 }`,
-	`tcp-request content accept if { var(txn.sent) -m len gt 3200 }`,
+	`tcp-request content accept if { var(txn.sent) -m sub %00 } or { var(txn.sent) -m len gt 3200 }`,
 	`tcp-request content set-var(txn.decoded) 'var(txn.sent),url_dec,url_enc,` + decodeOnly(encodedPath) + `,regsub("//+","/",g)'`,
 	`tcp-request content accept if { var(txn.decoded) -m reg '/\.\.?(;[^/]*)?(/|$)|%5C' }`,
 	`tcp-request content set-var(txn.clean) var(txn.decoded)`,

@@ -298,7 +298,7 @@ func tlsListeners(table routing.Table, port int32) []string {
 
 func bindLines(bind Bind, port int32, options string) []string {
 	if len(bind.Addresses) == 0 {
-		return []string{fmt.Sprintf("bind :%d%s", port, options), fmt.Sprintf("bind :::%d v6only%s", port, options)}
+		return []string{fmt.Sprintf("bind :%d,:::%[1]d v6only%s", port, options)}
 	}
 	var lines []string
 	for _, address := range bind.Addresses {
@@ -367,7 +367,7 @@ func foreignLines(in Input, port int32) []string {
 
 // chainLength returns how many contents of hosts a request may be looked up in: usually those of its host, of a
 // wildcard, and of all hosts.
-func (r *renderer) chainLength() int { return max(4, r.chain) }
+func (r *renderer) chainLength() int { return max(3, r.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.
 func (r *renderer) filterLines() []ir.Line {

@@ -188,8 +188,8 @@ func TestNamespaceChooses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"render one -n b", 0, "bind :::81 "},
-		{"render -n b", 0, "bind :::81 "},
+		{"render one -n b", 0, "bind :81,:::81 "},
+		{"render -n b", 0, "bind :81,:::81 "},
 		{"render --check -n b", 0, "b/one: HAProxy accepts it\n"},
 		{"explain one -n b http://a:81", 3, "gateway   b/one\n"},
 		{"explain one http://a", 2, "there are several Gateways in -, name one of them with -n: a/one, default/one"},
@@ -261,7 +261,7 @@ func TestWritesFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	clitest.Run(t, fmt.Sprintf(minimal, "a"), "render", "-f", "-", "--output-dir", dir).Want(t, 0)
 	content, err := os.ReadFile(filepath.Join(dir, "haproxy.cfg"))
-	if err != nil || !strings.Contains(string(content), "bind :::80") {
+	if err != nil || !strings.Contains(string(content), "bind :80,:::80") {
 		t.Errorf("haproxy.cfg (%v):\n%s", err, content)
 	}
 }
