@@ -85,8 +85,8 @@ type reporter struct {
 	wanted     report
 	isEndpoint bool
 
-	// The goroutine alone touches what follows. written is the report that the API server took in last, and when. madeAt is when
-	// it took in the GatewayProxy without its status.
+	// The goroutine alone touches what follows. written is the report that the API server took in last, and when. madeAt
+	// is when it took in the GatewayProxy without its status.
 	written           report
 	writtenAt, madeAt time.Time
 	// confirmed is the Gateway whose generation was passed to confirm.

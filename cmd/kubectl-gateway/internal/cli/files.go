@@ -25,7 +25,8 @@ import (
 	"gateway/internal/source/gatewayapi"
 )
 
-// kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no others.
+// kinds are those that are read of files. Of the groups app.example.com and gateway.networking.k8s.io, there are no
+// others.
 var kinds = newKinds()
 
 func newKinds() *runtime.Scheme {
@@ -42,8 +43,8 @@ func newKinds() *runtime.Scheme {
 	return all
 }
 
-// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl apply
-// refuses it too.
+// unknownKind returns why an object of a group that is read has no effect anywhere, "" if it may have one: kubectl
+// apply refuses it too.
 func unknownKind(kind schema.GroupVersionKind) string {
 	if kinds.Recognizes(kind) {
 		return ""
@@ -137,8 +138,8 @@ func (c *contents) add(object runtime.Object) {
 	}
 }
 
-// typed makes a typed object of a document, as the API server would store it; nil: nothing is read of its kind. What the
-// API server refuses, such as unknown fields, is an error.
+// typed makes a typed object of a document, as the API server would store it; nil: nothing is read of its kind. What
+// the API server refuses, such as unknown fields, is an error.
 func typed(document Document, namespace string) (runtime.Object, error) {
 	kind := document.Object.GroupVersionKind()
 	if kind.Group == gatewayv1.GroupName {

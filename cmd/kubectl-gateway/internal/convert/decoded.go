@@ -15,7 +15,8 @@ var encodable = []struct {
 	as          string
 }{{'%', '%', "%25"}, {0x01, 0x1f, "%[01][0-9A-F]"}, {0x7f, 0x7f, "%7F"}, {0x80, 0xff, "%[89A-F][0-9A-F]"}}
 
-// overDecoded returns an expression that matches all that nginx matches with one, and little more. False: there is none.
+// overDecoded returns an expression that matches all that nginx matches with one, and little more. False: there is
+// none.
 func overDecoded(expression string) (string, bool) {
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
