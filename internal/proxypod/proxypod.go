@@ -90,34 +90,59 @@ func SelectsProxies(service *corev1.Service) bool {
 	return gateway || service.Spec.Selector[LabelManagedBy] == FieldManager
 }
 
-// Secrets are the names of the Secrets with certificates that a Gateway names, sorted and unique.
-func Secrets(gateway *appv1.Gateway) []string {
-	var names []string
+// Mounts are what proxy pods of a Gateway mount, by name, sorted and unique.
+type Mounts struct {
+	// Certificates are Secrets with certificates, and Users are Secrets with users.
+	Certificates, Users []string
+	// ConfigMaps have CA certificates or JWT keys.
+	ConfigMaps []string
+}
+
+// HasKeys reports whether the pods have a KeysContainer: if they mount any Secrets.
+func (m Mounts) HasKeys() bool { return len(m.Certificates)+len(m.Users) > 0 }
+
+// MountsOf returns what a Gateway and its objects name.
+func MountsOf(gateway *appv1.Gateway) Mounts {
+	var m Mounts
 	for _, listener := range gateway.Spec.Listeners {
-		if listener.TLS != nil {
-			names = appendNames(names, listener.TLS.CertificateRefs)
+		if listener.TLS == nil {
+			continue
+		}
+		m.Certificates = appendNames(m.Certificates, listener.TLS.CertificateRefs)
+		if validation := listener.TLS.ClientValidation; validation != nil {
+			m.ConfigMaps = appendNames(m.ConfigMaps, validation.CACertificateRefs)
 		}
 	}
 	if ref := gateway.Spec.BackendClientCertificateRef; ref != nil {
-		names = append(names, ref.Name)
+		m.Certificates = append(m.Certificates, ref.Name)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// Users are the names of the Secrets with users that a Gateway and its objects name, sorted and unique.
-func Users(gateway *appv1.Gateway) []string {
-	var names []string
-	for filter := range filters(gateway) {
-		if filter.BasicAuth != nil {
-			names = append(names, filter.BasicAuth.SecretRef.Name)
+	for _, backend := range gateway.Spec.Backends {
+		if backend.TLS != nil {
+			m.ConfigMaps = appendNames(m.ConfigMaps, backend.TLS.CACertificateRefs)
 		}
 	}
-	if gateway.Status.Attachments != nil {
-		names = appendNames(names, gateway.Status.Attachments.Users)
+	for filter := range filters(gateway) {
+		if filter.BasicAuth != nil {
+			m.Users = append(m.Users, filter.BasicAuth.SecretRef.Name)
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	for _, keys := range KeySets(gateway) {
+		if keys.ConfigMapRef != nil {
+			m.ConfigMaps = append(m.ConfigMaps, keys.ConfigMapRef.Name)
+		}
+		if keys.Remote != nil {
+			m.ConfigMaps = appendNames(m.ConfigMaps, keys.Remote.CACertificateRefs)
+		}
+	}
+	if attachments := gateway.Status.Attachments; attachments != nil {
+		m.Users = appendNames(m.Users, attachments.Users)
+		m.ConfigMaps = appendNames(m.ConfigMaps, attachments.ConfigMaps)
+	}
+	for _, names := range []*[]string{&m.Certificates, &m.Users, &m.ConfigMaps} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return m
 }
 
 // filters returns those of all rules and listeners of a Gateway.
@@ -140,9 +165,6 @@ func filters(gateway *appv1.Gateway) iter.Seq[*appv1.RuleFilter] {
 	}
 }
 
-// HasKeys reports whether proxy pods of a Gateway have a KeysContainer: if they mount any Secrets.
-func HasKeys(gateway *appv1.Gateway) bool { return len(Secrets(gateway))+len(Users(gateway)) > 0 }
-
 // KeySets are the sources of the JWT keys that a Gateway names.
 func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 	var all []appv1.JWTKeys
@@ -152,35 +174,6 @@ func KeySets(gateway *appv1.Gateway) []appv1.JWTKeys {
 		}
 	}
 	return all
-}
-
-// ConfigMaps are the names of the ConfigMaps with CA certificates or JWT keys that a Gateway and its objects name,
-// sorted and unique.
-func ConfigMaps(gateway *appv1.Gateway) []string {
-	var names []string
-	for _, listener := range gateway.Spec.Listeners {
-		if listener.TLS != nil && listener.TLS.ClientValidation != nil {
-			names = appendNames(names, listener.TLS.ClientValidation.CACertificateRefs)
-		}
-	}
-	for _, backend := range gateway.Spec.Backends {
-		if backend.TLS != nil {
-			names = appendNames(names, backend.TLS.CACertificateRefs)
-		}
-	}
-	if gateway.Status.Attachments != nil {
-		names = appendNames(names, gateway.Status.Attachments.ConfigMaps)
-	}
-	for _, keys := range KeySets(gateway) {
-		if keys.ConfigMapRef != nil {
-			names = append(names, keys.ConfigMapRef.Name)
-		}
-		if keys.Remote != nil {
-			names = appendNames(names, keys.Remote.CACertificateRefs)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Parent returns the name of the Gateway of the Gateway API for which a Gateway was made, "" for others.

@@ -29,8 +29,8 @@ const (
 // keeper is the native sidecar that checks certificates and passes them on: pairs to HAProxy, certificates without keys
 // to the agent. It tells HAProxy whether users may log in. It starts before both, holds no API token, and listens to
 // HAProxy alone. A Gateway without Secrets has none.
-func keeper(gateway *appv1.Gateway, options Options) []*corev1ac.ContainerApplyConfiguration {
-	if !proxypod.HasKeys(gateway) {
+func keeper(mounted proxypod.Mounts, options Options) []*corev1ac.ContainerApplyConfiguration {
+	if !mounted.HasKeys() {
 		return nil
 	}
 	return []*corev1ac.ContainerApplyConfiguration{corev1ac.Container().
@@ -54,7 +54,7 @@ func keeper(gateway *appv1.Gateway, options Options) []*corev1ac.ContainerApplyC
 // agent is the native sidecar that writes HAProxy's configuration. It starts before HAProxy, which starts once
 // /startupz reports a configuration, and stops after it. It holds the API token, which HAProxy's container does not,
 // and no key, which HAProxy's container does.
-func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConfiguration {
+func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(agentContainer).
 		WithImage(options.AgentImage).
@@ -62,7 +62,7 @@ func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConf
 		WithCommand("/gateway-agent").
 		WithArgs("-gateway="+gateway.Name).
 		WithArgs(logArgs(options)...).
-		WithArgs(mountArgs(gateway)...).
+		WithArgs(mountArgs(mounted)...).
 		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid")).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
@@ -76,7 +76,7 @@ func agent(gateway *appv1.Gateway, options Options) *corev1ac.ContainerApplyConf
 			mount(runVolume, runDir),
 			mount(tokenVolume, tokenDir).WithReadOnly(true),
 		).
-		WithVolumeMounts(agentTLSMounts(gateway)...)
+		WithVolumeMounts(agentTLSMounts(mounted)...)
 }
 
 // logArgs make a program log to standard error.
@@ -90,7 +90,7 @@ func logArgs(options Options) []string {
 // haproxy is the proxy itself, as master and worker. It declares no listener ports: they change without a new pod. It
 // holds the keys of certificates and no API token. Its CPU limit is in whole CPUs, rounded up: those of the node, if it
 // has none.
-func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfiguration {
+func haproxy(gateway *appv1.Gateway, mounted proxypod.Mounts, image string) *corev1ac.ContainerApplyConfiguration {
 	container := corev1ac.Container().
 		WithName(proxypod.HAProxyContainer).
 		WithImage(image).
@@ -108,7 +108,7 @@ func haproxy(gateway *appv1.Gateway, image string) *corev1ac.ContainerApplyConfi
 			mount(configVolume, configDir).WithReadOnly(true),
 			mount(runVolume, runDir),
 		).
-		WithVolumeMounts(haproxyTLSMounts(gateway)...)
+		WithVolumeMounts(haproxyTLSMounts(mounted)...)
 	return container.WithResources(proxyResources(gateway.Spec.Pods.Resources))
 }
 

@@ -74,6 +74,7 @@ func DesiredDeployment(gateway *appv1.Gateway, options Options) *appsv1ac.Deploy
 }
 
 func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConfiguration {
+	mounted := proxypod.MountsOf(gateway)
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(proxypod.ChildName(gateway.Name)).
 		WithAutomountServiceAccountToken(false).
@@ -87,15 +88,15 @@ func podSpec(gateway *appv1.Gateway, options Options) *corev1ac.PodSpecApplyConf
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault)).
 			// Lets HAProxy, which is not root, bind ports like 80. A "safe" sysctl: it is the pod's own.
 			WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))).
-		WithInitContainers(keeper(gateway, options)...).
-		WithInitContainers(agent(gateway, options)).
-		WithContainers(haproxy(gateway, options.HAProxyImage)).
+		WithInitContainers(keeper(mounted, options)...).
+		WithInitContainers(agent(gateway, mounted, options)).
+		WithContainers(haproxy(gateway, mounted, options.HAProxyImage)).
 		WithVolumes(
 			corev1ac.Volume().WithName(configVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 			inMemory(runVolume),
 			corev1ac.Volume().WithName(tokenVolume).WithProjected(tokenSources()),
 		).
-		WithVolumes(tlsVolumes(gateway)...)
+		WithVolumes(tlsVolumes(mounted)...)
 	place(spec, gateway)
 	return spec
 }

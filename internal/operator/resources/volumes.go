@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/certificates"
 	"gateway/internal/proxypod"
 )
@@ -25,15 +24,15 @@ const (
 
 // mountArgs tell the agent what is mounted. From the files alone, it cannot tell a Secret that does not exist from one
 // that the Gateway names only since the pod was created.
-func mountArgs(gateway *appv1.Gateway) []string {
+func mountArgs(mounted proxypod.Mounts) []string {
 	var args []string
-	for _, name := range proxypod.Secrets(gateway) {
+	for _, name := range mounted.Certificates {
 		args = append(args, "-secret="+name)
 	}
-	for _, name := range proxypod.Users(gateway) {
+	for _, name := range mounted.Users {
 		args = append(args, "-users="+name)
 	}
-	for _, name := range proxypod.ConfigMaps(gateway) {
+	for _, name := range mounted.ConfigMaps {
 		args = append(args, "-configmap="+name)
 	}
 	return args
@@ -41,19 +40,19 @@ func mountArgs(gateway *appv1.Gateway) []string {
 
 // agentTLSMounts and haproxyTLSMounts are the mounts of tlsVolumes. The two containers share none of them: the agent,
 // which holds the API token, gets no key.
-func agentTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
+func agentTLSMounts(mounted proxypod.Mounts) []*corev1ac.VolumeMountApplyConfiguration {
 	var mounts []*corev1ac.VolumeMountApplyConfiguration
-	if proxypod.HasKeys(gateway) {
+	if mounted.HasKeys() {
 		mounts = append(mounts, mount(certificatesVolume, proxypod.CertificatesDir).WithReadOnly(true))
 	}
-	if len(proxypod.ConfigMaps(gateway)) > 0 {
+	if len(mounted.ConfigMaps) > 0 {
 		mounts = append(mounts, mount(authoritiesVolume, proxypod.AuthoritiesDir).WithReadOnly(true))
 	}
 	return mounts
 }
 
-func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfiguration {
-	if !proxypod.HasKeys(gateway) {
+func haproxyTLSMounts(mounted proxypod.Mounts) []*corev1ac.VolumeMountApplyConfiguration {
+	if !mounted.HasKeys() {
 		return nil
 	}
 	return []*corev1ac.VolumeMountApplyConfiguration{mount(keysVolume, proxypod.HAProxyCertificatesDir).WithReadOnly(true), mount(keysRunVolume, proxypod.KeysRunDir)}
@@ -62,30 +61,30 @@ func haproxyTLSMounts(gateway *appv1.Gateway) []*corev1ac.VolumeMountApplyConfig
 // tlsVolumes are the Secrets and ConfigMaps that the Gateway names, which kubelet mounts, so that nobody needs
 // permission to read them from the API server. The keys container passes its results on in memory, so no key is written
 // to a disk. Secrets and ConfigMaps are optional: a missing one keeps no pod from starting.
-func tlsVolumes(gateway *appv1.Gateway) []*corev1ac.VolumeApplyConfiguration {
+func tlsVolumes(mounted proxypod.Mounts) []*corev1ac.VolumeApplyConfiguration {
 	var volumes []*corev1ac.VolumeApplyConfiguration
-	if proxypod.HasKeys(gateway) {
-		mounted := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
+	if mounted.HasKeys() {
+		secrets := corev1ac.ProjectedVolumeSource().WithDefaultMode(keysMode)
 		add := func(secret string, files ...string) {
 			projection := corev1ac.SecretProjection().WithName(secret).WithOptional(true)
 			for _, file := range files {
 				projection.WithItems(item(secret, file))
 			}
-			mounted.WithSources(corev1ac.VolumeProjection().WithSecret(projection))
+			secrets.WithSources(corev1ac.VolumeProjection().WithSecret(projection))
 		}
-		for _, name := range proxypod.Secrets(gateway) {
+		for _, name := range mounted.Certificates {
 			add(name, certificates.CertificateFile, certificates.KeyFile)
 		}
-		for _, name := range proxypod.Users(gateway) {
+		for _, name := range mounted.Users {
 			add(name, certificates.UsersFile)
 		}
 		volumes = append(volumes,
-			corev1ac.Volume().WithName(secretsVolume).WithProjected(mounted),
+			corev1ac.Volume().WithName(secretsVolume).WithProjected(secrets),
 			inMemory(keysVolume), inMemory(keysRunVolume), inMemory(certificatesVolume))
 	}
-	if configMaps := proxypod.ConfigMaps(gateway); len(configMaps) > 0 {
+	if len(mounted.ConfigMaps) > 0 {
 		authorities := corev1ac.ProjectedVolumeSource()
-		for _, name := range configMaps {
+		for _, name := range mounted.ConfigMaps {
 			authorities.WithSources(corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
 				WithName(name).WithOptional(true).WithItems(item(name, certificates.AuthorityFile), item(name, proxypod.KeySetFile))))
 		}

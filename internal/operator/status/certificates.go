@@ -40,7 +40,7 @@ func namedSubjects(gateway *appv1.Gateway) map[subject]bool {
 			name(string(listener.Name), kindConfigMap, validation.CACertificateRefs)
 		}
 	}
-	for _, secret := range proxypod.Users(gateway) {
+	for _, secret := range proxypod.MountsOf(gateway).Users {
 		name("", kindUsers, []appv1.ObjectReference{{Name: secret}})
 	}
 	for _, keys := range proxypod.KeySets(gateway) {

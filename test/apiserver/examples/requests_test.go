@@ -187,7 +187,7 @@ func (s *stage) keySets(t *testing.T, gateway *appv1.Gateway) map[routing.KeySou
 func (s *stage) checkPasswords(t *testing.T, gateway *appv1.Gateway, dir string) string {
 	t.Helper()
 	lists, checker := map[string]passwords.List{}, passwords.NewChecker()
-	for _, name := range proxypod.Users(gateway) {
+	for _, name := range proxypod.MountsOf(gateway).Users {
 		secret, err := server.Kube.CoreV1().Secrets(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatalf("the commands did not make Secret %s: %v", name, err)
