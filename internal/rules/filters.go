@@ -55,7 +55,7 @@ func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeade
 			r.refuse("the header %q cannot be changed", name)
 		}
 		for _, value := range values {
-			if !headerTexts.MatchString(value) {
+			if !isHeaderText(value) {
 				r.refuse("the header %s cannot have the value %q", name, value)
 			}
 		}
@@ -121,7 +121,7 @@ func (r *rule) addCORS(from *gatewayv1.HTTPCORSFilter) {
 
 func (r *rule) corsHeaders(names []gatewayv1.HTTPHeaderName) []string {
 	for _, name := range names {
-		if name != "*" && !headerNames.MatchString(string(name)) {
+		if name != "*" && !isHeaderName(string(name)) {
 			r.refuse("CORS: %q cannot be the name of a header", name)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 
 // What texts may have that HAProxy sets: the Gateway API's schema admits more.
 var (
-	headerNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
-	headerTexts = regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`)
 	cookieNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	urlPaths    = regexp.MustCompile(`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`)
 	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
@@ -25,9 +23,21 @@ var framing = []string{
 
 var hyphens = strings.NewReplacer("_", "-", ".", "-")
 
+// isHeaderName reports whether a text consists of letters, digits, "_", "." and "-", the latter three not at its ends.
+func isHeaderName(s string) bool {
+	return s != "" && strings.Trim(s, "_.-") == s && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '.' && r != '-'
+	})
+}
+
+// isHeaderText reports whether a text consists of printable ASCII characters, without white space at its ends.
+func isHeaderText(s string) bool {
+	return s != "" && strings.Trim(s, " ") == s && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
 // mayChange reports whether a header can be changed, or passed on to another backend.
 func mayChange(name string) bool {
-	return headerNames.MatchString(name) && !slices.Contains(framing, hyphens.Replace(lower(name)))
+	return isHeaderName(name) && !slices.Contains(framing, hyphens.Replace(lower(name)))
 }
 
 func lower(s string) string { return strings.ToLower(s) }

@@ -11,7 +11,9 @@ import (
 // door is where rules of our own kind become those of HTTPRoutes.
 type door struct {
 	rules.Translator
-	// extension is what the rule at the door has that the Gateway API has no filter for.
+	// at is the rule at the door, and extension is what it has that the Gateway API has no filter for. Both are used for
+	// one rule after another: the model has nothing of them.
+	at        gatewayv1.HTTPRouteRule
 	extension appv1.RouteFilter
 }
 
@@ -44,14 +46,17 @@ func (d *door) connections(all []appv1.ConnectionRule) model.Rule {
 
 // rule translates a rule for requests.
 func (d *door) rule(from *appv1.RouteRule) model.Rule {
-	to := gatewayv1.HTTPRouteRule{Matches: httpMatches(from.Matches), Filters: d.filters(from.Filters, from.MaxRequestBytes)}
-	to.BackendRefs = make([]gatewayv1.HTTPBackendRef, len(from.BackendRefs))
+	to := &d.at
+	*to = gatewayv1.HTTPRouteRule{
+		Matches: httpMatches(to.Matches[:0], from.Matches), Filters: d.filters(from.Filters, from.MaxRequestBytes), BackendRefs: to.BackendRefs[:0],
+	}
 	for i := range from.BackendRefs {
-		ref, same := &from.BackendRefs[i], &to.BackendRefs[i]
-		same.BackendRef = backendRef(ref.Name, &ref.Port, ref.Weight)
+		ref := &from.BackendRefs[i]
+		same := gatewayv1.HTTPBackendRef{BackendRef: backendRef(ref.Name, &ref.Port, ref.Weight)}
 		for _, filter := range ref.Filters {
-			same.Filters = append(same.Filters, headerFilters(filter.RequestHeaderModifier, filter.ResponseHeaderModifier)...)
+			same.Filters = withHeaders(same.Filters, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 		}
+		to.BackendRefs = append(to.BackendRefs, same)
 	}
 	if retry := from.Retry; retry != nil {
 		to.Retry = &gatewayv1.HTTPRouteRetry{Attempts: new(int(or(retry.Attempts, 3)))}
@@ -69,32 +74,36 @@ func (d *door) rule(from *appv1.RouteRule) model.Rule {
 			SessionName: &session.SessionName, AbsoluteTimeout: (*gatewayv1.Duration)(&session.AbsoluteTimeout),
 		}
 	}
-	return d.Translate(&to).Rule
+	return d.Translate(to).Rule
 }
 
 // filters returns filters and a limit of bodies as an HTTPRoute has them. One names the extension, if there is any.
 func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64) []gatewayv1.HTTPRouteFilter {
-	to := make([]gatewayv1.HTTPRouteFilter, 0, len(all)+1)
-	d.extension.Spec = appv1.RouteFilterSpec{MaxRequestBytes: maxRequestBytes}
+	to, others := d.at.Filters[:0], d.extension.Spec.Filters[:0]
 	for i := range all {
-		if same := httpFilters(&all[i]); same != nil {
-			to = append(to, same...)
-		} else {
-			d.extension.Spec.Filters = append(d.extension.Spec.Filters, all[i])
+		before := len(to)
+		if to = withFilter(to, &all[i]); len(to) == before {
+			others = append(others, all[i])
 		}
 	}
-	if maxRequestBytes != nil || len(d.extension.Spec.Filters) > 0 {
-		to = append(to, gatewayv1.HTTPRouteFilter{ExtensionRef: &gatewayv1.LocalObjectReference{}})
+	d.extension.Spec = appv1.RouteFilterSpec{Filters: others, MaxRequestBytes: maxRequestBytes}
+	if maxRequestBytes != nil || len(others) > 0 {
+		to = append(to, gatewayv1.HTTPRouteFilter{ExtensionRef: &extensionRef})
 	}
 	return to
 }
 
-func httpMatches(all []appv1.RouteMatch) []gatewayv1.HTTPRouteMatch {
-	matches := make([]gatewayv1.HTTPRouteMatch, len(all))
+// extensionRef stands for the extension of any rule.
+var extensionRef gatewayv1.LocalObjectReference
+
+// httpMatches appends matches to others.
+func httpMatches(matches []gatewayv1.HTTPRouteMatch, all []appv1.RouteMatch) []gatewayv1.HTTPRouteMatch {
 	for i := range all {
-		from, to := &all[i], &matches[i]
-		to.Path = &gatewayv1.HTTPPathMatch{Type: (*gatewayv1.PathMatchType)(&from.Path.Type), Value: &from.Path.Value}
-		to.Method = (*gatewayv1.HTTPMethod)(&from.Method)
+		from := &all[i]
+		to := gatewayv1.HTTPRouteMatch{
+			Path:   &gatewayv1.HTTPPathMatch{Type: (*gatewayv1.PathMatchType)(&from.Path.Type), Value: &from.Path.Value},
+			Method: (*gatewayv1.HTTPMethod)(&from.Method),
+		}
 		for j := range from.Headers {
 			header := &from.Headers[j]
 			to.Headers = append(to.Headers, gatewayv1.HTTPHeaderMatch{
@@ -107,12 +116,13 @@ func httpMatches(all []appv1.RouteMatch) []gatewayv1.HTTPRouteMatch {
 				Type: (*gatewayv1.QueryParamMatchType)(&param.Type), Name: gatewayv1.HTTPHeaderName(param.Name), Value: param.Value,
 			})
 		}
+		matches = append(matches, to)
 	}
 	return matches
 }
 
-// httpFilters returns what the Gateway API has for a filter, nil if it has nothing.
-func httpFilters(from *appv1.RuleFilter) []gatewayv1.HTTPRouteFilter {
+// withFilter appends what the Gateway API has for a filter, if it has anything.
+func withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilter) []gatewayv1.HTTPRouteFilter {
 	var to gatewayv1.HTTPRouteFilter
 	switch {
 	case from.RequestRedirect != nil:
@@ -133,22 +143,20 @@ func httpFilters(from *appv1.RuleFilter) []gatewayv1.HTTPRouteFilter {
 			ExposeHeaders: converted[gatewayv1.HTTPHeaderName](cors.ExposeHeaders), MaxAge: or(cors.MaxAge, 0),
 		}
 	case from.RequestMirror != nil:
-		var mirrors []gatewayv1.HTTPRouteFilter
 		for i := range from.RequestMirror.BackendRefs {
 			ref := &from.RequestMirror.BackendRefs[i]
-			mirrors = append(mirrors, gatewayv1.HTTPRouteFilter{RequestMirror: &gatewayv1.HTTPRequestMirrorFilter{
+			all = append(all, gatewayv1.HTTPRouteFilter{RequestMirror: &gatewayv1.HTTPRequestMirrorFilter{
 				BackendRef: backendRef(ref.Name, &ref.Port, nil).BackendObjectReference, Percent: ref.Percent,
 			}})
 		}
-		return mirrors
+		return all
 	default:
-		return headerFilters(from.RequestHeaderModifier, from.ResponseHeaderModifier)
+		return withHeaders(all, from.RequestHeaderModifier, from.ResponseHeaderModifier)
 	}
-	return []gatewayv1.HTTPRouteFilter{to}
+	return append(all, to)
 }
 
-func headerFilters(request, response *appv1.HeaderFilter) []gatewayv1.HTTPRouteFilter {
-	var all []gatewayv1.HTTPRouteFilter
+func withHeaders(all []gatewayv1.HTTPRouteFilter, request, response *appv1.HeaderFilter) []gatewayv1.HTTPRouteFilter {
 	if request != nil {
 		all = append(all, gatewayv1.HTTPRouteFilter{RequestHeaderModifier: headerFilter(request)})
 	}
