@@ -67,7 +67,7 @@ func TestACertificateForBackends(t *testing.T) {
 
 	// What it held before goes on.
 	r.put("proxies", certtest.Pair{Certificate: first.Certificate, Key: second.Key})
-	r.expectProblems(" Secret/proxies tls.key of Secret shop/proxies" + goesOn)
+	r.expectProblems(" Secret/proxies Secret shop/proxies: tls.key" + goesOn)
 	r.expectBody("/", second.Leaf.SerialNumber.String())
 
 	r.secrets.Put(map[string][]byte{"proxies/tls.crt": nil, "proxies/tls.key": nil})

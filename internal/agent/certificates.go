@@ -115,7 +115,7 @@ func (r *mountReader) certificate(secret string) certificateFile {
 	}
 }
 
-// users returns what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
+// users returns what is wrong with the users of a Secret; "" if nothing is.
 func (r *mountReader) users(secret string) string {
 	wrong, nothingWrong := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersProblemFile)
 	_, missing := readMounted(r.mounts.CertificatesDir, secret, certificates.UsersFile)
@@ -134,14 +134,14 @@ func (r *mountReader) isAwaited() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readMounted returns the content of a file, or what is wrong, with a %s for its Secret or ConfigMap.
+// readMounted returns the content of a file, or what is wrong with its Secret or ConfigMap.
 func readMounted(dir, name, key string) (content []byte, problem string) {
 	content, err := os.ReadFile(filepath.Join(dir, name, key))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, "%s does not exist or has no " + key
+		return nil, "it does not exist or has no " + key
 	case err != nil:
-		return nil, strings.ReplaceAll("failed to read "+key+": "+err.Error(), "%", "%%") + " of %s"
+		return nil, "failed to read " + key + ": " + err.Error()
 	}
 	return content, ""
 }

@@ -27,21 +27,21 @@ const (
 
 // certificateFile is the content of a Secret's tls.crt.
 type certificateFile struct {
-	// problem says why it cannot be used for anything, with a %s for the Secret; "" if it can.
+	// problem says why it cannot be used for anything; "" if it can.
 	problem string
 	// names are the DNS names it is for, in lower case, sorted.
 	names []string
 	// kind is that of the key: a listener may show one certificate of each for a name.
 	kind                x509.PublicKeyAlgorithm
 	notBefore, notAfter time.Time
-	// outdated says why what the Secret holds by now is not used, with a %s for the Secret; "" if this is what it
+	// outdated says why what the Secret holds by now is not used; "" if this is what it
 	// holds.
 	outdated string
 }
 
 // authorityFile is the content of a ConfigMap's ca.crt.
 type authorityFile struct {
-	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
+	// problem says why it cannot be used; "" if it can.
 	problem string
 	// pem are the certificates and nothing else.
 	pem []byte
@@ -111,7 +111,7 @@ type mounted struct {
 	keySets      map[string]keySetFile
 	// fetched are the keys of tokens at URLs.
 	fetched map[routing.KeySource]jwks.Set
-	// users say what is wrong with the users of a Secret, with a %s for it; "" if nothing is.
+	// users say what is wrong with the users of a Secret; "" if nothing is.
 	users map[string]string
 }
 
@@ -233,7 +233,7 @@ func (c *collector) certificate(listener *routing.Listener, secret string) {
 		names, within = []string{listener.Hostname}, true
 	}
 	if problem == "" && !within {
-		problem = fmt.Sprintf("the certificate of %%s is not for %s: it is for %s", listener.Hostname, listNames(file.names))
+		problem = fmt.Sprintf("the certificate is not for %s: it is for %s", listener.Hostname, listNames(file.names))
 	}
 	if c.isUsable(listener.Name, secret, &file, problem) {
 		certificate := render.Certificate{Secret: secret, Names: c.untaken(listener.Name, names, file.kind)}
@@ -310,22 +310,22 @@ func (c *collector) notMounted(kind, name string) {
 	c.unmounted = cmp.Or(c.unmounted, kind+" "+c.namespace+"/"+name)
 }
 
-func (c *collector) problem(listener, kind, name, format string) {
-	c.problems = append(c.problems, newProblem(listener, kind, c.namespace, name, format))
+func (c *collector) problem(listener, kind, name, problem string) {
+	c.problems = append(c.problems, newProblem(listener, kind, c.namespace, name, problem))
 }
 
-// newProblem makes a problem; format has a %s for the object.
-func newProblem(listener, kind, namespace, name, format string) appv1.ProxyProblem {
-	problem := appv1.ProxyProblem{
+// newProblem makes a problem of an object.
+func newProblem(listener, kind, namespace, name, problem string) appv1.ProxyProblem {
+	told := appv1.ProxyProblem{
 		Origin:   appv1.ProblemOrigin{Kind: kind, Namespace: namespace, Name: name},
 		Listener: listener,
 		Reason:   appv1.ProblemInvalidCertificateRef,
-		Message:  fmt.Sprintf(format, kind+" "+namespace+"/"+name),
+		Message:  kind + " " + namespace + "/" + name + ": " + problem,
 	}
 	if kind == kindConfigMap {
-		problem.Reason = appv1.ProblemInvalidCACertificateRef
+		told.Reason = appv1.ProblemInvalidCACertificateRef
 	}
-	return problem
+	return told
 }
 
 func listNames(names []string) string {

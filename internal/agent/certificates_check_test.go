@@ -26,7 +26,7 @@ func TestParseCertificate(t *testing.T) {
 	if got = parseCertificate(hostile.Certificate); !slices.Equal(got.names, []string{"good.example.com"}) {
 		t.Errorf("names that are none: got %q", got.names)
 	}
-	if got = parseCertificate(nil); got.problem != "tls.crt of %s holds no certificate" {
+	if got = parseCertificate(nil); got.problem != "tls.crt holds no certificate" {
 		t.Errorf("nothing: got %+v", got)
 	}
 }
@@ -37,7 +37,7 @@ func TestParseAuthority(t *testing.T) {
 	if got := parseAuthority(both); got.problem != "" || !bytes.Equal(got.pem, slices.Concat(one.PEM, two.PEM)) {
 		t.Errorf("got %s, problem %q", got.pem, got.problem)
 	}
-	if got := parseAuthority([]byte("x")); got.problem != "ca.crt of %s holds no certificate" || got.pem != nil {
+	if got := parseAuthority([]byte("x")); got.problem != "ca.crt holds no certificate" || got.pem != nil {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -91,11 +91,11 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 			"five":     file(hour(-1), hour(5), "a.org", "b.org", "c.org", "d.org", "e.org"),
 			"nameless": file(hour(-1), hour(5)),
 			"again":    file(hour(-1), hour(5), "a.example.com", "c.example.com"),
-			"missing":  {problem: "%s does not exist or has no tls.crt"},
-			"older":    {names: []string{"a.example.com"}, kind: x509.RSA, notBefore: hour(-9), notAfter: hour(5), outdated: "%s has no tls.key"},
-			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), outdated: "%s has no tls.key"},
+			"missing":  {problem: "it does not exist or has no tls.crt"},
+			"older":    {names: []string{"a.example.com"}, kind: x509.RSA, notBefore: hour(-9), notAfter: hour(5), outdated: "it has no tls.key"},
+			"oldest":   {names: []string{"a.example.com"}, notBefore: hour(-9), notAfter: hour(-1), outdated: "it has no tls.key"},
 		},
-		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "%s is broken"}},
+		authorities: map[string]authorityFile{"staff": {pem: []byte("PEM")}, "broken": {problem: "it is broken"}},
 	}
 	policies := map[model.Backend]model.BackendPolicy{
 		{Service: "api", Port: 443}: {TLS: &model.BackendTLS{CAs: []string{"staff", "broken"}}},
@@ -123,19 +123,19 @@ func TestCollect(t *testing.T) { //nolint:funlen // what goes in, and all that c
 		t.Errorf("authorities are %s", s)
 	}
 	problem := func(listener, kind, name, message string) appv1.ProxyProblem {
-		return newProblem(listener, kind, "shop", name, strings.Replace(message, kind+" shop/"+name, "%s", 1))
+		return newProblem(listener, kind, "shop", name, strings.TrimPrefix(message, kind+" shop/"+name+": "))
 	}
 	want := []appv1.ProxyProblem{
-		problem("all", "Secret", "missing", "Secret shop/missing does not exist or has no tls.crt"),
-		problem("wild", "Secret", "early", "the certificate of Secret shop/early is not valid before 2026-06-01 14:00:00 UTC"),
-		problem("wild", "Secret", "expired", "the certificate of Secret shop/expired expired on 2026-06-01 11:00:00 UTC"),
-		problem("wild", "Secret", "five", "the certificate of Secret shop/five is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org"),
-		problem("wild", "Secret", "nameless", "the certificate of Secret shop/nameless is not for *.example.com: it is for no DNS name"),
-		problem("wild", "Secret", "older", "Secret shop/older has no tls.key; what it held before goes on"),
-		problem("wild", "Secret", "oldest", "Secret shop/oldest has no tls.key"),
-		problem("wild", "Secret", "other", "the certificate of Secret shop/other is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org and 2 more"),
-		problem("", "ConfigMap", "broken", "ConfigMap shop/broken is broken"),
-		problem("nobody", "ConfigMap", "broken", "ConfigMap shop/broken is broken"),
+		problem("all", "Secret", "missing", "Secret shop/missing: it does not exist or has no tls.crt"),
+		problem("wild", "Secret", "early", "Secret shop/early: the certificate is not valid before 2026-06-01 14:00:00 UTC"),
+		problem("wild", "Secret", "expired", "Secret shop/expired: the certificate expired on 2026-06-01 11:00:00 UTC"),
+		problem("wild", "Secret", "five", "Secret shop/five: the certificate is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org"),
+		problem("wild", "Secret", "nameless", "Secret shop/nameless: the certificate is not for *.example.com: it is for no DNS name"),
+		problem("wild", "Secret", "older", "Secret shop/older: it has no tls.key; what it held before goes on"),
+		problem("wild", "Secret", "oldest", "Secret shop/oldest: it has no tls.key"),
+		problem("wild", "Secret", "other", "Secret shop/other: the certificate is not for *.example.com: it is for a.org, b.org, c.org, d.org, e.org and 2 more"),
+		problem("", "ConfigMap", "broken", "ConfigMap shop/broken: it is broken"),
+		problem("nobody", "ConfigMap", "broken", "ConfigMap shop/broken: it is broken"),
 	}
 	if !slices.Equal(got.problems, want) {
 		t.Errorf("problems are\n%+v\nwant\n%+v", got.problems, want)
@@ -158,9 +158,9 @@ func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 	now := time.Now()
 	files := mounted{certificates: map[string]certificateFile{
 		"good":    {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour)},
-		"older":   {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour), outdated: "%s has no tls.key"},
+		"older":   {notBefore: now.Add(-time.Hour), notAfter: now.Add(time.Hour), outdated: "it has no tls.key"},
 		"early":   {notBefore: now.Add(time.Hour), notAfter: now.Add(2 * time.Hour)},
-		"missing": {problem: "%s does not exist or has no tls.crt"},
+		"missing": {problem: "it does not exist or has no tls.crt"},
 	}}
 	for name, test := range map[string]struct {
 		usable              bool
@@ -168,9 +168,9 @@ func TestTheCertificateForBackendsIsChecked(t *testing.T) {
 	}{
 		"":        {},
 		"good":    {usable: true},
-		"older":   {usable: true, problems: "Secret shop/older has no tls.key; what it held before goes on"},
-		"early":   {problems: "the certificate of Secret shop/early is not valid before"},
-		"missing": {problems: "Secret shop/missing does not exist or has no tls.crt"},
+		"older":   {usable: true, problems: "Secret shop/older: it has no tls.key; what it held before goes on"},
+		"early":   {problems: "Secret shop/early: the certificate is not valid before"},
+		"missing": {problems: "Secret shop/missing: it does not exist or has no tls.crt"},
 		"new":     {unmounted: "Secret shop/new"},
 	} {
 		got := collect(&routing.Table{Settings: model.Settings{BackendCertificate: name}}, files, "shop", now)
@@ -227,8 +227,8 @@ func TestKeysOfManyRules(t *testing.T) {
 		})
 	}
 	table, _ := routing.Compile(gateway, filters.Problem)
-	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "%s is bad"}}}, "shop", time.Now())
-	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff is bad`
+	got := collect(&table, mounted{keySets: map[string]keySetFile{"staff": {problem: "it is bad"}}}, "shop", time.Now())
+	const want = `requests for rules[0] of route "/a" and 2 more are answered with 503: ConfigMap shop/staff: it is bad`
 	if len(got.problems) != 1 || got.problems[0].Message != want {
 		t.Errorf("got %+v, want one problem: %s", got.problems, want)
 	}

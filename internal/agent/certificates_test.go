@@ -20,8 +20,8 @@ func TestMountReader(t *testing.T) {
 		CertificatesDir: shown.Dir, AuthoritiesDir: authorities.Dir, Secrets: []string{"missing", "shop"}, ConfigMaps: []string{"staff"},
 	})
 	if len(r.files.certificates) != 2 || r.files.certificates["shop"].names[0] != "one.example.com" ||
-		r.files.certificates["missing"].problem != "%s does not exist or has no tls.crt" ||
-		r.files.authorities["staff"].problem != "%s does not exist or has no ca.crt" {
+		r.files.certificates["missing"].problem != "it does not exist or has no tls.crt" ||
+		r.files.authorities["staff"].problem != "it does not exist or has no ca.crt" {
 		t.Errorf("read %+v", r.files)
 	}
 	if r.look() {
@@ -41,7 +41,7 @@ func TestMountReader(t *testing.T) {
 		t.Errorf("after the ConfigMap was made: %+v", r.files.authorities)
 	}
 	shown.Put(map[string][]byte{"shop/tls.crt": nil})
-	if !r.look() || r.files.certificates["shop"].problem != "%s does not exist or has no tls.crt" {
+	if !r.look() || r.files.certificates["shop"].problem != "it does not exist or has no tls.crt" {
 		t.Errorf("after the Secret was deleted: %+v", r.files)
 	}
 	shown.Put(nil)
@@ -56,12 +56,12 @@ func TestMountReaderOfWhatTheKeeperWrites(t *testing.T) {
 	volume := certtest.NewVolume(t)
 	volume.Put(map[string][]byte{
 		"good/tls.crt":  one.Certificate,
-		"older/tls.crt": one.Certificate, "older/problem": []byte("%s has no tls.key"),
-		"bad/problem": []byte("%s has no tls.key"),
+		"older/tls.crt": one.Certificate, "older/problem": []byte("it has no tls.key"),
+		"bad/problem": []byte("it has no tls.key"),
 	})
 	r := newMountReader(Mounts{CertificatesDir: volume.Dir, Secrets: []string{"good", "older", "bad"}})
 	for secret, want := range map[string]certificateFile{
-		"good": {}, "older": {outdated: "%s has no tls.key"}, "bad": {problem: "%s has no tls.key"},
+		"good": {}, "older": {outdated: "it has no tls.key"}, "bad": {problem: "it has no tls.key"},
 	} {
 		got := r.files.certificates[secret]
 		if got.outdated != want.outdated || got.problem != want.problem || (len(got.names) == 1) != (secret != "bad") {

@@ -58,7 +58,7 @@ func CheckFiles(table *routing.Table, namespace string, secrets, configMaps File
 	return Usable{found.certificates, found.authorities, found.backendCertificate, found.problems}
 }
 
-func missing(key string) string { return "%s does not exist or has no " + key }
+func missing(key string) string { return "it does not exist or has no " + key }
 
 func pairIn(files map[string][]byte) certificateFile {
 	certificate, ok := files[certificates.CertificateFile]

@@ -3,10 +3,10 @@ package agent
 import (
 	"bytes"
 	"encoding/pem"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"gateway/internal/certificates"
 	"gateway/internal/certtest"
@@ -24,8 +24,8 @@ func FuzzCertificateFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		certificate, authority := parseCertificate(content), parseAuthority(content)
 		for _, problem := range []string{certificate.problem, authority.problem} {
-			if told := fmt.Sprintf(problem, "OBJECT"); problem != "" && (strings.Count(told, "OBJECT") != 1 || strings.Contains(told, "%!")) {
-				t.Errorf("the problem is told as %q", told)
+			if strings.ContainsFunc(problem, unicode.IsControl) {
+				t.Errorf("the problem is told as %q", problem)
 			}
 		}
 		if certificate.problem == "" {

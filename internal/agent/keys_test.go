@@ -22,7 +22,7 @@ func TestARefusedCertificateIsNeverLoaded(t *testing.T) {
 	refusals := metric(t, "gateway_agent_load_failures_total")
 	spec := r.tlsSpec(r.https("good", "good.example.com", "good"), r.https("bad", "bad.example.com", "bad"))
 	r.start(spec)
-	problem := "bad Secret/bad " + refusedBy + "bad" + misfit
+	problem := "bad Secret/bad Secret shop/bad" + misfit
 	r.expectProblems(problem)
 	stop := r.keepsShowing("good.example.com")
 	r.addMore(spec)

@@ -16,7 +16,7 @@ import (
 
 // keySetFile is the content of a ConfigMap's jwks.
 type keySetFile struct {
-	// problem says why it cannot be used, with a %s for the ConfigMap; "" if it can.
+	// problem says why it cannot be used; "" if it can.
 	problem string
 	// keys are those that it held last. There are none of a file that is gone.
 	keys []routing.JWTKey
@@ -30,7 +30,7 @@ func readKeySet(dir, configMap string, before keySetFile) keySetFile {
 	}
 	keys, err := keyset.Parse(string(content))
 	if err != nil {
-		return keySetFile{problem: proxypod.KeySetFile + " of %s " + strings.ReplaceAll(err.Error(), "%", "%%"), keys: before.keys}
+		return keySetFile{problem: proxypod.KeySetFile + " " + err.Error(), keys: before.keys}
 	}
 	return keySetFile{keys: keys}
 }
@@ -83,7 +83,7 @@ func (c *collector) keySet(from model.KeySource, rules []*routing.Rule) {
 func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv1.ProblemOrigin, problem string) {
 	of = appv1.ProblemOrigin{Kind: kindConfigMap, Name: from.ConfigMap}
 	named := func(problem, configMap string) string {
-		return fmt.Sprintf(problem, kindConfigMap+" "+c.namespace+"/"+configMap)
+		return kindConfigMap + " " + c.namespace + "/" + configMap + ": " + problem
 	}
 	if from.URL == "" {
 		file, ok := c.files.keySets[from.ConfigMap]
@@ -103,7 +103,7 @@ func (c *collector) keysOf(from model.KeySource) (keys []routing.JWTKey, of appv
 			c.notMounted(kindConfigMap, without)
 			return set.Keys, of, ""
 		}
-		problem = named(cmp.Or(file.problem, "%s has no certificates"), without)
+		problem = named(cmp.Or(file.problem, "it has no certificates"), without)
 	}
 	if problem != "" {
 		problem = "no keys come from " + from.URL + ": " + problem

@@ -107,7 +107,7 @@ func TestKeysOfAConfigMap(t *testing.T) {
 	put := func(text string) { r.authorities.Put(map[string][]byte{"staff/jwks": []byte(text)}) }
 	const at = ` ConfigMap/staff requests for rules[0] of route "api" `
 	const refused, kept = at + "are answered with 503: ", at + "need the keys that were there before: "
-	const noJSON = "jwks of ConfigMap " + namespace + "/staff is no JSON Web Key Set: unexpected end of JSON input"
+	const noJSON = "ConfigMap " + namespace + "/staff: jwks is no JSON Web Key Set: unexpected end of JSON input"
 	put("{")
 	spec := r.withTokens(appv1.JWTKeys{ConfigMapRef: &appv1.ObjectReference{Name: "staff"}})
 	r.start(spec)
@@ -126,14 +126,14 @@ func TestKeysOfAConfigMap(t *testing.T) {
 	r.expectToken(old.token(t), 401)
 	r.expectToken(next.token(t), 200)
 
-	for text, problem := range map[string]string{"{": noJSON, `{"keys":[]}`: "jwks of ConfigMap " + namespace + "/staff has no key for signatures"} {
+	for text, problem := range map[string]string{"{": noJSON, `{"keys":[]}`: "ConfigMap " + namespace + "/staff: jwks has no key for signatures"} {
 		put(text)
 		r.expectProblems(kept + problem)
 		r.expectToken(next.token(t), 200)
 		r.expectToken(old.token(t), 401)
 	}
 	r.authorities.Put(map[string][]byte{"staff/jwks": nil})
-	r.expectProblems(refused + "ConfigMap " + namespace + "/staff does not exist or has no jwks")
+	r.expectProblems(refused + "ConfigMap " + namespace + "/staff: it does not exist or has no jwks")
 	r.expectToken(next.token(t), 503)
 	put(keySetOf(next))
 	r.expectToken(next.token(t), 200)

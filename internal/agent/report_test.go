@@ -76,7 +76,7 @@ func (r *reporting) expectTries(want int64) {
 // TestReportIsAnObjectOfThePod: it goes with the pod, and the operator finds it by the Gateway's name.
 func TestReportIsAnObjectOfThePod(t *testing.T) {
 	r := newReporting(t, never)
-	secret := newProblem("https", kindSecret, namespace, "tls", "%s is bad")
+	secret := newProblem("https", kindSecret, namespace, "tls", "it is bad")
 	r.reporter.set(report{uid: "uid-1", generation: 3, problems: []appv1.ProxyProblem{secret}}, false)
 	r.expectReport(3, "")
 	got, err := r.gateways.AppV1().GatewayProxies(namespace).Get(t.Context(), podName, metav1.GetOptions{})

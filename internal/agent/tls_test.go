@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	noReason  = "does not exist or has no tls.crt"
-	refusedBy = "HAProxy refuses the certificate of Secret shop/"
-	misfit    = ": inconsistencies between private key and certificate loaded"
-	noKeyOf   = " is not the key of its certificate: private key does not match public key"
-	goesOn    = noKeyOf + "; what it held before goes on"
+	noReason = "does not exist or has no tls.crt"
+	refused  = ": HAProxy refuses the certificate: "
+	misfit   = refused + "inconsistencies between private key and certificate loaded"
+	noKeyOf  = " is not the key of its certificate: private key does not match public key"
+	goesOn   = noKeyOf + "; what it held before goes on"
 )
 
 // The certificates that are good are shown, whatever there is beside them; what is not is named, with its reason.
@@ -56,10 +56,10 @@ func TestABadCertificateDisablesThatCertificateAlone(t *testing.T) {
 		"none Secret/missing "+noReason,
 		"shop Secret/expired expired on "+time.Now().Add(-24*time.Hour).UTC().Format("2006-01-02"),
 		"shop Secret/garbage holds no certificate",
-		"shop Secret/keyless Secret shop/keyless has no tls.key",
-		"shop Secret/mismatched tls.key of Secret shop/mismatched"+noKeyOf,
+		"shop Secret/keyless Secret shop/keyless: it has no tls.key",
+		"shop Secret/mismatched Secret shop/mismatched: tls.key"+noKeyOf,
 		"shop Secret/missing "+noReason,
-		"shop Secret/refused "+refusedBy+"refused"+misfit,
+		"shop Secret/refused Secret shop/refused"+misfit,
 		"shop Secret/wrong is not for shop.example.com: it is for a.org",
 	)
 
@@ -144,7 +144,7 @@ func TestARenewalWithTheWrongKey(t *testing.T) {
 	r.put("one", one)
 	r.expectShown("one.example.com", one)
 	r.expectShown("two.example.com", two)
-	r.expectProblems("two Secret/two tls.key of Secret shop/two" + goesOn)
+	r.expectProblems("two Secret/two Secret shop/two: tls.key" + goesOn)
 	r.expectReport(1, "")
 	// The key alone is put right.
 	r.put("two", renewed)
@@ -166,7 +166,7 @@ func TestARenewalThatHasExpired(t *testing.T) {
 	r.start(r.tlsSpec(r.https("https", "shop.example.com", "shop")))
 	stop := r.keepsShowing("shop.example.com")
 	r.put("shop", expired)
-	r.expectProblems("https Secret/shop the certificate of Secret shop/shop expired on " + expired.Leaf.NotAfter.Format("2006-01-02 15:04:05") +
+	r.expectProblems("https Secret/shop Secret shop/shop: the certificate expired on " + expired.Leaf.NotAfter.Format("2006-01-02 15:04:05") +
 		" UTC; what it held before goes on")
 	r.expectReport(1, "")
 	r.expectShown("shop.example.com", good)
@@ -183,7 +183,7 @@ func TestARenewalThatIsEarly(t *testing.T) {
 	stop := r.keepsShowing("shop.example.com")
 	early := r.authority.Issue(t, names, certtest.Valid(time.Now().Add(5*time.Second), time.Now().Add(time.Hour)))
 	r.secrets.PutPair("shop", early)
-	r.expectProblems("https Secret/shop the certificate of Secret shop/shop is not valid before " + early.Leaf.NotBefore.Format("2006-01-02 15:04:05") +
+	r.expectProblems("https Secret/shop Secret shop/shop: the certificate is not valid before " + early.Leaf.NotBefore.Format("2006-01-02 15:04:05") +
 		" UTC; what it held before goes on")
 	r.expectShown("shop.example.com", early)
 	r.expectProblems()
@@ -203,7 +203,7 @@ func TestAKeyThatHAProxyAloneRefuses(t *testing.T) {
 	r.start(spec)
 	r.expectProblems()
 	r.put("refused", refused)
-	r.expectProblems("refused Secret/refused " + refusedBy + "refused" + misfit + "; what it held before goes on")
+	r.expectProblems("refused Secret/refused Secret shop/refused" + misfit + "; what it held before goes on")
 	r.addMore(spec)
 	r.expectShown("good.example.com", good)
 	r.put("refused", mended)
@@ -224,7 +224,7 @@ func TestHAProxyStartsThoughAKeyWasBroken(t *testing.T) {
 	r.startHAProxy()
 	r.expectShown("good.example.com", good)
 	r.expectShown("broken.example.com", broken)
-	r.expectProblems("broken Secret/broken tls.key of Secret shop/broken" + goesOn)
+	r.expectProblems("broken Secret/broken Secret shop/broken: tls.key" + goesOn)
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
 }
@@ -246,7 +246,7 @@ func TestHAProxyStartsThoughItRefusesACertificate(t *testing.T) {
 	r.startHAProxy()
 	r.expectShown("good.example.com", good)
 	r.expectShown("other.example.com", other)
-	r.expectProblems("other Secret/other " + refusedBy + "other: unable to load chain certificate into SSL Context: ca key too small; what it held before goes on")
+	r.expectProblems("other Secret/other Secret shop/other" + refused + "unable to load chain certificate into SSL Context: ca key too small; what it held before goes on")
 	r.expectReport(1, "")
 	r.expectBody("/", "one")
 }
@@ -276,7 +276,7 @@ func TestAReloadThoughAKeyWasBroken(t *testing.T) {
 			stopFirst, stopLast := r.keepsShowing(first+".example.com"), r.keepsShowing(last+".example.com")
 			r.put(last, certtest.Pair{Certificate: broken.Certificate, Key: r.authority.Issue(t, nil).Key})
 			r.addMore(spec)
-			r.expectProblems(last + " Secret/" + last + " tls.key of Secret shop/" + last + goesOn)
+			r.expectProblems(last + " Secret/" + last + " Secret shop/" + last + ": tls.key" + goesOn)
 			stopFirst()
 			stopLast()
 		})
@@ -393,7 +393,7 @@ func TestABrokenKeyKeepsNoNewCertificateAway(t *testing.T) {
 	generation := r.edit(r.tlsSpec(r.https("old", "old.example.com", "old"), r.https("new", "new.example.com", "new")))
 	r.expectShown("new.example.com", fresh)
 	r.expectReport(generation, "")
-	r.expectProblems("old Secret/old tls.key of Secret shop/old" + goesOn)
+	r.expectProblems("old Secret/old Secret shop/old: tls.key" + goesOn)
 	stop()
 	r.put("old", old)
 	r.expectProblems()

@@ -23,8 +23,7 @@ const (
 
 	// JoinedFile is the name of the file with a certificate and its key, which HAProxy so reads at once.
 	JoinedFile = "tls.pem"
-	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why, with
-	// a %s for the Secret.
+	// ProblemFile is beside a certificate, or in its place, if what the Secret holds now cannot be used. It says why.
 	ProblemFile = "problem"
 
 	// UsersFile is the key of a Secret that holds users and hashes of their passwords, and the name of its file. The
@@ -42,36 +41,35 @@ const (
 	minRSABits = 2048
 )
 
-// Parse reads a tls.crt: the certificate, then those that lead to an authority. problem is why nobody can use it, with
-// a %s for the Secret.
+// Parse reads a tls.crt: the certificate, then those that lead to an authority. problem is why nobody can use it.
 func Parse(content []byte) (chain []*x509.Certificate, problem string) {
 	chain, problem = ParseChain(content, CertificateFile)
 	if problem != "" {
 		return nil, problem
 	}
 	if key, ok := chain[0].PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < minRSABits {
-		return nil, fmt.Sprintf("the certificate of %%s has an RSA key of %d bits: it takes %d", key.N.BitLen(), minRSABits)
+		return nil, fmt.Sprintf("the certificate has an RSA key of %d bits: it takes %d", key.N.BitLen(), minRSABits)
 	}
 	return chain, ""
 }
 
-// CheckTime returns why a certificate that is valid from notBefore to notAfter cannot be used now, with a %s for the
-// Secret, "" if it can. It also returns when that changes, zero: never.
+// CheckTime returns why a certificate that is valid from notBefore to notAfter cannot be used now, ""
+// if it can. It also returns when that changes, zero: never.
 func CheckTime(notBefore, notAfter, now time.Time) (problem string, until time.Time) {
 	// In the second of notAfter it can be used still (RFC 5280, section 4.1.2.5).
 	expiry := notAfter.Add(time.Second)
 	switch {
 	case now.Before(notBefore):
-		return "the certificate of %s is not valid before " + formatTime(notBefore), notBefore
+		return "the certificate is not valid before " + formatTime(notBefore), notBefore
 	case !now.Before(expiry):
-		return "the certificate of %s expired on " + formatTime(notAfter), time.Time{}
+		return "the certificate expired on " + formatTime(notAfter), time.Time{}
 	}
 	return "", expiry
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// ParseChain returns all certificates of a file, at least one, or what is wrong with it, with a %s for the object that
+// ParseChain returns all certificates of a file, at least one, or what is wrong with it in the object that
 // has the file.
 func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem string) {
 	if problem := misplaced(content, name); problem != "" {
@@ -83,22 +81,22 @@ func ParseChain(content []byte, name string) (chain []*x509.Certificate, problem
 		block, rest = pem.Decode(rest)
 		switch {
 		case block == nil && len(chain) == 0:
-			return nil, name + " of %s holds no certificate" + cmp.Or(others, encodingOf(content))
+			return nil, name + " holds no certificate" + cmp.Or(others, encodingOf(content))
 		case block == nil && bytes.Contains(rest, []byte(begin)):
-			return nil, fmt.Sprintf("what follows certificate %d in %s of %%s is damaged", len(chain), name)
+			return nil, fmt.Sprintf("what follows certificate %d in %s is damaged", len(chain), name)
 		case block == nil:
 			return chain, ""
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
-			return nil, name + " of %s holds a private key, which belongs in tls.key alone"
+			return nil, name + " holds a private key, which belongs in tls.key alone"
 		case block.Type == "TRUSTED "+Block, block.Type == "X509 "+Block: // OpenSSL's own
-			return nil, fmt.Sprintf("certificate %d in %s of %%s has the PEM type %s, not %s: convert it with openssl x509", len(chain)+1, name, block.Type, Block)
+			return nil, fmt.Sprintf("certificate %d in %s has the PEM type %s, not %s: convert it with openssl x509", len(chain)+1, name, block.Type, Block)
 		case block.Type != Block:
 			others = cmp.Or(others, remedies[block.Type])
 			continue
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Sprintf("certificate %d in %s of %%s cannot be read: %s", len(chain)+1, name, escape(err.Error()))
+			return nil, fmt.Sprintf("certificate %d in %s cannot be read: %s", len(chain)+1, name, err.Error())
 		}
 		chain = append(chain, certificate)
 	}
@@ -123,8 +121,8 @@ func encodingOf(content []byte) string {
 	return " in PEM but one in DER: convert it with openssl x509 -inform der"
 }
 
-// misplaced returns what is wrong with the first block of a file that does not begin on a line of its own, with a %s
-// for the object; "": there is none. PEM is read neither there nor in the block before.
+// misplaced returns what is wrong with the first block of a file that does not begin on a line of its own;
+// "": nothing is. PEM is read neither there nor in the block before.
 func misplaced(content []byte, name string) (problem string) {
 	for i, n := 0, 1; ; n++ {
 		next := bytes.Index(content[i:], []byte(begin))
@@ -132,14 +130,14 @@ func misplaced(content []byte, name string) (problem string) {
 			return ""
 		}
 		if i += next; i > 0 && content[i-1] != '\n' {
-			return fmt.Sprintf("block %d in %s of %%s does not begin on a new line: put a line break before its -----BEGIN", n, name)
+			return fmt.Sprintf("block %d in %s does not begin on a new line: put a line break before its -----BEGIN", n, name)
 		}
 		i += len(begin)
 	}
 }
 
 // Join returns the content of JoinedFile for a tls.crt and its tls.key: the certificates and the key, without the text
-// around them. If they do not fit, problem says so, with a %s for the Secret. Keys of a type that OpenSSL may know and
+// around them. If they do not fit, problem says so. Keys of a type that OpenSSL may know and
 // Go does not are taken to fit.
 func Join(certificate, key []byte) (joined []byte, problem string) {
 	chain, problem := Parse(certificate)
@@ -149,20 +147,20 @@ func Join(certificate, key []byte) (joined []byte, problem string) {
 	block := privateKey(key)
 	switch {
 	case len(key) == 0:
-		return nil, "%s has no " + KeyFile
+		return nil, "it has no " + KeyFile
 	case block == nil:
-		return nil, cmp.Or(misplaced(key, KeyFile), KeyFile+" of %s holds no private key")
+		return nil, cmp.Or(misplaced(key, KeyFile), KeyFile+" holds no private key")
 	case strings.HasPrefix(block.Type, "ENCRYPTED") || len(block.Headers) > 0:
-		return nil, KeyFile + " of %s is encrypted: decrypt it with openssl pkey"
+		return nil, KeyFile + " is encrypted: decrypt it with openssl pkey"
 	}
 	public, private := Encode(chain), pem.EncodeToMemory(block)
 	if chain[0].PublicKeyAlgorithm != x509.UnknownPublicKeyAlgorithm {
 		if _, err := tls.X509KeyPair(public, private); err != nil {
 			if n := ownerOf(chain, private); n > 0 {
-				return nil, fmt.Sprintf("%s of %%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
+				return nil, fmt.Sprintf("%s begins with another certificate than that of %s, which is certificate %d: put it first, and after it each one that signed the one before",
 					CertificateFile, KeyFile, n+1)
 			}
-			return nil, KeyFile + " of %s is not the key of its certificate: " + escape(strings.TrimPrefix(err.Error(), "tls: "))
+			return nil, KeyFile + " is not the key of its certificate: " + strings.TrimPrefix(err.Error(), "tls: ")
 		}
 	}
 	return append(public, private...), ""
@@ -208,6 +206,3 @@ func Encode(chain []*x509.Certificate) []byte {
 	}
 	return encoded
 }
-
-// escape makes a text safe as part of a format.
-func escape(text string) string { return strings.ReplaceAll(text, "%", "%%") }

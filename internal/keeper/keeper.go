@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gateway/internal/certificates"
@@ -220,12 +219,12 @@ func (k *Keeper) sift(ctx context.Context, now, before, known contents, at time.
 	return pairs, shown, until, nil
 }
 
-// ask returns why HAProxy cannot use a pair, with a %s for the Secret, "" if it can.
+// ask returns why HAProxy cannot use a pair, "" if it can.
 func (k *Keeper) ask(ctx context.Context, joined []byte) (problem string, err error) {
 	err = k.HAProxy.CheckCertificate(ctx, joined)
 	var refused *runtime.RefusedCertificateError
 	if errors.As(err, &refused) {
-		return "HAProxy refuses the certificate of %s: " + strings.ReplaceAll(refused.Reason, "%", "%%"), nil
+		return "HAProxy refuses the certificate: " + refused.Reason, nil
 	}
 	return "", err
 }
@@ -278,7 +277,7 @@ func (k *Keeper) tell(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// compareTimes returns why a pair cannot be used at a time at which the earlier one can, with a %s for the Secret, ""
+// compareTimes returns why a pair cannot be used at a time at which the earlier one can, ""
 // otherwise. It also returns when the pair's own time changes that, zero: never.
 func compareTimes(joined, earlier []byte, at time.Time) (problem string, until time.Time) {
 	problem, until = checkTime(joined, at)

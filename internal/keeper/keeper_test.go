@@ -134,7 +134,7 @@ func TestKeeper(t *testing.T) {
 	type problems = map[string]string
 	r, authority := newRig(t), certtest.NewAuthority(t)
 	a, b, renewed := authority.Issue(t, nil), authority.Issue(t, nil), authority.Issue(t, nil)
-	const wrong = "tls.key of %s is not the key of its certificate: private key does not match public key"
+	const wrong = "tls.key is not the key of its certificate: private key does not match public key"
 	r.expect(nil, nil)
 
 	r.secrets.PutPair("a", a)
@@ -149,9 +149,9 @@ func TestKeeper(t *testing.T) {
 	r.keeper.version = ""
 	r.expect(pairs{"a": a, "b": b}, problems{"a": wrong})
 	r.secrets.PutPair("a", certtest.Pair{Certificate: []byte{}, Key: a.Key})
-	r.expect(pairs{"a": a, "b": b}, problems{"a": "tls.crt of %s holds no certificate"})
+	r.expect(pairs{"a": a, "b": b}, problems{"a": "tls.crt holds no certificate"})
 	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate})
-	r.expect(pairs{"a": a, "b": b}, problems{"a": "%s has no tls.key"})
+	r.expect(pairs{"a": a, "b": b}, problems{"a": "it has no tls.key"})
 
 	// What was put right is used, and what was removed is gone, but for HAProxy, whose configuration may name it still.
 	r.secrets.PutPair("a", renewed)
@@ -184,9 +184,9 @@ func TestKeeperPassesUsersOn(t *testing.T) {
 	put("alice:" + hash)
 	expect("", "none")
 	put("alice:" + hash + "\nbob:secret")
-	expect("", "some users in auth of %s cannot log in: line 2 has a hash that is neither of bcrypt ($2y$) nor of SHA-512 ($6$)")
+	expect("", "some users in auth cannot log in: line 2 has a hash that is neither of bcrypt ($2y$) nor of SHA-512 ($6$)")
 	put("alice")
-	expect("none", "no user in auth of %s can log in: line 1 has no colon")
+	expect("none", "no user in auth can log in: line 1 has no colon")
 	r.secrets.Put(map[string][]byte{"a/auth": nil})
 	expect("none", "none")
 	// HAProxy need not answer for users.
@@ -205,10 +205,10 @@ func TestKeeperAsksHAProxy(t *testing.T) {
 	r.haproxy.refused[joined(b)] = "100% too small"
 	r.secrets.PutPair("a", a)
 	r.secrets.PutPair("b", b)
-	r.expectAt(at, pairs{"a": a}, problems{"b": "HAProxy refuses the certificate of %s: 100%% too small"})
+	r.expectAt(at, pairs{"a": a}, problems{"b": "HAProxy refuses the certificate: 100% too small"})
 	r.secrets.PutPair("a", b)
 	r.secrets.PutPair("b", renewed)
-	r.expectAt(at, pairs{"a": a, "b": renewed}, problems{"a": "HAProxy refuses the certificate of %s: 100%% too small"})
+	r.expectAt(at, pairs{"a": a, "b": renewed}, problems{"a": "HAProxy refuses the certificate: 100% too small"})
 	// It is asked again, but not all the time; about what it has taken, never.
 	r.expectNoLook(at.Add(askAgain - time.Second))
 	asked := r.haproxy.asked
@@ -239,7 +239,7 @@ func TestKeeperWaitsForHAProxy(t *testing.T) {
 	r.secrets.PutPair("a", renewed)
 	r.expect(pairs{"a": a}, nil)
 	r.secrets.PutPair("a", certtest.Pair{Certificate: renewed.Certificate})
-	r.expect(pairs{"a": a}, map[string]string{"a": "%s has no tls.key"})
+	r.expect(pairs{"a": a}, map[string]string{"a": "it has no tls.key"})
 }
 
 // HAProxy is told of what was written, each worker that may not have read it, and no other.
@@ -293,7 +293,7 @@ func TestKeeperWaitsForACertificateToBeValid(t *testing.T) {
 	// It is the first certificate that counts, not those that lead to an authority.
 	good.Certificate = slices.Concat(good.Certificate, authority.PEM)
 	later.Certificate = slices.Concat(later.Certificate, authority.PEM)
-	const expired, early = "the certificate of %s expired on 2026-06-01 11:00:00 UTC", "the certificate of %s is not valid before 2026-06-01 "
+	const expired, early = "the certificate expired on 2026-06-01 11:00:00 UTC", "the certificate is not valid before 2026-06-01 "
 
 	// Without an earlier one it is passed on: the agent says what is wrong with it.
 	r.secrets.PutPair("a", old)
@@ -339,7 +339,7 @@ func TestKeeperLooksAgainWhenTheClockIsPutBack(t *testing.T) {
 	r.secrets.PutPair("a", long)
 	r.expectAt(start, pairs{"a": long}, nil)
 	r.secrets.PutPair("a", renewed)
-	r.expectAt(hour(10), pairs{"a": long}, map[string]string{"a": "the certificate of %s expired on 2026-06-01 21:00:00 UTC"})
+	r.expectAt(hour(10), pairs{"a": long}, map[string]string{"a": "the certificate expired on 2026-06-01 21:00:00 UTC"})
 	r.expectAt(start.Add(time.Second), pairs{"a": renewed}, nil)
 	r.expectNoLook(start.Add(2 * time.Second))
 }

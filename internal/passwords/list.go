@@ -50,7 +50,7 @@ var (
 )
 
 // Parse reads a htpasswd file: lines with a name, a colon and a hash. problem names the lines that cannot be used, by
-// their numbers and not their content, with a %s for the Secret; "" if all can.
+// their numbers and not their content; "" if all can.
 func Parse(content []byte) (list List, problem string) {
 	list.hashes = map[string]hash{}
 	var wrong []string
@@ -70,11 +70,11 @@ func Parse(content []byte) (list List, problem string) {
 	told := strings.Join(wrong[:min(len(wrong), maxTold)], ", ") + more
 	switch {
 	case list.IsEmpty() && len(wrong) == 0:
-		return list, certificates.UsersFile + " of %s holds no user"
+		return list, certificates.UsersFile + " holds no user"
 	case list.IsEmpty():
-		return list, "no user in " + certificates.UsersFile + " of %s can log in: " + told
+		return list, "no user in " + certificates.UsersFile + " can log in: " + told
 	case len(wrong) > 0:
-		return list, "some users in " + certificates.UsersFile + " of %s cannot log in: " + told
+		return list, "some users in " + certificates.UsersFile + " cannot log in: " + told
 	}
 	return list, ""
 }

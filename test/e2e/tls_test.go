@@ -52,8 +52,8 @@ func TestTLS(t *testing.T) {
 	setListeners(t, namespace, httpsListener("https", host, "web-tls"),
 		httpsListener("bad", "bad.example.com", "bad-tls"), httpsListener("refused", "refused.example.com", "refused-tls"))
 	waitProgrammed(t, namespace)
-	told := fmt.Sprintf(`listener "bad": tls.key of Secret %s/bad-tls is not the key of its certificate: private key does not match public key; `+
-		`listener "refused": HAProxy refuses the certificate of Secret %s/refused-tls: inconsistencies between private key and certificate loaded`, namespace, namespace)
+	told := fmt.Sprintf(`listener "bad": Secret %s/bad-tls: tls.key is not the key of its certificate: private key does not match public key; `+
+		`listener "refused": Secret %s/refused-tls: HAProxy refuses the certificate: inconsistencies between private key and certificate loaded`, namespace, namespace)
 	expectInvalidCertificate(t, namespace, told)
 	newTLSClient(t, namespace, authority.Pool()).waitAnswer(t, host, "/", http.StatusOK, "v1")
 	expectHeld(t, namespace, "bad-tls/tls.crt, bad-tls/tls.key, refused-tls/tls.crt, refused-tls/tls.key, web-tls/tls.crt, web-tls/tls.key")

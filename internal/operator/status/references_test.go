@@ -209,16 +209,16 @@ func problem(listener, kind, name, message string) appv1.ProxyProblem {
 
 func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
-	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
-	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff does not exist or has no ca.crt")
-	users := problem("", "Secret", "users", "Secret web/users does not exist or has no auth")
+	missing := problem("https", "Secret", "bad", "Secret web/bad: it does not exist or has no tls.crt")
+	authority := problem("https", "ConfigMap", "staff", "ConfigMap web/staff: it does not exist or has no ca.crt")
+	users := problem("", "Secret", "users", "Secret web/users: it does not exist or has no auth")
 	users.Reason = appv1.ProblemInvalidUsersRef
-	keys := problem("", "ConfigMap", "keys", "ConfigMap web/keys does not exist or has no jwks")
+	keys := problem("", "ConfigMap", "keys", "ConfigMap web/keys: it does not exist or has no jwks")
 	keys.Reason = appv1.ProblemInvalidKeysRef
 	unfetched := problem("", "URL", "https://id/keys", "no keys come from https://id/keys")
 	unfetched.Reason = appv1.ProblemInvalidKeysRef
 	two := slicesOf(ready("a"), ready("b"))
-	const told = `listener "https": Secret web/bad does not exist or has no tls.crt`
+	const told = `listener "https": Secret web/bad: it does not exist or has no tls.crt`
 	expectCondition(t, map[string]conditionTest{
 		"a Secret, once though both proxies say so": {
 			newGateway(https), reporting(two, leavingOut("b", missing), leavingOut("a", missing)), "ResolvedRefs=False InvalidCertificateRef: " + told,
@@ -238,7 +238,7 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 		},
 		"a ConfigMap for clients": {
 			newGateway(https), reporting(two, leavingOut("a", authority)),
-			`ResolvedRefs=False InvalidCACertificateRef: listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
+			`ResolvedRefs=False InvalidCACertificateRef: listener "https": ConfigMap web/staff: it does not exist or has no ca.crt`,
 		},
 		"a ConfigMap for a backend": {
 			newGateway(withTLSBackend("api", 443, "ca")),
@@ -249,17 +249,17 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 			newGateway(func(gateway *appv1.Gateway) {
 				gateway.Spec.BackendClientCertificateRef = &appv1.ObjectReference{Name: "proxies"}
 			}),
-			reporting(two, leavingOut("a", problem("", "Secret", "proxies", "Secret web/proxies does not exist or has no tls.crt"))),
-			`ResolvedRefs=False InvalidCertificateRef: backends: Secret web/proxies does not exist or has no tls.crt`,
+			reporting(two, leavingOut("a", problem("", "Secret", "proxies", "Secret web/proxies: it does not exist or has no tls.crt"))),
+			`ResolvedRefs=False InvalidCertificateRef: backends: Secret web/proxies: it does not exist or has no tls.crt`,
 		},
 		"users": {
 			newGateway(withUsers("users")), reporting(two, leavingOut("a", users)),
-			"ResolvedRefs=False InvalidUsersRef: filters: Secret web/users does not exist or has no auth",
+			"ResolvedRefs=False InvalidUsersRef: filters: Secret web/users: it does not exist or has no auth",
 		},
 		"users of a Secret that is not named any more": {newGateway(withUsers("others")), reporting(two, leavingOut("a", users)), resolved},
 		"keys": {
 			newGateway(withKeys("keys")), reporting(two, leavingOut("a", keys)),
-			"ResolvedRefs=False InvalidKeysRef: filters: ConfigMap web/keys does not exist or has no jwks",
+			"ResolvedRefs=False InvalidKeysRef: filters: ConfigMap web/keys: it does not exist or has no jwks",
 		},
 		"keys at a URL": {
 			newGateway(withRemoteKeys("https://id/keys")), reporting(two, leavingOut("a", unfetched)),
@@ -270,7 +270,7 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 		"Services come first, then Secrets, then ConfigMaps": {
 			newGateway(https, withRoute("shop", to("cart", 80))), reporting(two, leavingOut("a", authority, missing)),
 			`ResolvedRefs=False BackendNotFound: route "shop": Service web/cart does not exist: create it or change the route; ` +
-				told + `; listener "https": ConfigMap web/staff does not exist or has no ca.crt`,
+				told + `; listener "https": ConfigMap web/staff: it does not exist or has no ca.crt`,
 		},
 	})
 }
@@ -278,8 +278,8 @@ func TestReportedProblems(t *testing.T) { //nolint:funlen // a flat table
 // TestMoreProblemsThanAReportLists: what may be among those that are left out is neither right nor wrong.
 func TestMoreProblemsThanAReportLists(t *testing.T) {
 	https := withListener("https", []string{"good", "bad"}, []string{"staff"})
-	missing := problem("https", "Secret", "bad", "Secret web/bad does not exist or has no tls.crt")
-	old := problem("old", "Secret", "old", "Secret web/old does not exist or has no tls.crt")
+	missing := problem("https", "Secret", "bad", "Secret web/bad: it does not exist or has no tls.crt")
+	old := problem("old", "Secret", "old", "Secret web/old: it does not exist or has no tls.crt")
 	two := slicesOf(ready("a"), ready("b"))
 	cut := func(pod string, problems ...appv1.ProxyProblem) *appv1.GatewayProxy {
 		report := leavingOut(pod, problems...)
@@ -292,7 +292,7 @@ func TestMoreProblemsThanAReportLists(t *testing.T) {
 		"a Secret with users is not listed": {newGateway(withUsers("users")), reporting(two, leavingOut("a"), cut("b", old)), unknown},
 		"one is listed": {
 			newGateway(https), reporting(two, leavingOut("a"), cut("b", missing)),
-			`ResolvedRefs=False InvalidCertificateRef: listener "https": Secret web/bad does not exist or has no tls.crt`,
+			`ResolvedRefs=False InvalidCertificateRef: listener "https": Secret web/bad: it does not exist or has no tls.crt`,
 		},
 		"the spec names nothing that proxies look at": {newGateway(), reporting(two, leavingOut("a"), cut("b", old)), resolved},
 		"the pod is on its way out": {
@@ -320,7 +320,7 @@ func TestMoreProblemsThanAReportLists(t *testing.T) {
 func TestAReportedProblemIsAWarningBesideProgrammed(t *testing.T) {
 	gateway := newGateway(withListener("https", []string{"bad"}, nil))
 	observed := reporting(slicesOf(ready("a")),
-		leavingOut("a", problem("https", "Secret", "bad", "the certificate of Secret web/bad expired on 2026-01-02")))
+		leavingOut("a", problem("https", "Secret", "bad", "Secret web/bad: the certificate expired on 2026-01-02")))
 	computed := Compute(gateway, observed, now)
 	if c := meta.FindStatusCondition(computed.Conditions, appv1.ConditionProgrammed); c.Status != "True" {
 		t.Errorf("Programmed is %+v", c)

@@ -180,8 +180,8 @@ func TestAgentWithCertificates(t *testing.T) {
 	want := appv1.GatewayProxyStatus{
 		Gateway: appv1.ProxiedGateway{Name: name, UID: gateway.UID}, ObservedGeneration: 2,
 		Problems: []appv1.ProxyProblem{
-			problem("missing", "Secret certificates/missing does not exist or has no tls.crt"),
-			problem("wrong", "tls.key of Secret certificates/wrong is not the key of its certificate: private key does not match public key"),
+			problem("missing", "Secret certificates/missing: it does not exist or has no tls.crt"),
+			problem("wrong", "Secret certificates/wrong: tls.key is not the key of its certificate: private key does not match public key"),
 		},
 	}
 	testenv.Eventually(t, soon, "the report", func(ctx context.Context) error {

@@ -232,8 +232,8 @@ service: {type: ClusterIP}
 	putEndpoints(t, namespace, name, "pod-a")
 	origin := applyappv1.ProblemOrigin().WithKind("Secret").WithNamespace(namespace).WithName("shop-tls")
 	report(t, namespace, name, "pod-a", 1, applyappv1.ProxyProblem().WithOrigin(origin).WithListener("https").
-		WithReason(appv1.ProblemInvalidCertificateRef).WithMessage("the certificate of Secret problems/shop-tls expired on 2026-01-02"))
-	const text = `listener "https": the certificate of Secret problems/shop-tls expired on 2026-01-02`
+		WithReason(appv1.ProblemInvalidCertificateRef).WithMessage("Secret problems/shop-tls: the certificate expired on 2026-01-02"))
+	const text = `listener "https": Secret problems/shop-tls: the certificate expired on 2026-01-02`
 	gateway := expectCondition(t, namespace, name, "ResolvedRefs", metav1.ConditionFalse, "InvalidCertificateRef", text)
 	if conditions := gateway.Status.Listeners[0].Conditions; len(conditions) != 1 || conditions[0].Reason != "InvalidCertificateRef" {
 		t.Errorf("the listener's conditions are %+v", conditions)

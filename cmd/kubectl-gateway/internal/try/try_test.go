@@ -248,7 +248,7 @@ func TestRenewal(t *testing.T) {
 	out.expect(t, "Ctrl-C ends it")
 	before := serial(t, "127.0.0.1:"+secure)
 	save(certtest.Pair{Certificate: second.Certificate, Key: first.Key})
-	out.expect(t, "not served: tls.key of Secret default/shop is not the key of its certificate")
+	out.expect(t, "not served: Secret default/shop: tls.key is not the key of its certificate")
 	save(second)
 	for deadline := time.Now().Add(within); serial(t, "127.0.0.1:"+secure) == before; <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -271,7 +271,7 @@ func TestWrongKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := clitest.WriteFile(t, "shop.yaml", ports(shop, plain, secure)+"---\n"+string(content))
-	const wrong = "tls.key of Secret default/shop is not the key of its certificate"
+	const wrong = "Secret default/shop: tls.key is not the key of its certificate"
 	clitest.Run(t, "", "render", "-f", file, "--check").Want(t, cli.ExitNo, wrong)
 	clitest.Run(t, "", "explain", "-f", file, "https://shop.example.com:"+secure+"/").Want(t, cli.ExitNo, wrong, "no connection: listener https is not served")
 	clitest.Run(t, "", "try", "-f", file, "--once", "--request", "http://shop.example.com:"+plain+"/", "--expect", "200:web").Want(t, cli.ExitNo, wrong)
