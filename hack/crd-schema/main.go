@@ -135,13 +135,20 @@ func addKey(key schema) {
 	key["allOf"] = []any{schema{"anyOf": []any{schema{"properties": plain}, schema{"properties": schema{"type": schema{"enum": []any{"Claim"}}}}}}}
 }
 
-// addHeaders keeps framing headers from being changed.
-func addHeaders(filter schema) {
-	for _, name := range []string{"requestHeaderModifier", "responseHeaderModifier"} {
-		modifier := at(filter, name)
-		for _, header := range []schema{at(modifier, "set", "name"), at(modifier, "add", "name"), at(modifier, "remove")} {
-			refuseFraming(header)
-		}
+// modified is the pattern of the API's type ModifiedHeaderName.
+const modified = `^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+
+// addHeaders keeps framing headers from being changed, wherever a filter names headers to change.
+func addHeaders(from schema) {
+	if from["pattern"] == modified {
+		refuseFraming(from)
+	}
+	if items, ok := from["items"].(schema); ok {
+		addHeaders(items)
+	}
+	properties, _ := from["properties"].(schema)
+	for _, property := range properties {
+		addHeaders(property.(schema))
 	}
 }
 

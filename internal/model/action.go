@@ -25,6 +25,8 @@ type Action struct {
 	MaxBody *int64
 	// Headers is what happens to headers on the way.
 	Headers HeaderChanges
+	// HeaderVariables tell the backend what the proxy knows of a request, sorted by name.
+	HeaderVariables []HeaderVariable
 	// Rewrite is another host or path for the backend; nil: none.
 	Rewrite *Rewrite
 	// Redirect answers the request; nil: it does not.
@@ -87,6 +89,9 @@ func (a Action) With(filters *Action) Action {
 	if len(a.RateLimits) == 0 {
 		a.RateLimits = filters.RateLimits
 	}
+	if len(a.HeaderVariables) == 0 {
+		a.HeaderVariables = filters.HeaderVariables
+	}
 	if a.BasicAuth == nil && a.JWT == nil {
 		a.BasicAuth, a.JWT = filters.BasicAuth, filters.JWT
 	}
@@ -111,6 +116,14 @@ type Affinity struct {
 	Name string
 	// MaxLife is how long it may be used; 0: any time.
 	MaxLife time.Duration
+}
+
+// HeaderVariable is a header of the request that tells the backend what the proxy knows.
+type HeaderVariable struct {
+	// Name is in lower case.
+	Name string
+	// Variable is what it tells: BackendService, Route, ClientAddress, TLSVersion, TLSServerName or RequestID.
+	Variable string
 }
 
 // HeaderChanges is what happens to headers of a request and of its answer.

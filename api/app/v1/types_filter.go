@@ -63,11 +63,15 @@ type RuleFilter struct {
 	// Answer requests from what a proxy has stored of the answers of backends.
 	// +optional
 	Cache *Cache `json:"cache,omitempty"`
+
+	// Tell the backend in headers what the proxy knows of the request.
+	// +optional
+	HeaderVariables *HeaderVariables `json:"headerVariables,omitempty"`
 }
 
 // RuleFilterType is a kind of filter.
 //
-// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache
+// +kubebuilder:validation:Enum=RequestHeaderModifier;ResponseHeaderModifier;RequestRedirect;URLRewrite;DirectResponse;CORS;ClientAddress;RateLimit;BasicAuth;JWT;ExternalAuth;RequestMirror;Cache;HeaderVariables
 type RuleFilterType string
 
 const (
@@ -97,6 +101,8 @@ const (
 	RuleFilterRequestMirror RuleFilterType = "RequestMirror"
 	// RuleFilterCache answers from what is stored of earlier answers.
 	RuleFilterCache RuleFilterType = "Cache"
+	// RuleFilterHeaderVariables tells the backend in headers what the proxy knows of the request.
+	RuleFilterHeaderVariables RuleFilterType = "HeaderVariables"
 )
 
 // BackendRefFilter is something that happens to the requests for one Service. The field named like the type is set, and
@@ -154,6 +160,51 @@ type HeaderFilter struct {
 	// +kubebuilder:validation:MaxItems=16
 	Remove []ModifiedHeaderName `json:"remove,omitempty"`
 }
+
+// HeaderVariables sets headers of the request to what the proxy knows of it.
+type HeaderVariables struct {
+	// Headers that replace all of their name. Without a value, as of a TLSVersion without TLS, the backend gets none.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Set []HeaderVariable `json:"set"`
+}
+
+// HeaderVariable is a header with what the proxy knows of a request.
+type HeaderVariable struct {
+	// The name of the header. The headers that frame a message and its connection cannot be set.
+	// +required
+	Name ModifiedHeaderName `json:"name"`
+
+	// What is its value. BackendService: the name of the Service that gets the request. Route: the name of the route, as
+	// in the access log. ClientAddress: the address of the client, as trusted proxies name it. TLSVersion and
+	// TLSServerName: the version, as TLSv1.3, and the server name of the client's TLS connection. RequestID: the ID of the
+	// request, as in the access log.
+	// +required
+	Variable HeaderVariableName `json:"variable"`
+}
+
+// HeaderVariableName is something that the proxy knows of a request.
+//
+// +kubebuilder:validation:Enum=BackendService;Route;ClientAddress;TLSVersion;TLSServerName;RequestID
+type HeaderVariableName string
+
+const (
+	// HeaderVariableBackendService is the name of the Service that gets the request.
+	HeaderVariableBackendService HeaderVariableName = "BackendService"
+	// HeaderVariableRoute is the name of the route.
+	HeaderVariableRoute HeaderVariableName = "Route"
+	// HeaderVariableClientAddress is the address of the client.
+	HeaderVariableClientAddress HeaderVariableName = "ClientAddress"
+	// HeaderVariableTLSVersion is the version of the client's TLS connection.
+	HeaderVariableTLSVersion HeaderVariableName = "TLSVersion"
+	// HeaderVariableTLSServerName is the server name that the client named.
+	HeaderVariableTLSServerName HeaderVariableName = "TLSServerName"
+	// HeaderVariableRequestID is the ID of the request.
+	HeaderVariableRequestID HeaderVariableName = "RequestID"
+)
 
 // Header is a header with a value.
 type Header struct {

@@ -98,11 +98,14 @@ func encodeHeaders(p *params, side string, changes []routing.HeaderChange) {
 			add = appendText(appendText(add, change.Name), value)
 		}
 	}
-	if len(del) > 0 {
-		p.set(side+"del", base64.RawURLEncoding.EncodeToString(append(del, 0)))
-	}
-	if len(add) > 0 {
-		p.set(side+"add", base64.RawURLEncoding.EncodeToString(append(add, 0, 0)))
+	p.setList(side+"del", del, 1)
+	p.setList(side+"add", add, 2)
+}
+
+// setList sets a parameter to a list of texts, unless it is empty. An entry has one text or two, and a last one is empty.
+func (p *params) setList(name string, list []byte, texts int) {
+	if len(list) > 0 {
+		p.set(name, base64.RawURLEncoding.EncodeToString(append(list, make([]byte, texts)...)))
 	}
 }
 

@@ -39,6 +39,7 @@ var filters = []struct{ kind, field, value string }{
 	{"ExternalAuth", "externalAuth", "{backendRef: {name: a, port: 80}}"},
 	{"RequestMirror", "requestMirror", "{backendRefs: [{name: a, port: 80}]}"},
 	{"Cache", "cache", "{}"},
+	{"HeaderVariables", "headerVariables", "{set: [{name: a, variable: Route}]}"},
 }
 
 // invalidFilters are about filters: the fixed ones, and what every type and every list of headers has in common.
@@ -164,6 +165,11 @@ var fixedFilters = []refusal{
 	{"requests at a time by a claim without a name", "", atATime + "{requests: 1, key: {type: Claim}}}}]}]}]}", []string{filter0 + ".rateLimit.concurrent.key.name: Required value"}},
 	{"requests at a time by a rule of a name", "", atATime + "{requests: 1, key: {type: Rule, name: a}}}}]}]}]}", []string{filter0 + `.rateLimit.concurrent.key.type: Unsupported value: "Rule": supported values: "Header", "Cookie", "Claim"`}},
 	{"requests at a time in a unit", "", atATime + "{requests: 1, unit: Hour}}}]}]}]}", []string{"unknown field"}},
+	{"a variable that there is not", "", filter + "HeaderVariables, headerVariables: {set: [{name: a, variable: Path}]}}]}]}]}",
+		[]string{filter0 + `.headerVariables.set[0].variable: Unsupported value: "Path": supported values: "BackendService", "Route"`}},
+	{"a variable in a header that frames", "", filter + "HeaderVariables, headerVariables: {set: [{name: Host, variable: Route}]}}]}]}]}",
+		[]string{filter0 + `.headerVariables.set[0].name`}},
+	{"no variables", "", filter + "HeaderVariables, headerVariables: {set: []}}]}]}]}", []string{filter0 + `.headerVariables.set: Invalid value: 0`}},
 	{"stored answers of users", "", filter + "Cache, cache: {}}, {type: BasicAuth, basicAuth: {secretRef: {name: a}}}]}]}]}", []string{alike}},
 	{"stored answers for tokens", "", filter + "Cache, cache: {}}, {type: JWT, jwt: {issuer: a, audiences: [a], keys: {inline: a}}}]}]}]}", []string{alike}},
 	{"stored answers that a Service allows", "", filter + "Cache, cache: {}}, {type: ExternalAuth, externalAuth: {backendRef: {name: a, port: 80}}}]}]}]}", []string{alike}},

@@ -1,0 +1,23 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	appv1 "gateway/api/app/v1"
+	"gateway/internal/model"
+)
+
+func init() {
+	register(appv1.RuleFilterHeaderVariables, func(f *appv1.RuleFilter) *appv1.HeaderVariables { return f.HeaderVariables }, (*rule).addHeaderVariables)
+}
+
+func (r *rule) addHeaderVariables(from *appv1.HeaderVariables) {
+	for _, header := range from.Set {
+		if !mayChange(string(header.Name)) {
+			r.refuse("the header %q cannot be changed", header.Name)
+		}
+		r.HeaderVariables = append(r.HeaderVariables, model.HeaderVariable{Name: lower(string(header.Name)), Variable: string(header.Variable)})
+	}
+	slices.SortFunc(r.HeaderVariables, func(a, b model.HeaderVariable) int { return cmp.Compare(a.Name, b.Name) })
+}
