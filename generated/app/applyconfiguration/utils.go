@@ -97,6 +97,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HeaderFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HeaderMatch"):
 		return &appv1.HeaderMatchApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HeaderVariable"):
+		return &appv1.HeaderVariableApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HeaderVariables"):
+		return &appv1.HeaderVariablesApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HealthCheck"):
 		return &appv1.HealthCheckApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HSTS"):

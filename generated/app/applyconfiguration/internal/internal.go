@@ -812,6 +812,28 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: gateway.api.app.v1.HeaderVariable
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: variable
+      type:
+        scalar: string
+      default: ""
+- name: gateway.api.app.v1.HeaderVariables
+  map:
+    fields:
+    - name: set
+      type:
+        list:
+          elementType:
+            namedType: gateway.api.app.v1.HeaderVariable
+          elementRelationship: associative
+          keys:
+          - name
 - name: gateway.api.app.v1.HealthCheck
   map:
     fields:
@@ -1491,6 +1513,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: externalAuth
       type:
         namedType: gateway.api.app.v1.ExternalAuth
+    - name: headerVariables
+      type:
+        namedType: gateway.api.app.v1.HeaderVariables
     - name: jwt
       type:
         namedType: gateway.api.app.v1.JWT

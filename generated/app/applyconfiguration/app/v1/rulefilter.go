@@ -46,6 +46,8 @@ type RuleFilterApplyConfiguration struct {
 	RequestMirror *RequestMirrorApplyConfiguration `json:"requestMirror,omitempty"`
 	// Answer requests from what a proxy has stored of the answers of backends.
 	Cache *appv1.Cache `json:"cache,omitempty"`
+	// Tell the backend in headers what the proxy knows of the request.
+	HeaderVariables *HeaderVariablesApplyConfiguration `json:"headerVariables,omitempty"`
 }
 
 // RuleFilterApplyConfiguration constructs a declarative configuration of the RuleFilter type for use with
@@ -163,5 +165,13 @@ func (b *RuleFilterApplyConfiguration) WithRequestMirror(value *RequestMirrorApp
 // If called multiple times, the Cache field is set to the value of the last call.
 func (b *RuleFilterApplyConfiguration) WithCache(value appv1.Cache) *RuleFilterApplyConfiguration {
 	b.Cache = &value
+	return b
+}
+
+// WithHeaderVariables sets the HeaderVariables field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HeaderVariables field is set to the value of the last call.
+func (b *RuleFilterApplyConfiguration) WithHeaderVariables(value *HeaderVariablesApplyConfiguration) *RuleFilterApplyConfiguration {
+	b.HeaderVariables = value
 	return b
 }
