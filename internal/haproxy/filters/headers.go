@@ -102,7 +102,7 @@ func encodeHeaders(p *params, side string, changes []routing.HeaderChange) {
 	p.setList(side+"add", add, 2)
 }
 
-// setList sets a parameter to a list of texts, unless it is empty. An entry has one text or two, and a last one is empty.
+// setList sets a parameter to a list, unless it is empty. An entry has one text or two. The last one is empty.
 func (p *params) setList(name string, list []byte, texts int) {
 	if len(list) > 0 {
 		p.set(name, base64.RawURLEncoding.EncodeToString(append(list, make([]byte, texts)...)))
