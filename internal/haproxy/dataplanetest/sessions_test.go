@@ -194,13 +194,19 @@ func TestSessionsWithoutCookies(t *testing.T) {
 		}
 		return all
 	}
-	for filter, want := range map[string]string{"remove: [cookie]": "", "set: [{name: Cookie, value: a=b}]": "a=b", "add: [{name: Cookie, value: a=b}]": "first=1; last=2|a=b"} {
+	for filter, want := range map[string]string{
+		"RequestHeaderModifier, requestHeaderModifier: {remove: [cookie]}":                   "",
+		"RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: a=b}]}":  "a=b",
+		"RequestHeaderModifier, requestHeaderModifier: {add: [{name: Cookie, value: a=b}]}":  "first=1; last=2|a=b",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: Route}]}":         "r",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: ClientAddress}]}": "127.0.0.1",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: TLSVersion}]}":    "",
+	} {
 		for _, refs := range []string{"[{name: b, port: 80}]", "[{name: b, port: 80}, {name: missing, port: 80, weight: 0}]"} {
-			modifier := "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {" + filter + "}}]"
 			g := startGatewayWith(t, rendertest.Parse(t, `
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
-  routes: [{name: r, rules: [{sessionPersistence: {}, `+modifier+`, backendRefs: `+refs+`}]}]
+  routes: [{name: r, rules: [{sessionPersistence: {}, filters: [{type: `+filter+`}], backendRefs: `+refs+`}]}]
 backends: [{service: b, port: 80}]
 `), func(in *render.Input) {
 				in.Backends[routing.Backend{Service: "b", Port: 80}] = render.BackendState{Exists: true, Servers: servers()}

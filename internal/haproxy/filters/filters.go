@@ -102,7 +102,7 @@ type Env struct {
 // more rules for responses.
 var order = []*filter{
 	&cache, &cors, &arrive, &client, &clients, &limit, &basic, &jwt, &claimLimit, &body, &path, &auth, &pass,
-	&redirect, &response, &timeout, &rewrite, &headers, &mirror,
+	&redirect, &response, &timeout, &rewrite, &headers, &session, &mirror,
 }
 
 // after adds a filter to the order. It is for the init of the filter's file.

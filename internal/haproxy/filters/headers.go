@@ -12,30 +12,28 @@ import (
 
 // headers removes and adds headers. The parameter "del" has the names of request headers that are removed, "add" the
 // names and values of those that are added after that. "rdel" and "radd" are for the answer. "keep" is the cookie of a
-// session whose header is removed.
+// session whose header is removed, here or by HeaderVariables.
 //
 // What a parameter has is a list of texts as HAProxy's req.hdrs_bin returns it, in Base64. Where HAProxy finds no room
 // for a header, or the list is broken, it answers 500.
 //
-// The cookie of a session is put back: HAProxy looks for it when all rules are done, and takes it away itself.
+// The filter session puts the cookie of a session back.
 var headers = filter{
 	encode: func(in Input, p *params) {
 		changes := changesFor(in.Rule, in.Target)
 		encodeHeaders(p, "", changes.Request)
 		encodeHeaders(p, "r", changes.Response)
-		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clears(changes.Request, cookie) {
+		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clearsCookies(in.Rule, changes.Request) {
 			p.set("keep", affinity.Cookie(in.Target.Backend))
 		}
 	},
 	rules: func(Env) Rules {
-		const kept = " if { var(txn.cookies) -m found }"
 		return Rules{
 			Request: []string{
 				`http-request set-var-fmt(txn.cookies) "%[` + text("keep") + `]=\n%[req.fhdr(cookie)]" if ` + has("keep"),
-				`http-request set-var(txn.cookies) 'var(txn.cookies),regsub("^([^\x0A]+)\x0A(?:.*[;,])?[\x09\x20]*+\1([^;,]*).*$","\1\2")'` + kept,
+				`http-request set-var(txn.cookies) 'var(txn.cookies),regsub("^([^\x0A]+)\x0A(?:.*[;,])?[\x09\x20]*+\1([^;,]*).*$","\1\2")'` + isKept,
 				"http-request del-headers-bin " + list("del"),
 				"http-request add-headers-bin " + list("add"),
-				`http-request add-header cookie "%[var(txn.cookies)]"` + kept + ` !{ var(txn.cookies) -m sub "\n" }`,
 			},
 			Response: []string{
 				"http-response del-headers-bin " + list("rdel"),
@@ -45,6 +43,16 @@ var headers = filter{
 	},
 	describe: func(rule *routing.Rule) []string { return DescribeHeaders(rule.Headers) },
 }
+
+// session puts the cookie of a session back when all headers are changed. HAProxy looks for it when all rules are done,
+// and takes it away itself.
+var session = filter{
+	rules: func(Env) Rules {
+		return Rules{Request: []string{`http-request add-header cookie "%[var(txn.cookies)]"` + isKept + ` !{ var(txn.cookies) -m sub "\n" }`}}
+	},
+}
+
+const isKept = " if { var(txn.cookies) -m found }"
 
 // DescribeHeaders tells users of changes of headers.
 func DescribeHeaders(changes routing.HeaderChanges) []string {
@@ -135,6 +143,8 @@ func deleted(side, header string) []string {
 
 var notPlain = regexp.MustCompile(`[^a-z0-9-]`)
 
-func clears(changes []routing.HeaderChange, name string) bool {
-	return slices.ContainsFunc(changes, func(c routing.HeaderChange) bool { return c.Name == name && c.Clear })
+// clearsCookies reports whether the changes of a rule and those of its target remove the header of cookies.
+func clearsCookies(rule *routing.Rule, changes []routing.HeaderChange) bool {
+	return slices.ContainsFunc(changes, func(c routing.HeaderChange) bool { return c.Name == cookie && c.Clear }) ||
+		slices.ContainsFunc(rule.HeaderVariables, func(v model.HeaderVariable) bool { return v.Name == cookie })
 }
