@@ -25,7 +25,7 @@ func (r *rule) checkResponse() {
 		r.refuse("DirectResponse answers the requests: remove the backendRefs")
 	case r.Redirect != nil:
 		r.refuse("DirectResponse and RequestRedirect both answer the requests: remove one of them")
-	case r.Rewrite != nil || r.Cache || len(r.Mirrors)+len(r.Headers.Request)+len(r.Headers.Response) > 0:
+	case r.Rewrite != nil || r.Cache || len(r.Mirrors)+len(r.Headers.Request)+len(r.Headers.Response)+len(r.HeaderVariables) > 0:
 		r.refuse("DirectResponse answers the requests, so URLRewrite, RequestMirror, Cache and changes of headers have no effect: remove them")
 	}
 }

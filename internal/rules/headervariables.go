@@ -17,7 +17,11 @@ func (r *rule) addHeaderVariables(from *appv1.HeaderVariables) {
 		if !mayChange(string(header.Name)) {
 			r.refuse("the header %q cannot be changed", header.Name)
 		}
-		r.HeaderVariables = append(r.HeaderVariables, model.HeaderVariable{Name: lower(string(header.Name)), Variable: string(header.Variable)})
+		name := lower(string(header.Name))
+		if slices.ContainsFunc(r.HeaderVariables, func(v model.HeaderVariable) bool { return v.Name == name }) {
+			r.refuse("headerVariables.set has the header %s twice: remove one of them", name)
+		}
+		r.HeaderVariables = append(r.HeaderVariables, model.HeaderVariable{Name: name, Variable: string(header.Variable)})
 	}
 	slices.SortFunc(r.HeaderVariables, func(a, b model.HeaderVariable) int { return cmp.Compare(a.Name, b.Name) })
 }
