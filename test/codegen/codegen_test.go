@@ -27,25 +27,44 @@ var inCopy = []string{"GOFLAGS=-buildvcs=false -trimpath -ldflags=-w", "GOGC=400
 // checkNewField: the CRD, HAProxy's configuration and everything that is generated have the field.
 func checkNewField(t *testing.T, r *recipe) {
 	t.Helper()
-	for file, want := range map[string]string{
+	expectInFiles(t, r, map[string]string{
 		"artifacts/crd/app.example.com_gateways.yaml": "keepAliveTimeout must be between 1s and 1h",
 		"docs/reference/api.md":                       "| `keepAliveTimeout` ",
 		"internal/haproxy/render/testdata/shop.cfg":   "\n    timeout http-keep-alive 30000ms\n",
 		"internal/haproxy/render/testdata/empty.cfg":  "\n    timeout http-keep-alive 60000ms\n",
-	} {
+	})
+	copyFile(t, "testdata/newfield/main.go", filepath.Join(r.tree, "newfield/main.go"))
+	output := testenv.Run(t, r.tree, r.env, "go", "run", "./newfield", server.Kubeconfig)
+	for _, want := range []string{"created: 2s", "applied: 3s", "extracted: 3s"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the program that uses the field prints\n%s\nwhich lacks %q", output, want)
+		}
+	}
+}
+
+// checkNewFilter: the CRDs of all kinds with filters, the API reference and HAProxy's configuration have the filter.
+func checkNewFilter(t *testing.T, r *recipe) {
+	t.Helper()
+	expectInFiles(t, r, map[string]string{
+		"artifacts/crd/app.example.com_gateways.yaml":       "- RobotsTag\n",
+		"artifacts/crd/app.example.com_gatewayconfigs.yaml": "- RobotsTag\n",
+		"artifacts/crd/app.example.com_routefilters.yaml":   "- RobotsTag\n",
+		"docs/reference/api.md":                             "| `robotsTag` ",
+		"internal/haproxy/render/testdata/filters.cfg":      "\n    http-after-response set-header X-Robots-Tag ",
+		"internal/haproxy/render/testdata/filters.map":      "&robots=noindex",
+	})
+}
+
+// expectInFiles checks that files of the copy have these texts.
+func expectInFiles(t *testing.T, r *recipe, texts map[string]string) {
+	t.Helper()
+	for file, want := range texts {
 		content, err := os.ReadFile(filepath.Join(r.tree, file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(content), want) {
 			t.Errorf("%s lacks %q", file, want)
-		}
-	}
-	copyFile(t, "testdata/newfield/main.go", filepath.Join(r.tree, "newfield/main.go"))
-	output := testenv.Run(t, r.tree, r.env, "go", "run", "./newfield", server.Kubeconfig)
-	for _, want := range []string{"created: 2s", "applied: 3s", "extracted: 3s"} {
-		if !strings.Contains(output, want) {
-			t.Errorf("the program that uses the field prints\n%s\nwhich lacks %q", output, want)
 		}
 	}
 }

@@ -22,6 +22,7 @@ var recipes = map[string]struct {
 	editsOnly bool
 }{
 	"new-field.md":   {check: checkNewField, editsOnly: !testtier.All},
+	"new-filter.md":  {check: checkNewFilter, editsOnly: !testtier.All},
 	"new-kind.md":    {check: checkNewKind, editsOnly: !testtier.All},
 	"new-version.md": {prepare: prepareWebhook, check: checkNewVersion, editsOnly: !testtier.All},
 }
