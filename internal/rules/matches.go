@@ -15,8 +15,8 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 	}
 	r.Matches = make([]model.Match, len(all))
 	for i := range all {
-		from, path := &all[i], or(all[i].Path, gatewayv1.HTTPPathMatch{})
-		match := model.Match{PathType: model.Prefix, Path: orText(path.Value, "/"), Method: string(or(from.Method, ""))}
+		from, match, path := &all[i], &r.Matches[i], or(all[i].Path, gatewayv1.HTTPPathMatch{})
+		*match = model.Match{PathType: model.Prefix, Path: orText(path.Value, "/"), Method: string(or(from.Method, ""))}
 		switch orText(path.Type, gatewayv1.PathMatchPathPrefix) {
 		case gatewayv1.PathMatchExact:
 			match.PathType = model.Exact
@@ -32,7 +32,6 @@ func (r *rule) addMatches(all []gatewayv1.HTTPRouteMatch) {
 		for _, param := range from.QueryParams {
 			match.Query = r.withCondition(match.Query, (*string)(param.Type), string(param.Name), param.Value)
 		}
-		r.Matches[i] = match
 	}
 }
 

@@ -26,23 +26,20 @@ type Translator struct {
 	Backend func(ref gatewayv1.BackendObjectReference, requests string) (model.Backend, Problem)
 	// Extension returns the RouteFilter that a reference is to, or what is wrong with the reference.
 	Extension func(ref gatewayv1.LocalObjectReference) (*appv1.RouteFilter, Problem)
+	// last is used for one rule after another.
+	last rule
 }
 
 // Problem is what is wrong with a reference. Without a reason, nothing is.
 type Problem struct{ Reason, Message string }
 
-// Rule is what a rule is translated to. If it has no Action and no Backends, its requests are answered with 500.
-type Rule struct {
-	model.Rule
-	// Unresolved are the problems of references. A message begins with the field of the rule.
-	Unresolved []Problem
-}
-
-// rule is a Rule in the making.
+// rule is a rule in the making.
 type rule struct {
 	*Translator
-	Rule
+	*model.Rule
 	from *gatewayv1.HTTPRouteRule
+	// unresolved are the problems of references. A message begins with the field of the rule.
+	unresolved []Problem
 	// list and index name the field that is translated: filters or backendRefs.
 	list  string
 	index int
@@ -57,9 +54,11 @@ type rule struct {
 // AnyRequest are the matches of a rule without any.
 var AnyRequest = []model.Match{{PathType: model.Prefix, Path: "/"}}
 
-// Translate translates a rule for requests.
-func (t *Translator) Translate(from *gatewayv1.HTTPRouteRule) Rule {
-	r := &rule{Translator: t, from: from}
+// Translate translates a rule to an empty one, and returns the problems of references. Without an Action and Backends,
+// the requests are answered with 500. A rule for connections has backendRefs only.
+func (t *Translator) Translate(to *model.Rule, from *gatewayv1.HTTPRouteRule) []Problem {
+	t.last = rule{Translator: t, Rule: to, from: from, kinds: t.last.kinds[:0]}
+	r := &t.last
 	r.addMatches(from.Matches)
 	for i := range from.Filters {
 		r.list, r.index = "filters", i
@@ -78,17 +77,7 @@ func (t *Translator) Translate(from *gatewayv1.HTTPRouteRule) Rule {
 	if r.lacks || r.Refused != "" {
 		r.Action, r.Backends = model.Action{Refused: r.Refused}, nil
 	}
-	return r.Rule
-}
-
-// Connections translates a rule for connections.
-func (t *Translator) Connections(refs []gatewayv1.BackendRef) Rule {
-	r := &rule{Translator: t}
-	r.Matches = AnyRequest
-	for i, ref := range refs {
-		r.addTarget(i, ref)
-	}
-	return r.Rule
+	return r.unresolved
 }
 
 // refuse notes why the rule cannot be carried out. The first reason counts.
@@ -109,7 +98,7 @@ func (r *rule) isResolved(problem Problem) bool {
 		return true
 	}
 	problem.Message = fmt.Sprintf("%s[%d]: %s%s", r.list, r.index, r.within, problem.Message)
-	r.Unresolved = append(r.Unresolved, problem)
+	r.unresolved = append(r.unresolved, problem)
 	return false
 }
 

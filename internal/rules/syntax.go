@@ -37,7 +37,8 @@ func isHeaderText(s string) bool {
 
 // mayChange reports whether a header can be changed, or passed on to another backend.
 func mayChange(name string) bool {
-	return isHeaderName(name) && !slices.Contains(framing, hyphens.Replace(lower(name)))
+	hyphened := hyphens.Replace(name)
+	return isHeaderName(name) && !slices.ContainsFunc(framing, func(s string) bool { return strings.EqualFold(s, hyphened) })
 }
 
 func lower(s string) string { return strings.ToLower(s) }

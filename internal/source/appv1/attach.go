@@ -26,7 +26,7 @@ func (t *translator) translateRoutes() {
 		spec := &t.spec.Routes[i]
 		rules := make([]model.Rule, len(spec.Rules))
 		for j := range spec.Rules {
-			rules[j] = t.door.rule(&spec.Rules[j])
+			t.door.rule(&rules[j], &spec.Rules[j])
 		}
 		t.addRoute(requests, spec.Name, spec.Listeners, spec.Hostnames, rules)
 	}

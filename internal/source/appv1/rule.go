@@ -12,9 +12,17 @@ import (
 type door struct {
 	rules.Translator
 	// at is the rule at the door, and extension is what it has that the Gateway API has no filter for. Both are used for
-	// one rule after another: the model has nothing of them.
+	// one rule after another, and so are their parts: the model has nothing of them.
 	at        gatewayv1.HTTPRouteRule
 	extension appv1.RouteFilter
+	paths     []gatewayv1.HTTPPathMatch
+	headers   []gatewayv1.HTTPHeaderMatch
+	params    []gatewayv1.HTTPQueryParamMatch
+	changes   []gatewayv1.HTTPHeaderFilter
+	values    []gatewayv1.HTTPHeader
+	modifiers []gatewayv1.HTTPPathModifier
+	retry     gatewayv1.HTTPRouteRetry
+	timeouts  gatewayv1.HTTPRouteTimeouts
 }
 
 // newDoor returns a door for Services of a namespace, whether they exist or not.
@@ -33,48 +41,50 @@ func newDoor(namespace string) *door {
 }
 
 // connections translates the rules of a route for connections to one.
-func (d *door) connections(all []appv1.ConnectionRule) model.Rule {
-	var refs []gatewayv1.BackendRef
+func (d *door) connections(all []appv1.ConnectionRule) (to model.Rule) {
+	var from appv1.RouteRule
 	for i := range all {
-		for j := range all[i].BackendRefs {
-			ref := &all[i].BackendRefs[j]
-			refs = append(refs, backendRef(ref.Name, &ref.Port, ref.Weight))
+		for _, ref := range all[i].BackendRefs {
+			from.BackendRefs = append(from.BackendRefs, appv1.BackendRef{Name: ref.Name, Port: ref.Port, Weight: ref.Weight})
 		}
 	}
-	return d.Connections(refs).Rule
+	d.rule(&to, &from)
+	return to
 }
 
-// rule translates a rule for requests.
-func (d *door) rule(from *appv1.RouteRule) model.Rule {
-	to := &d.at
+// rule translates a rule for requests to an empty one.
+func (d *door) rule(rule *model.Rule, from *appv1.RouteRule) {
+	d.paths, d.headers, d.params = d.paths[:0], d.headers[:0], d.params[:0]
+	d.changes, d.values, d.modifiers = d.changes[:0], d.values[:0], d.modifiers[:0]
+	to, matches := &d.at, d.at.Matches[:0]
 	*to = gatewayv1.HTTPRouteRule{
-		Matches: httpMatches(to.Matches[:0], from.Matches), Filters: d.filters(from.Filters, from.MaxRequestBytes), BackendRefs: to.BackendRefs[:0],
+		Matches: parts(&matches, from.Matches, d.match), Filters: d.filters(from.Filters, from.MaxRequestBytes), BackendRefs: to.BackendRefs[:0],
 	}
 	for i := range from.BackendRefs {
 		ref := &from.BackendRefs[i]
 		same := gatewayv1.HTTPBackendRef{BackendRef: backendRef(ref.Name, &ref.Port, ref.Weight)}
 		for _, filter := range ref.Filters {
-			same.Filters = withHeaders(same.Filters, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
+			same.Filters = d.withHeaders(same.Filters, filter.RequestHeaderModifier, filter.ResponseHeaderModifier)
 		}
 		to.BackendRefs = append(to.BackendRefs, same)
 	}
 	if retry := from.Retry; retry != nil {
-		to.Retry = &gatewayv1.HTTPRouteRetry{Attempts: new(int(or(retry.Attempts, 3)))}
+		d.retry = gatewayv1.HTTPRouteRetry{Attempts: new(int(or(retry.Attempts, 3))), Codes: d.retry.Codes[:0]}
+		to.Retry = &d.retry
 		for _, code := range retry.Codes {
 			to.Retry.Codes = append(to.Retry.Codes, gatewayv1.HTTPRouteRetryStatusCode(code))
 		}
 	}
 	if timeouts := from.Timeouts; timeouts != nil {
-		to.Timeouts = &gatewayv1.HTTPRouteTimeouts{
-			Request: (*gatewayv1.Duration)(&timeouts.Request), BackendRequest: (*gatewayv1.Duration)(&timeouts.BackendRequest),
-		}
+		d.timeouts.Request, d.timeouts.BackendRequest = (*gatewayv1.Duration)(&timeouts.Request), (*gatewayv1.Duration)(&timeouts.BackendRequest)
+		to.Timeouts = &d.timeouts
 	}
 	if session := from.SessionPersistence; session != nil {
 		to.SessionPersistence = &gatewayv1.SessionPersistence{
 			SessionName: &session.SessionName, AbsoluteTimeout: (*gatewayv1.Duration)(&session.AbsoluteTimeout),
 		}
 	}
-	return d.Translate(to).Rule
+	d.Translate(rule, to)
 }
 
 // filters returns filters and a limit of bodies as an HTTPRoute has them. One names the extension, if there is any.
@@ -82,7 +92,7 @@ func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64) []gateway
 	to, others := d.at.Filters[:0], d.extension.Spec.Filters[:0]
 	for i := range all {
 		before := len(to)
-		if to = withFilter(to, &all[i]); len(to) == before {
+		if to = d.withFilter(to, &all[i]); len(to) == before {
 			others = append(others, all[i])
 		}
 	}
@@ -96,44 +106,47 @@ func (d *door) filters(all []appv1.RuleFilter, maxRequestBytes *int64) []gateway
 // extensionRef stands for the extension of any rule.
 var extensionRef gatewayv1.LocalObjectReference
 
-// httpMatches appends matches to others.
-func httpMatches(matches []gatewayv1.HTTPRouteMatch, all []appv1.RouteMatch) []gatewayv1.HTTPRouteMatch {
+// put appends a part of a rule to others, and returns where it is.
+func put[T any](all *[]T, part T) *T {
+	*all = append(*all, part)
+	return &(*all)[len(*all)-1]
+}
+
+// parts appends parts of a rule to others, each made of another, and returns them.
+func parts[To, From any](others *[]To, all []From, part func(*From) To) []To {
+	before := len(*others)
 	for i := range all {
-		from := &all[i]
-		to := gatewayv1.HTTPRouteMatch{
-			Path:   &gatewayv1.HTTPPathMatch{Type: (*gatewayv1.PathMatchType)(&from.Path.Type), Value: &from.Path.Value},
-			Method: (*gatewayv1.HTTPMethod)(&from.Method),
-		}
-		for j := range from.Headers {
-			header := &from.Headers[j]
-			to.Headers = append(to.Headers, gatewayv1.HTTPHeaderMatch{
-				Type: (*gatewayv1.HeaderMatchType)(&header.Type), Name: gatewayv1.HTTPHeaderName(header.Name), Value: header.Value,
-			})
-		}
-		for j := range from.QueryParams {
-			param := &from.QueryParams[j]
-			to.QueryParams = append(to.QueryParams, gatewayv1.HTTPQueryParamMatch{
-				Type: (*gatewayv1.QueryParamMatchType)(&param.Type), Name: gatewayv1.HTTPHeaderName(param.Name), Value: param.Value,
-			})
-		}
-		matches = append(matches, to)
+		*others = append(*others, part(&all[i]))
 	}
-	return matches
+	return (*others)[before:]
+}
+
+func (d *door) match(from *appv1.RouteMatch) gatewayv1.HTTPRouteMatch {
+	return gatewayv1.HTTPRouteMatch{
+		Path:   put(&d.paths, gatewayv1.HTTPPathMatch{Type: (*gatewayv1.PathMatchType)(&from.Path.Type), Value: &from.Path.Value}),
+		Method: (*gatewayv1.HTTPMethod)(&from.Method),
+		Headers: parts(&d.headers, from.Headers, func(h *appv1.HeaderMatch) gatewayv1.HTTPHeaderMatch {
+			return gatewayv1.HTTPHeaderMatch{Type: (*gatewayv1.HeaderMatchType)(&h.Type), Name: gatewayv1.HTTPHeaderName(h.Name), Value: h.Value}
+		}),
+		QueryParams: parts(&d.params, from.QueryParams, func(p *appv1.QueryParamMatch) gatewayv1.HTTPQueryParamMatch {
+			return gatewayv1.HTTPQueryParamMatch{Type: (*gatewayv1.QueryParamMatchType)(&p.Type), Name: gatewayv1.HTTPHeaderName(p.Name), Value: p.Value}
+		}),
+	}
 }
 
 // withFilter appends what the Gateway API has for a filter, if it has anything.
-func withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilter) []gatewayv1.HTTPRouteFilter {
+func (d *door) withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilter) []gatewayv1.HTTPRouteFilter {
 	var to gatewayv1.HTTPRouteFilter
 	switch {
 	case from.RequestRedirect != nil:
 		redirect := from.RequestRedirect
 		to.RequestRedirect = &gatewayv1.HTTPRequestRedirectFilter{
-			Scheme: &redirect.Scheme, Hostname: (*gatewayv1.PreciseHostname)(&redirect.Hostname), Path: pathModifier(redirect.Path),
+			Scheme: &redirect.Scheme, Hostname: (*gatewayv1.PreciseHostname)(&redirect.Hostname), Path: d.pathModifier(redirect.Path),
 			Port: redirect.Port, StatusCode: new(int(or(redirect.StatusCode, 302))),
 		}
 	case from.URLRewrite != nil:
 		to.URLRewrite = &gatewayv1.HTTPURLRewriteFilter{
-			Hostname: (*gatewayv1.PreciseHostname)(&from.URLRewrite.Hostname), Path: pathModifier(from.URLRewrite.Path),
+			Hostname: (*gatewayv1.PreciseHostname)(&from.URLRewrite.Hostname), Path: d.pathModifier(from.URLRewrite.Path),
 		}
 	case from.CORS != nil:
 		cors := from.CORS
@@ -151,40 +164,38 @@ func withFilter(all []gatewayv1.HTTPRouteFilter, from *appv1.RuleFilter) []gatew
 		}
 		return all
 	default:
-		return withHeaders(all, from.RequestHeaderModifier, from.ResponseHeaderModifier)
+		return d.withHeaders(all, from.RequestHeaderModifier, from.ResponseHeaderModifier)
 	}
 	return append(all, to)
 }
 
-func withHeaders(all []gatewayv1.HTTPRouteFilter, request, response *appv1.HeaderFilter) []gatewayv1.HTTPRouteFilter {
+func (d *door) withHeaders(all []gatewayv1.HTTPRouteFilter, request, response *appv1.HeaderFilter) []gatewayv1.HTTPRouteFilter {
 	if request != nil {
-		all = append(all, gatewayv1.HTTPRouteFilter{RequestHeaderModifier: headerFilter(request)})
+		all = append(all, gatewayv1.HTTPRouteFilter{RequestHeaderModifier: d.headerFilter(request)})
 	}
 	if response != nil {
-		all = append(all, gatewayv1.HTTPRouteFilter{ResponseHeaderModifier: headerFilter(response)})
+		all = append(all, gatewayv1.HTTPRouteFilter{ResponseHeaderModifier: d.headerFilter(response)})
 	}
 	return all
 }
 
-func headerFilter(from *appv1.HeaderFilter) *gatewayv1.HTTPHeaderFilter {
+func (d *door) headerFilter(from *appv1.HeaderFilter) *gatewayv1.HTTPHeaderFilter {
 	headers := func(all []appv1.Header) []gatewayv1.HTTPHeader {
-		var to []gatewayv1.HTTPHeader
-		for _, header := range all {
-			to = append(to, gatewayv1.HTTPHeader{Name: gatewayv1.HTTPHeaderName(header.Name), Value: header.Value})
-		}
-		return to
+		return parts(&d.values, all, func(h *appv1.Header) gatewayv1.HTTPHeader {
+			return gatewayv1.HTTPHeader{Name: gatewayv1.HTTPHeaderName(h.Name), Value: h.Value}
+		})
 	}
-	return &gatewayv1.HTTPHeaderFilter{Set: headers(from.Set), Add: headers(from.Add), Remove: converted[string](from.Remove)}
+	return put(&d.changes, gatewayv1.HTTPHeaderFilter{Set: headers(from.Set), Add: headers(from.Add), Remove: converted[string](from.Remove)})
 }
 
-func pathModifier(from *appv1.PathModifier) *gatewayv1.HTTPPathModifier {
+func (d *door) pathModifier(from *appv1.PathModifier) *gatewayv1.HTTPPathModifier {
 	if from == nil {
 		return nil
 	}
-	return &gatewayv1.HTTPPathModifier{
+	return put(&d.modifiers, gatewayv1.HTTPPathModifier{
 		Type:            gatewayv1.HTTPPathModifierType(from.Type),
 		ReplaceFullPath: (*string)(&from.ReplaceFullPath), ReplacePrefixMatch: (*string)(&from.ReplacePrefixMatch),
-	}
+	})
 }
 
 func backendRef(service string, port, weight *int32) gatewayv1.BackendRef {

@@ -2,6 +2,7 @@ package appv1_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,24 @@ func TestPortsOfRedirectsToHTTPS(t *testing.T) {
 			if !ok || match.Rule.Redirect.Port != want {
 				t.Errorf("%s: %s is sent to %+v, want port %d", listeners, host, match.Rule.Redirect, want)
 			}
+		}
+	}
+}
+
+// TestRulesKeepTheirOwn: a rule means the same among others as alone, whatever these have.
+func TestRulesKeepTheirOwn(t *testing.T) {
+	all := []string{
+		`matches: [{path: {type: Exact, value: /a}, headers: [{name: a, value: b}], queryParams: [{name: a, value: b}]}, {path: {value: /b}, headers: [{name: c, value: d}]}],
+		filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: a, value: b}], add: [{name: c, value: d}]}}, {type: RateLimit, rateLimit: {limits: [{requests: 1, unit: Second}]}}],
+		timeouts: {request: 1s}, retry: {attempts: 1, codes: [503, 500]}, backendRefs: [{name: a, port: 1}, {name: b, port: 2, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {remove: [e]}}]}]`,
+		`backendRefs: [{name: c, port: 3}]`,
+		`matches: [{path: {value: /c}, headers: [{name: e, value: f}]}], filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /d}}},
+		{type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: g, value: h}]}}, {type: RateLimit, rateLimit: {limits: [{requests: 2, unit: Minute}]}}],
+		timeouts: {backendRequest: 2s}, retry: {codes: [502]}, backendRefs: [{name: d, port: 4}]`,
+	}
+	for i, got := range translate(t, "routes: [{name: r, rules: [{"+strings.Join(all, "}, {")+"}]}]").Routes[0].Rules {
+		if want := ruleOf(t, all[i]); want.Refused != "" || !reflect.DeepEqual(got, want) {
+			t.Errorf("rule %d: got %+v, want %+v", i, got, want)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/model"
 )
@@ -129,12 +127,12 @@ func ListenerFilters(listener, namespace string, filters []appv1.RuleFilter, max
 	if len(filters) == 0 && maxRequestBytes == nil {
 		return nil
 	}
-	door := newDoor(namespace)
-	action := door.Translate(&gatewayv1.HTTPRouteRule{Filters: door.filters(filters, maxRequestBytes)}).Action
-	for i := range action.RateLimits {
-		action.RateLimits[i].Listener = listener
+	var to model.Rule
+	newDoor(namespace).rule(&to, &appv1.RouteRule{Filters: filters, MaxRequestBytes: maxRequestBytes})
+	for i := range to.RateLimits {
+		to.RateLimits[i].Listener = listener
 	}
-	return &action
+	return &to.Action
 }
 
 func listenerTLS(spec *appv1.ListenerTLS) *model.ListenerTLS {

@@ -29,14 +29,18 @@ func (t *translator) rulesOf(r *route) *rules.Translator {
 	}
 }
 
-// addRules adds the rules of a route for requests.
+// addRules adds the rules of a route.
 func (t *translator) addRules(r *route, all []gatewayv1.HTTPRouteRule) {
 	if len(all) == 0 {
 		all = []gatewayv1.HTTPRouteRule{{}}
 	}
 	translator := t.rulesOf(r)
 	for i := range all {
-		r.addRule(translator.Translate(&all[i]))
+		r.rules = append(r.rules, model.Rule{})
+		last := len(r.rules) - 1
+		for _, problem := range translator.Translate(&r.rules[last], &all[i]) {
+			r.resolved.also(problem.Reason, "rules[%d].%s", last, problem.Message)
+		}
 	}
 }
 
@@ -45,14 +49,11 @@ func (t *translator) addConnections(r *route, refs []gatewayv1.BackendRef) {
 	if len(r.rules) > 0 {
 		r.refused.no(gatewayv1.RouteReasonUnsupportedValue, "connections go by one rule")
 	}
-	r.addRule(t.rulesOf(r).Connections(refs))
-}
-
-func (r *route) addRule(rule rules.Rule) {
-	for _, problem := range rule.Unresolved {
-		r.resolved.also(problem.Reason, "rules[%d].%s", len(r.rules), problem.Message)
+	rule := gatewayv1.HTTPRouteRule{}
+	for _, ref := range refs {
+		rule.BackendRefs = append(rule.BackendRefs, gatewayv1.HTTPBackendRef{BackendRef: ref})
 	}
-	r.rules = append(r.rules, rule.Rule)
+	t.addRules(r, []gatewayv1.HTTPRouteRule{rule})
 }
 
 // nameFilters makes the RouteFilters known by their names.
