@@ -240,10 +240,13 @@ func addProgram(env Env, config *ir.Config, name, file string, program []byte, a
 }
 
 // Describe returns what the filters of a rule do with requests on their way to a backend, in the order in which HAProxy
-// carries them out.
+// carries them out. A filter that answers is the last one.
 func Describe(rule *routing.Rule) []string {
 	var all []string
 	for _, f := range order {
+		if f.answer != nil && f.answer(rule) != "" {
+			break
+		}
 		if f.describe != nil {
 			all = append(all, f.describe(rule)...)
 		}

@@ -100,6 +100,31 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainAnswers: what a listener changes for backends has no effect where a rule answers, and is not named there.
+func TestExplainAnswers(t *testing.T) {
+	file := clitest.WriteFile(t, "answers.yaml", `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: answers}
+spec:
+  listeners:
+    - name: http
+      port: 80
+      protocol: HTTP
+      filters:
+        - {type: CORS, cors: {allowOrigins: ["https://app.test"]}}
+        - {type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: X-Frame-Options, value: DENY}]}}
+        - {type: HeaderVariables, headerVariables: {set: [{name: X-Route, variable: Route}]}}
+  routes:
+    - name: web
+      rules:
+        - {matches: [{path: {value: /fixed}}], filters: [{type: DirectResponse, directResponse: {body: gone}}]}
+        - {matches: [{path: {value: /old}}], filters: [{type: RequestRedirect, requestRedirect: {hostname: new.test}}]}
+`)
+	const cors = "filter    CORS: pages of https://app.test may use it\n"
+	clitest.Run(t, "", "explain", "-f", file, "http://a.test/fixed").Want(t, 0, cors+"answer    200: text/plain; charset=utf-8, 4 bytes\n")
+	clitest.Run(t, "", "explain", "-f", file, "http://a.test/old").Want(t, 0, cors+"answer    302: redirect to host new.test\n")
+}
+
 // TestExplainHosts asks where one listener has routes for many hosts, of every kind of path.
 func TestExplainHosts(t *testing.T) {
 	file := clitest.WriteFile(t, "hosts.yaml", `apiVersion: app.example.com/v1
