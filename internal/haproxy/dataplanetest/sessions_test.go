@@ -194,22 +194,25 @@ func TestSessionsWithoutCookies(t *testing.T) {
 		}
 		return all
 	}
+	auth := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cookie", "from=auth") }, nil)
 	for filter, want := range map[string]string{
-		"RequestHeaderModifier, requestHeaderModifier: {remove: [cookie]}":                   "",
-		"RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: a=b}]}":  "a=b",
-		"RequestHeaderModifier, requestHeaderModifier: {add: [{name: Cookie, value: a=b}]}":  "first=1; last=2|a=b",
-		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: Route}]}":         "r",
-		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: ClientAddress}]}": "127.0.0.1",
-		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: TLSVersion}]}":    "",
+		"RequestHeaderModifier, requestHeaderModifier: {remove: [cookie]}":                            "",
+		"RequestHeaderModifier, requestHeaderModifier: {set: [{name: Cookie, value: a=b}]}":           "a=b",
+		"RequestHeaderModifier, requestHeaderModifier: {add: [{name: Cookie, value: a=b}]}":           "first=1; last=2|a=b",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: Route}]}":                  "r",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: ClientAddress}]}":          "127.0.0.1",
+		"HeaderVariables, headerVariables: {set: [{name: Cookie, variable: TLSVersion}]}":             "",
+		"ExternalAuth, externalAuth: {backendRef: {name: auth, port: 80}, responseHeaders: [Cookie]}": "from=auth",
 	} {
 		for _, refs := range []string{"[{name: b, port: 80}]", "[{name: b, port: 80}, {name: missing, port: 80, weight: 0}]"} {
 			g := startGatewayWith(t, rendertest.Parse(t, `
 spec:
   listeners: [{name: http, port: 80, protocol: HTTP}]
   routes: [{name: r, rules: [{sessionPersistence: {}, filters: [{type: `+filter+`}], backendRefs: `+refs+`}]}]
-backends: [{service: b, port: 80}]
+backends: [{service: b, port: 80}, {service: auth, port: 80}]
 `), func(in *render.Input) {
 				in.Backends[routing.Backend{Service: "b", Port: 80}] = render.BackendState{Exists: true, Servers: servers()}
+				in.Backends[routing.Backend{Service: "auth", Port: 80}] = render.BackendState{Exists: true, Servers: []ir.Server{auth}}
 			})
 			c := newClient(t, g.ports[80])
 			first := c.send(get("x", "/"))

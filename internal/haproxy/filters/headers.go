@@ -4,34 +4,25 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
-	"slices"
 
 	"gateway/internal/model"
 	"gateway/internal/routing"
 )
 
 // headers removes and adds headers. The parameter "del" has the names of request headers that are removed, "add" the
-// names and values of those that are added after that. "rdel" and "radd" are for the answer. "keep" is the cookie of a
-// session whose header is removed, here or by HeaderVariables.
+// names and values of those that are added after that. "rdel" and "radd" are for the answer.
 //
 // What a parameter has is a list of texts as HAProxy's req.hdrs_bin returns it, in Base64. Where HAProxy finds no room
 // for a header, or the list is broken, it answers 500.
-//
-// The filter session puts the cookie of a session back.
 var headers = filter{
 	encode: func(in Input, p *params) {
 		changes := changesFor(in.Rule, in.Target)
 		encodeHeaders(p, "", changes.Request)
 		encodeHeaders(p, "r", changes.Response)
-		if affinity := in.Rule.Affinity; affinity != nil && in.Target != nil && clearsCookies(in.Rule, changes.Request) {
-			p.set("keep", affinity.Cookie(in.Target.Backend))
-		}
 	},
 	rules: func(Env) Rules {
 		return Rules{
 			Request: []string{
-				`http-request set-var-fmt(txn.cookies) "%[` + text("keep") + `]=\n%[req.fhdr(cookie)]" if ` + has("keep"),
-				`http-request set-var(txn.cookies) 'var(txn.cookies),regsub("^([^\x0A]+)\x0A(?:.*[;,])?[\x09\x20]*+\1([^;,]*).*$","\1\2")'` + isKept,
 				"http-request del-headers-bin " + list("del"),
 				"http-request add-headers-bin " + list("add"),
 			},
@@ -43,16 +34,6 @@ var headers = filter{
 	},
 	describe: func(rule *routing.Rule) []string { return DescribeHeaders(rule.Headers) },
 }
-
-// session puts the cookie of a session back when all headers are changed. HAProxy looks for it when all rules are done,
-// and takes it away itself.
-var session = filter{
-	rules: func(Env) Rules {
-		return Rules{Request: []string{`http-request add-header cookie "%[var(txn.cookies)]"` + isKept + ` !{ var(txn.cookies) -m sub "\n" }`}}
-	},
-}
-
-const isKept = " if { var(txn.cookies) -m found }"
 
 // DescribeHeaders tells users of changes of headers.
 func DescribeHeaders(changes routing.HeaderChanges) []string {
@@ -79,8 +60,6 @@ func DescribeHeaders(changes routing.HeaderChanges) []string {
 // list returns the expression for a parameter that is a list of texts. A rule without it has none, and no header is
 // changed.
 func list(name string) string { return param(name) + ",ub64dec" }
-
-const cookie = "cookie"
 
 // changesFor returns the header changes of a rule followed by those of the target that gets the request, nil if there
 // are none.
@@ -142,9 +121,3 @@ func deleted(side, header string) []string {
 }
 
 var notPlain = regexp.MustCompile(`[^a-z0-9-]`)
-
-// clearsCookies reports whether the changes of a rule and those of its target remove the header of cookies.
-func clearsCookies(rule *routing.Rule, changes []routing.HeaderChange) bool {
-	return slices.ContainsFunc(changes, func(c routing.HeaderChange) bool { return c.Name == cookie && c.Clear }) ||
-		slices.ContainsFunc(rule.HeaderVariables, func(v model.HeaderVariable) bool { return v.Name == cookie })
-}
