@@ -48,7 +48,8 @@ func (r *rule) addTargetHeaders(to *model.HeaderChanges, filters []gatewayv1.HTT
 	}
 }
 
-// changeHeaders adds the changes of a filter, which removes, then sets, then adds.
+// changeHeaders adds the changes of a filter, which removes, then sets, then adds. Of names in one list that differ in
+// case, the first counts, as the Gateway API has it (HTTPHeader.name).
 func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeaderFilter) {
 	change := func(name string, isCleared bool, values ...string) {
 		if !mayChange(name) {
@@ -64,12 +65,16 @@ func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeade
 	for _, name := range from.Remove {
 		change(name, true)
 	}
-	for _, header := range from.Set {
-		change(string(header.Name), true, header.Value)
+	each := func(headers []gatewayv1.HTTPHeader, isCleared bool) {
+		for i, header := range headers {
+			isSame := func(other gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(other.Name), string(header.Name)) }
+			if !slices.ContainsFunc(headers[:i], isSame) {
+				change(string(header.Name), isCleared, header.Value)
+			}
+		}
 	}
-	for _, header := range from.Add {
-		change(string(header.Name), false, header.Value)
-	}
+	each(from.Set, true)
+	each(from.Add, false)
 }
 
 func (r *rule) addRedirect(from *gatewayv1.HTTPRequestRedirectFilter) {

@@ -174,6 +174,12 @@ func TestHeadersOfARule(t *testing.T) {
 	if !reflect.DeepEqual(rule.Headers.Request, want) {
 		t.Errorf("got %+v, want %+v", rule.Headers.Request, want)
 	}
+	twice := ruleOf(t, `filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: B, value: "1"}, {name: b, value: "2"}], set: [{name: a, value: "0"}, {name: A, value: "3"}]}}]`)
+	if got, first := twice.Headers.Request, []model.HeaderChange{
+		{Name: "a", Clear: true, Values: []string{"0"}}, {Name: "b", Values: []string{"1"}},
+	}; !reflect.DeepEqual(got, first) {
+		t.Errorf("of two in one list that differ in case, got %+v, want %+v", got, first)
+	}
 	after := model.Then(want, model.HeaderChange{Name: "a", Values: []string{"3"}}, model.HeaderChange{Name: "b", Clear: true})
 	want = []model.HeaderChange{{Name: "a", Clear: true, Values: []string{"0", "1", "3"}}, {Name: "b", Clear: true}, {Name: "c", Clear: true}}
 	if !reflect.DeepEqual(after, want) {
