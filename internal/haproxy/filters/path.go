@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"strconv"
 
 	"gateway/internal/routing"
@@ -59,5 +60,5 @@ func pathText(change *routing.PathChange) string {
 	if change.Full != "" {
 		return change.Full
 	}
-	return change.Prefix + "/ in place of the prefix"
+	return cmp.Or(change.Prefix, "/") + " in place of the prefix"
 }

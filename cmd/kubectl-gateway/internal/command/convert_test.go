@@ -68,7 +68,7 @@ var requests = []struct {
 	{"rewrite", "http://prefix.example.com/", []string{"Service web port 80"}},
 	{"rewrite", "http://prefix.example.com/Admin/x", []string{"answer    503"}},
 	{"rewrite", "http://ranges.example.com/admin/x", []string{"Service admin port 80", "else 403"}},
-	{"rewrite", "http://nested.example.com/outer/x", []string{"Service api port 80", "path for the backend: /inner/ in place of the prefix"}},
+	{"rewrite", "http://nested.example.com/outer/x", []string{"Service api port 80", "path for the backend: /inner in place of the prefix"}},
 	{"rewrite", "http://fixed.example.com/App/x", []string{"Service app port 80", "path for the backend: /\n"}},
 	{"rewrite", "http://fixed.example.com/apps", []string{"Service app port 80"}},
 	{"rewrite", "http://fixed.example.com/x", []string{"Service web port 80"}},

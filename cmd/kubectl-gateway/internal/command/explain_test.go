@@ -70,7 +70,7 @@ func TestExplain(t *testing.T) {
 				"filter    request header x-a: set [\"1\"]\nfilter    request header x-b: remove\nfilter    answer's header x-c: add [\"2\"]\nfilter    retries: up to 2, also after an answer of 502\nfilter    session: the endpoint that the Service's cookie gateway-session-... names",
 			"endpoints not known\n            request header x-d: set [\"3\"]\n",
 		}},
-		{[]string{"http://a.test/old/x"}, 0, []string{"answer    301: redirect to host new.test, port 8080, path /new/ in place of the prefix\n"}},
+		{[]string{"http://a.test/old/x"}, 0, []string{"answer    301: redirect to host new.test, port 8080, path /new in place of the prefix\n"}},
 		{[]string{"http://a.test/fixed"}, 0, []string{"answer    418: text/plain; charset=utf-8, 6 bytes\n", "filter    CORS: pages of https://app.test may use it\n"}},
 		{[]string{"http://a.test/fixed", "-X", "OPTIONS", "-H", "Origin: https://app.test", "-H", "Access-Control-Request-Method: GET"}, 0, []string{"answer    204: "}},
 		{[]string{"http://a.test/none"}, 3, []string{"answer    500: the rule has no backend\n"}},
