@@ -67,7 +67,9 @@ func (r *rule) changeHeaders(to *[]model.HeaderChange, from *gatewayv1.HTTPHeade
 	}
 	each := func(headers []gatewayv1.HTTPHeader, isCleared bool) {
 		for i, header := range headers {
-			isSame := func(other gatewayv1.HTTPHeader) bool { return strings.EqualFold(string(other.Name), string(header.Name)) }
+			isSame := func(other gatewayv1.HTTPHeader) bool {
+				return strings.EqualFold(string(other.Name), string(header.Name))
+			}
 			if !slices.ContainsFunc(headers[:i], isSame) {
 				change(string(header.Name), isCleared, header.Value)
 			}
