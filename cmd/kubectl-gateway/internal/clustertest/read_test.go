@@ -109,7 +109,7 @@ endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]
 	clitest.Run(t, gateway("a", routes)+services, in("apply", "-f", "-")...).Want(t, 0)
 	clitest.Run(t, "", in("render", "a")...).Want(t, 0, "server 10.0.0.1_8080 10.0.0.1:8080", "_s_80\n", "|r|0|no-backend\n")
 	clitest.Run(t, "", in("explain", "a", "http://x/a")...).Want(t, 0, "75% to Service s port 80, ready: 10.0.0.1:8080",
-		"25% to Service none port 80, answered with 500: there is no such Service", "warning: live/a: not every proxy runs generation 1 yet")
+		"25% to Service none port 80, answered with 500: Service live/none does not exist: create it or change the route", "warning: live/a: not every proxy runs generation 1 yet")
 	live := get(t, namespace, "a")
 	if err := setStatus(t.Context(), live, programmed(live, "")); err != nil {
 		t.Fatal(err)
