@@ -27,6 +27,9 @@ type BackendPolicy struct {
 	MaxConnections, MaxQueue int32
 	// QueueTimeout is how long a request may wait; 0: the default.
 	QueueTimeout time.Duration
+	// WaitTimeout is how long a request waits while no endpoint can take it; 0: not at all. MaxWaiting is how many do.
+	WaitTimeout time.Duration
+	MaxWaiting  int32
 }
 
 // BackendTLS is how to speak TLS to endpoints.

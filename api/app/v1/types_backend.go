@@ -50,6 +50,11 @@ type BackendSettings struct {
 	// How many requests an endpoint gets at a time, and how many wait.
 	// +optional
 	Connections *ConnectionLimits `json:"connections,omitempty"`
+
+	// What requests do while the Service has no endpoint that can take them: wait for one. Empty: they are answered with
+	// 503. Connections of TCP and TLS listeners do not wait.
+	// +optional
+	WaitForEndpoint *WaitForEndpoint `json:"waitForEndpoint,omitempty"`
 }
 
 // BackendTLS is how to speak TLS to endpoints.
@@ -197,4 +202,23 @@ type ConnectionLimits struct {
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="queueTimeout must be between 1ms and 24h"
 	QueueTimeout Duration `json:"queueTimeout,omitempty"`
+}
+
+// WaitForEndpoint bounds the requests that wait while a Service has no endpoint that can take them. Each proxy pod
+// counts for itself.
+type WaitForEndpoint struct {
+	// How long a request waits; then it is answered with 503. The timeout of a rule ends the wait, too, and is then
+	// the limit of the answer again. A request notices an endpoint after at most an eighth of the time that it has
+	// waited, or one second.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('5m')",message="timeout must be between 100ms and 5m"
+	Timeout Duration `json:"timeout,omitempty"`
+
+	// How many requests wait at a time; further ones are answered with 503 at once.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxRequests *int32 `json:"maxRequests,omitempty"`
 }

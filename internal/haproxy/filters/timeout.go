@@ -12,6 +12,11 @@ import (
 // it does not keep.
 const longest = 24 * 24 * time.Hour
 
+// IsOver returns the condition that the timeout of a request's rule is over when this time has passed.
+func IsOver(passed time.Duration) string {
+	return fmt.Sprintf("{ %s,add(0) -m int 1:%d }", param("timeout"), passed.Milliseconds())
+}
+
 // timeout limits an attempt. The parameter "timeout" is in milliseconds. "once" means that a request is not retried
 // once an endpoint has taken it.
 //

@@ -127,6 +127,9 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 	if policy.MaxConnections > 0 && !key.connections {
 		s.rules = limitedRules(policy.TLS != nil && protocol != model.WSS || policy.TLS == nil && protocol == model.H2C)
 	}
+	if policy.WaitTimeout > 0 && !key.connections {
+		s.rules = append(s.rules, waitingRules(policy.WaitTimeout, policy.MaxWaiting)...)
+	}
 	return s
 }
 

@@ -47,5 +47,8 @@ func BackendSettings(spec *appv1.BackendSettings, service string) model.BackendP
 		policy.MaxConnections, policy.MaxQueue = connections.MaxPerEndpoint, or(connections.MaxQueue, 0)
 		policy.QueueTimeout = cmp.Or(duration(connections.QueueTimeout), 10*time.Second)
 	}
+	if wait := spec.WaitForEndpoint; wait != nil {
+		policy.WaitTimeout, policy.MaxWaiting = cmp.Or(duration(wait.Timeout), 30*time.Second), or(wait.MaxRequests, 100)
+	}
 	return policy
 }

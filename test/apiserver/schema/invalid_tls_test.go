@@ -138,6 +138,12 @@ var invalidBackends = []refusal{
 		[]string{"spec.backends[0].connections.queueTimeout: Invalid value: \"0s\": queueTimeout must be between 1ms and 24h"}},
 	{"a queue for days", "", backend + "connections: {maxPerEndpoint: 1, queueTimeout: 24h1ms}}]}",
 		[]string{"spec.backends[0].connections.queueTimeout: Invalid value: \"24h1ms\": queueTimeout must be between 1ms and 24h"}},
+	{"a wait without time", "", backend + "waitForEndpoint: {timeout: 99ms}}]}",
+		[]string{"spec.backends[0].waitForEndpoint.timeout: Invalid value: \"99ms\": timeout must be between 100ms and 5m"}},
+	{"a wait for hours", "", backend + "waitForEndpoint: {timeout: 301s}}]}",
+		[]string{"spec.backends[0].waitForEndpoint.timeout: Invalid value: \"301s\": timeout must be between 100ms and 5m"}},
+	{"a wait for nobody", "", backend + "waitForEndpoint: {maxRequests: 0}}]}",
+		[]string{"spec.backends[0].waitForEndpoint.maxRequests: Invalid value: 0", "greater than or equal to 1"}},
 	{"no connections", "", backend + "connections: {maxPerEndpoint: 0}}]}",
 		[]string{"spec.backends[0].connections.maxPerEndpoint: Invalid value: 0", "greater than or equal to 1"}},
 

@@ -30,7 +30,7 @@ func TestDefaults(t *testing.T) {
             {type: CORS, cors: {allowOrigins: ["*"]}}, {type: RequestRedirect, requestRedirect: {}}]}
         - {filters: [{type: DirectResponse, directResponse: {}}]}
   tcpRoutes: [{name: a, listeners: [http], rules: [{backendRefs: [{name: a, port: 80}]}]}]
-  backends: [{name: a, port: 80, loadBalancing: {}, healthCheck: {}, outlierDetection: {}, connections: {maxPerEndpoint: 1}}]
+  backends: [{name: a, port: 80, loadBalancing: {}, healthCheck: {}, outlierDetection: {}, connections: {maxPerEndpoint: 1}, waitForEndpoint: {}}]
 `
 	created, err := create(t.Context(), object(t, "defaults", spec), false)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 	everyPath := `"matches":[{"path":{"type":"PathPrefix","value":"/"}}]`
 	want := `{"backends":[{"connections":{"maxPerEndpoint":1,"queueTimeout":"10s"},` +
 		`"healthCheck":{"healthyThreshold":2,"interval":"5s","timeout":"2s","unhealthyThreshold":3},` +
-		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80}],` +
+		`"loadBalancing":{"algorithm":"Random"},"name":"a","outlierDetection":{"consecutiveErrors":5},"port":80,"waitForEndpoint":{"maxRequests":100,"timeout":"30s"}}],` +
 		`"clientLimits":{"maxConnections":10000,"maxPerAddress":2500},` +
 		`"drainTimeout":"1m","listeners":[{"allowedRoutes":{"kinds":[{"group":"gateway.networking.k8s.io","kind":"TCPRoute"}],"namespaces":{"from":"Same"}},"httpsRedirect":{"statusCode":301},"name":"http","port":80,"protocol":"HTTP"},{"name":"https","port":443,"protocol":"HTTPS",` +
 		`"tls":{"certificateRefs":[{"name":"a"}],"cipherProfile":"Intermediate",` +

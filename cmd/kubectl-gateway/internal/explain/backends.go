@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -93,13 +94,16 @@ func cannot(site *cli.Site, input render.Input, listener *routing.Listener, rule
 	}
 	state, policy := input.Backends[backend], input.Table.Policies[backend]
 	problem := site.BackendProblem(rule, backend, policy.TLS != nil)
+	connections := listener.Protocol == "TCP" || listener.Protocol == "TLS"
 	switch {
 	case problem != "":
 		return "500: " + problem
 	case policy.Refused != "":
 		return "500: " + policy.Refused
-	case !render.Usable(input, backend, rule.Kind, listener.Protocol == "TCP" || listener.Protocol == "TLS"):
+	case !render.Usable(input, backend, rule.Kind, connections):
 		return "500: no certificate can verify its TLS: see the warnings"
+	case site.Knows(backend.Namespace) && len(state.Servers) == 0 && policy.WaitTimeout > 0 && !connections:
+		return fmt.Sprintf("503 after a wait of %s: no endpoint is ready", policy.WaitTimeout)
 	case site.Knows(backend.Namespace) && len(state.Servers) == 0:
 		return "503: no endpoint is ready"
 	}
