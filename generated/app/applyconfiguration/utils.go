@@ -195,6 +195,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.TLSRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("URLRewrite"):
 		return &appv1.URLRewriteApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("WaitForEndpoint"):
+		return &appv1.WaitForEndpointApplyConfiguration{}
 
 	}
 	return nil

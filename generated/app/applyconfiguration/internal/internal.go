@@ -112,6 +112,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tls
       type:
         namedType: gateway.api.app.v1.BackendTLS
+    - name: waitForEndpoint
+      type:
+        namedType: gateway.api.app.v1.WaitForEndpoint
 - name: gateway.api.app.v1.BackendPolicy
   map:
     fields:
@@ -176,6 +179,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.BackendPolicyTarget
           elementRelationship: atomic
+    - name: waitForEndpoint
+      type:
+        namedType: gateway.api.app.v1.WaitForEndpoint
 - name: gateway.api.app.v1.BackendPolicyStatus
   map:
     fields:
@@ -1654,6 +1660,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: path
       type:
         namedType: gateway.api.app.v1.PathModifier
+- name: gateway.api.app.v1.WaitForEndpoint
+  map:
+    fields:
+    - name: maxRequests
+      type:
+        scalar: numeric
+    - name: timeout
+      type:
+        scalar: string
 - name: io.k8s.api.core.v1.Affinity
   map:
     elementType:

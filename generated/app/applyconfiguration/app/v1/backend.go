@@ -93,3 +93,11 @@ func (b *BackendApplyConfiguration) WithConnections(value *ConnectionLimitsApply
 	b.BackendSettingsApplyConfiguration.Connections = value
 	return b
 }
+
+// WithWaitForEndpoint sets the WaitForEndpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitForEndpoint field is set to the value of the last call.
+func (b *BackendApplyConfiguration) WithWaitForEndpoint(value *WaitForEndpointApplyConfiguration) *BackendApplyConfiguration {
+	b.BackendSettingsApplyConfiguration.WaitForEndpoint = value
+	return b
+}

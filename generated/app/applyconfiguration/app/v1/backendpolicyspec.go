@@ -77,3 +77,11 @@ func (b *BackendPolicySpecApplyConfiguration) WithConnections(value *ConnectionL
 	b.BackendSettingsApplyConfiguration.Connections = value
 	return b
 }
+
+// WithWaitForEndpoint sets the WaitForEndpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitForEndpoint field is set to the value of the last call.
+func (b *BackendPolicySpecApplyConfiguration) WithWaitForEndpoint(value *WaitForEndpointApplyConfiguration) *BackendPolicySpecApplyConfiguration {
+	b.BackendSettingsApplyConfiguration.WaitForEndpoint = value
+	return b
+}

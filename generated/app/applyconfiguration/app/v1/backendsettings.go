@@ -23,6 +23,9 @@ type BackendSettingsApplyConfiguration struct {
 	OutlierDetection *OutlierDetectionApplyConfiguration `json:"outlierDetection,omitempty"`
 	// How many requests an endpoint gets at a time, and how many wait.
 	Connections *ConnectionLimitsApplyConfiguration `json:"connections,omitempty"`
+	// What requests do while the Service has no endpoint that can take them: wait for one. Empty: they are answered with
+	// 503. Connections of TCP and TLS listeners do not wait.
+	WaitForEndpoint *WaitForEndpointApplyConfiguration `json:"waitForEndpoint,omitempty"`
 }
 
 // BackendSettingsApplyConfiguration constructs a declarative configuration of the BackendSettings type for use with
@@ -68,5 +71,13 @@ func (b *BackendSettingsApplyConfiguration) WithOutlierDetection(value *OutlierD
 // If called multiple times, the Connections field is set to the value of the last call.
 func (b *BackendSettingsApplyConfiguration) WithConnections(value *ConnectionLimitsApplyConfiguration) *BackendSettingsApplyConfiguration {
 	b.Connections = value
+	return b
+}
+
+// WithWaitForEndpoint sets the WaitForEndpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitForEndpoint field is set to the value of the last call.
+func (b *BackendSettingsApplyConfiguration) WithWaitForEndpoint(value *WaitForEndpointApplyConfiguration) *BackendSettingsApplyConfiguration {
+	b.WaitForEndpoint = value
 	return b
 }
