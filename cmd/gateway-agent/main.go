@@ -22,6 +22,7 @@ import (
 
 	clientset "gateway/generated/app/clientset/versioned"
 	"gateway/internal/agent"
+	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/kubeconfig"
@@ -45,6 +46,7 @@ type options struct {
 	pod, namespace     string
 	version            bool
 	podUID             types.UID
+	place              endpoints.Place
 }
 
 func main() {
@@ -53,7 +55,8 @@ func main() {
 
 // mainCode is main with the exit code returned, so that deferred calls run.
 func mainCode() int {
-	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID"))}
+	o := options{pod: os.Getenv("POD_NAME"), namespace: os.Getenv("POD_NAMESPACE"), podUID: types.UID(os.Getenv("POD_UID")),
+		place: endpoints.Place{Node: os.Getenv("NODE_NAME"), Zone: os.Getenv("ZONE")}}
 	switch err := o.parse(flag.CommandLine, os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -101,7 +104,7 @@ func (o *options) parse(flags *flag.FlagSet, arguments []string) error {
 	flags.SetOutput(&usage)
 	flags.Usage = func() {
 		usage.WriteString("gateway-agent makes the HAProxy beside it run by one Gateway. The operator starts it in every proxy pod.\n" +
-			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is.\n\n")
+			"$POD_NAME, $POD_NAMESPACE and $POD_UID say which pod this is, and $NODE_NAME and $ZONE where.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(arguments); err != nil {
@@ -168,7 +171,7 @@ func run(ctx context.Context, o options) error {
 		paths.KeysSocket, paths.UsersSocket = o.keysSocket, o.usersSocket
 	}
 	a, err := agent.New(agent.Options{
-		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID,
+		Namespace: o.namespace, Gateway: o.gateway, Pod: o.pod, PodUID: o.podUID, Place: o.place,
 		Gateways: gateways, Core: core, Routes: routes,
 		Paths:         paths,
 		Bind:          bind(),

@@ -18,6 +18,7 @@ import (
 
 	appv1 "gateway/api/app/v1"
 	"gateway/generated/app/clientset/versioned"
+	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/haproxy/runtime"
@@ -53,6 +54,8 @@ type Options struct {
 	// Namespace and Gateway name the Gateway, Pod and PodUID the pod the agent runs in.
 	Namespace, Gateway, Pod string
 	PodUID                  types.UID
+	// Place is where the pod runs.
+	Place endpoints.Place
 	// Gateways, Core and Routes reach the API server: for our own kinds, for Services, and for the Gateway API.
 	Gateways versioned.Interface
 	Core     Core

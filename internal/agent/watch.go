@@ -36,6 +36,7 @@ type watcher struct {
 	routes          routesclient.Interface
 	// own reaches objects of our own group.
 	own            versioned.Interface
+	place          endpoints.Place
 	gatewayFactory externalversions.SharedInformerFactory
 	gateways       cache.SharedIndexInformer
 	changed        func()
@@ -60,7 +61,7 @@ type watcher struct {
 
 func newWatcher(options Options) (*watcher, error) {
 	w := &watcher{
-		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways,
+		namespace: options.Namespace, name: options.Gateway, core: options.Core, routes: options.Routes, own: options.Gateways, place: options.Place,
 		changed: func() {}, namespaces: map[string]*namespaceWatch{}, touched: map[types.NamespacedName]bool{},
 	}
 	w.gatewayFactory = externalversions.NewSharedInformerFactoryWithOptions(options.Gateways, 0,
@@ -79,7 +80,7 @@ func newWatcher(options Options) (*watcher, error) {
 }
 
 func (w *watcher) source() Source {
-	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf}, Pods: w.pods}
+	return Source{Run: w.run, Changes: w.changes, Cluster: endpoints.Cluster{Service: w.service, Slices: w.slicesOf, Place: w.place}, Pods: w.pods}
 }
 
 // run watches until ctx ends. It retries while the API server does not answer.

@@ -21,6 +21,8 @@ type Cluster struct {
 	Service func(namespace, name string) *corev1.Service
 	// Slices returns the EndpointSlices of a Service.
 	Slices func(namespace, service string) []*discoveryv1.EndpointSlice
+	// Place is where the proxy is.
+	Place Place
 }
 
 // States returns the state of each of the Service ports.
@@ -34,7 +36,7 @@ func States(backends []model.Backend, seen Cluster) map[model.Backend]render.Bac
 			continue
 		}
 		found := seen.Slices(backend.Namespace, backend.Service)
-		state := render.BackendState{Exists: true, Servers: serversOf(service, found, port.Name)}
+		state := render.BackendState{Exists: true, Servers: seen.Place.serversOf(service, found, port.Name)}
 		if port.AppProtocol != nil {
 			state.AppProtocol = strings.ToLower(*port.AppProtocol)
 		}
@@ -62,20 +64,21 @@ func servicePort(service *corev1.Service, number int32) *corev1.ServicePort {
 // serversOf returns the endpoints of a Service that take traffic for the port of that name. A Service with two address
 // families has each pod in slices of both. Each pod is one server, with its address of the Service's first family,
 // unless nothing takes traffic there.
-func serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
+func (p Place) serversOf(service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
 	if families := service.Spec.IPFamilies; len(families) > 1 {
 		others := func(slice *discoveryv1.EndpointSlice) bool { return string(slice.AddressType) != string(families[0]) }
-		if found := servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName); len(found) > 0 {
+		if found := p.servers(slices.DeleteFunc(slices.Clone(endpointSlices), others), portName); len(found) > 0 {
 			return found
 		}
 	}
-	return servers(endpointSlices, portName)
+	return p.servers(endpointSlices, portName)
 }
 
 // servers returns the endpoints that take traffic for the port of that name, sorted and unique: ready ones or, if there
 // are none, those that still serve while they terminate.
-func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
+func (p Place) servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.Server {
 	var ready, terminating []ir.Server
+	var hints []*discoveryv1.EndpointHints // of those that are ready
 	for _, slice := range endpointSlices {
 		port, ok := endpointPort(slice, portName)
 		if !ok {
@@ -91,15 +94,16 @@ func servers(endpointSlices []*discoveryv1.EndpointSlice, portName string) []ir.
 			conditions := endpoint.Conditions
 			switch {
 			case isTrue(conditions.Ready, true):
-				ready = append(ready, server)
+				ready, hints = append(ready, server), append(hints, endpoint.Hints)
 			case isTrue(conditions.Serving, false) && isTrue(conditions.Terminating, false):
 				terminating = append(terminating, server)
 			}
 		}
 	}
 	if len(ready) == 0 {
-		ready = terminating
+		return ir.SortServers(terminating)
 	}
+	p.prefer(ready, hints)
 	return ir.SortServers(ready)
 }
 

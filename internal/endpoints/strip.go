@@ -46,7 +46,7 @@ func stripSlice(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		kept.Labels[proxypod.LabelGateway] = gateway
 	}
 	for _, endpoint := range slice.Endpoints {
-		stripped := discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions}
+		stripped := discoveryv1.Endpoint{Addresses: endpoint.Addresses, Conditions: endpoint.Conditions, Hints: endpoint.Hints}
 		if ofProxies { // whether a proxy pod is an endpoint matters
 			stripped.TargetRef = endpoint.TargetRef
 		}

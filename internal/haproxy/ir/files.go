@@ -239,15 +239,35 @@ func (backend *Backend) text(name string) []byte {
 			id++
 		}
 		ids = append(ids, id)
-		b.WriteString("    server " + ServerName(server) + " " + ServerAddress(server) + " id " + strconv.FormatUint(uint64(id), 10) + "\n")
+		fmt.Fprintf(b, "    server %s %s id %d%s\n", ServerName(server), ServerAddress(server), id, server.options())
 	}
 	return bytes.Clone(b.Bytes())
 }
 
 // ServerName returns the name of a server in its backend, from which its address and port can be read: 10.0.0.1_8080,
 // fd00::1_8080.
+//
+// A backup has another name, so that an endpoint which becomes one is another server: the options of a server never
+// change.
 func ServerName(s Server) string {
-	return Quote(s.Address, InConfig) + "_" + strconv.Itoa(int(s.Port))
+	name := Quote(s.Address, InConfig) + "_" + strconv.Itoa(int(s.Port))
+	if s.Backup {
+		name += "_backup"
+	}
+	return name
+}
+
+// options returns the options that not all servers of a backend have, with a space before them.
+func (s Server) options() string {
+	if s.Backup {
+		return " backup"
+	}
+	return ""
+}
+
+// AddServer returns the command that adds the server to a backend at run time, without the options of all its servers.
+func AddServer(backend string, s Server) string {
+	return fmt.Sprintf("add server %s/%s %s id %d%s", backend, ServerName(s), ServerAddress(s), ServerID(s), s.options())
 }
 
 // ServerAddress returns the address of a server as a server line and the command "add server" want it: 10.0.0.1:8080,

@@ -88,6 +88,8 @@ type Server struct {
 	Address string
 	// Port is the port on that address, 1 to 65535.
 	Port int32
+	// Backup says that it takes requests only while no other server of the backend can.
+	Backup bool
 }
 
 // MapEntry is one line of a map file.
@@ -100,16 +102,24 @@ type Content struct {
 	Entries []MapEntry
 }
 
-// CompareServers orders servers by address, then port.
+// CompareServers orders servers by address, then port, backups last.
 func CompareServers(a, b Server) int {
-	return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port))
+	switch c := cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port)); {
+	case c != 0 || a.Backup == b.Backup:
+		return c
+	case b.Backup:
+		return -1
+	}
+	return 1
 }
 
-// SortServers returns the servers sorted and unique: the slice itself if it is so already.
+// SortServers returns the servers sorted, each address and port once, rather not as a backup: the slice itself if it is
+// so already.
 func SortServers(servers []Server) []Server {
+	isSame := func(a, b Server) bool { return a.Address == b.Address && a.Port == b.Port }
 	for i := 1; i < len(servers); i++ {
-		if CompareServers(servers[i-1], servers[i]) >= 0 {
-			return slices.Compact(slices.SortedFunc(slices.Values(servers), CompareServers))
+		if CompareServers(servers[i-1], servers[i]) >= 0 || isSame(servers[i-1], servers[i]) {
+			return slices.CompactFunc(slices.SortedFunc(slices.Values(servers), CompareServers), isSame)
 		}
 	}
 	return servers

@@ -115,6 +115,7 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 	}
 	if check := policy.Check; check != nil {
 		add("timeout check %sms", milliseconds(check.Timeout))
+		add("option allbackups")
 		if check.Path != "" {
 			add("option httpchk")
 			add("http-check send meth GET uri %s ver HTTP/1.1 hdr Host %s", ir.Quote(check.Path, ir.InConfig), ir.Quote(check.Hostname, ir.InName))

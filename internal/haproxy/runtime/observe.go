@@ -93,7 +93,7 @@ func parseRows(answer io.Reader, into *proxyconfig.HAProxy) error {
 
 func parseServer(cell func(column string) string) proxyconfig.Server {
 	return proxyconfig.Server{
-		Backend: cell("pxname"), Address: cell("addr"), State: cell("status"),
+		Backend: cell("pxname"), Address: cell("addr"), State: cell("status"), Backup: cell("bck") == "1",
 		Check:    strings.TrimSpace(cell("check_status") + " " + cell("last_chk")),
 		Sessions: number(cell("scur")), Total: number(cell("stot")), Errors: number(cell("econ")) + number(cell("eresp")),
 	}

@@ -179,7 +179,7 @@ func (w *Worker) AddServer(ctx context.Context, change plan.Server) error {
 	if err != nil {
 		return fmt.Errorf("failed to add server: %w", err)
 	}
-	add := fmt.Sprintf("add server %s %s id %d", name, ir.ServerAddress(change.Server), ir.ServerID(change.Server))
+	add := ir.AddServer(change.Backend, change.Server)
 	if change.Settings.Options != "" {
 		add += " " + change.Settings.Options
 	}

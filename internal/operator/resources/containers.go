@@ -63,7 +63,8 @@ func agent(gateway *appv1.Gateway, mounted proxypod.Mounts, options Options) *co
 		WithArgs("-gateway="+gateway.Name).
 		WithArgs(logArgs(options)...).
 		WithArgs(mountArgs(mounted)...).
-		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid")).
+		WithEnv(fromPod("POD_NAME", "metadata.name"), fromPod("POD_NAMESPACE", "metadata.namespace"), fromPod("POD_UID", "metadata.uid"),
+			fromPod("NODE_NAME", "spec.nodeName"), fromPod("ZONE", "metadata.labels['"+corev1.LabelTopologyZone+"']")).
 		WithPorts(containerPort("agent", proxypod.HealthPort)).
 		WithResources(sidecarResources("10m", "32Mi", "512Mi")).
 		WithStartupProbe(probe("/startupz", proxypod.HealthPort).WithPeriodSeconds(1).WithFailureThreshold(startupSeconds)).

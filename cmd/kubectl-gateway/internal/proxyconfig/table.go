@@ -86,7 +86,11 @@ func serverTable(answers []cli.Answer, _ time.Time) *metav1.Table {
 			continue
 		}
 		for _, s := range a.HAProxy.Servers {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, s.Backend, s.Address, s.State, s.Sessions, s.Total, s.Errors, cmp.Or(s.Check, "<none>")}})
+			state := s.State
+			if s.Backup {
+				state += " (backup)"
+			}
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{a.Pod, s.Backend, s.Address, state, s.Sessions, s.Total, s.Errors, cmp.Or(s.Check, "<none>")}})
 		}
 	}
 	return table
