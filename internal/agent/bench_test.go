@@ -56,7 +56,25 @@ func BenchmarkChange(b *testing.B) {
 // BenchmarkHTTPRoute measures what an edit of one HTTPRoute among many costs the agent, as BenchmarkChange does. Each
 // has a hostname and a Service of its own, with five endpoints.
 func BenchmarkHTTPRoute(b *testing.B) {
-	const routes = 3000
+	for _, routes := range []int{300, 3000, 10_000} {
+		b.Run(fmt.Sprint("routes=", routes), func(b *testing.B) {
+			r := newAttachedRig(b, routes)
+			generation := 1
+			r.measure(b, func() {
+				generation++
+				r.put(r.agent.watch.namespaces[namespace].resources["httproutes"], r.httpRoute(7, generation))
+				r.agent.changed()
+			})
+			if got := len(r.agent.state.sure().origins); got != routes+1 {
+				b.Fatalf("%d objects are live", got)
+			}
+		})
+	}
+}
+
+// newAttachedRig returns a rig whose Gateway has as many HTTPRoutes, and whose HAProxy runs them.
+func newAttachedRig(b *testing.B, routes int) *passRig {
+	b.Helper()
 	r := newPassRig(b, routes)
 	r.gatewaySeen.Spec.Routes = nil
 	r.gatewaySeen.Status.Attachments = &appv1.Attachments{Namespaces: []appv1.AttachedNamespace{{Name: namespace, Resources: []string{"httproutes"}}}}
@@ -68,39 +86,32 @@ func BenchmarkHTTPRoute(b *testing.B) {
 		}
 		return nil
 	})
-	add := func(i, generation int) {
-		name := gatewayv1.ObjectName(fmt.Sprint("service-", i))
-		r.put(own.resources["httproutes"], &gatewayv1.HTTPRoute{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: fmt.Sprint("route-", i), UID: types.UID(fmt.Sprint("route-", i)),
-				Generation: int64(generation), ResourceVersion: fmt.Sprint(1 + i + generation*routes),
-			},
-			Spec: gatewayv1.HTTPRouteSpec{
-				CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: gatewayN}}},
-				Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(fmt.Sprintf("host-%d.example.com", i))},
-				Rules: []gatewayv1.HTTPRouteRule{{
-					Matches:     []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: ptr.To(fmt.Sprint("/path-", generation))}}},
-					BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: name, Port: ptr.To[gatewayv1.PortNumber](80)}}}},
-				}},
-			},
-		})
-	}
 	for i := range routes {
 		r.put(own.slices, newSlice(fmt.Sprint("service-", i), 1000, newReady("127.0.0.1"), newReady("127.0.0.2"), newReady("127.0.0.3"), newReady("127.0.0.4"), newReady("127.0.0.5")))
-		add(i, 1)
+		r.put(own.resources["httproutes"], r.httpRoute(i, 1))
 	}
 	r.agent.pass(b.Context())
 	r.haproxy = haproxytest.Start(b, r.options.Paths, nil)
 	r.awaitOldWorker()
 	r.agent.pass(b.Context())
-	generation := 1
-	r.measure(b, func() {
-		generation++
-		add(7, generation)
-		r.agent.changed()
-	})
-	if got := len(r.agent.state.sure().origins); got != routes+1 {
-		b.Fatalf("%d objects are live", got)
+	return r
+}
+
+func (r *passRig) httpRoute(i, generation int) *gatewayv1.HTTPRoute {
+	name := gatewayv1.ObjectName(fmt.Sprint("service-", i))
+	return &gatewayv1.HTTPRoute{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: fmt.Sprint("route-", i), UID: types.UID(fmt.Sprint("route-", i)),
+			Generation: int64(generation), ResourceVersion: fmt.Sprint(1 + i + generation*100_000),
+		},
+		Spec: gatewayv1.HTTPRouteSpec{
+			CommonRouteSpec: gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{{Group: ptr.To[gatewayv1.Group](appv1.GroupName), Name: gatewayN}}},
+			Hostnames:       []gatewayv1.Hostname{gatewayv1.Hostname(fmt.Sprintf("host-%d.example.com", i))},
+			Rules: []gatewayv1.HTTPRouteRule{{
+				Matches:     []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Value: ptr.To(fmt.Sprint("/path-", generation))}}},
+				BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: name, Port: ptr.To[gatewayv1.PortNumber](80)}}}},
+			}},
+		},
 	}
 }
 

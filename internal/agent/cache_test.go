@@ -49,8 +49,8 @@ func TestCaches(t *testing.T) {
 			cache = &gatewayapi.Cache{}
 		}
 		compiler := routing.Compiler{Check: filters.Problem}
-		want, wantProblems := c.render(nil, &compiler, nil)
-		got, problems := c.render(cache, &in.compiler, &in.cache)
+		want, wantProblems := c.render(nil, &compiler, &render.Renderer{})
+		got, problems := c.render(cache, &in.compiler, &in.renderer)
 		if !reflect.DeepEqual(problems, wantProblems) {
 			t.Fatalf("edit %d: the problems are\n%v, want\n%v", i, problems, wantProblems)
 		}
@@ -132,7 +132,7 @@ func (c *cluster) route(name string, i int) *gatewayv1.HTTPRoute {
 }
 
 // render makes the configuration, with what was kept.
-func (c *cluster) render(cache *gatewayapi.Cache, compiler *routing.Compiler, kept *render.Cache) (ir.Config, []routing.Problem) {
+func (c *cluster) render(cache *gatewayapi.Cache, compiler *routing.Compiler, renderer *render.Renderer) (ir.Config, []routing.Problem) {
 	objects := gatewayapi.AttachedTo(c.own)
 	objects.Cache = cache
 	objects.Service = func(_, name string) (*corev1.Service, bool) { return c.services[name], true }
@@ -143,5 +143,5 @@ func (c *cluster) render(cache *gatewayapi.Cache, compiler *routing.Compiler, ke
 		objects.Add(c.filters[name])
 	}
 	table, problems := compiler.Compile(gatewayapi.Translate(objects).For(c.own))
-	return render.Render(render.Input{Table: table, Backends: maps.Clone(c.states), Cache: kept}), problems
+	return renderer.Render(render.Input{Table: table, Backends: c.states}, slices.Collect(maps.Keys(c.states))...), problems
 }

@@ -56,7 +56,7 @@ func (a *Agent) deleteUnused(ctx context.Context, now time.Time) {
 	}
 	a.cleanup.unused = now
 	r, used := &a.state.running, &a.state.disk.config
-	if len(r.config.Backends) == len(used.Backends) && len(r.config.Contents) == len(used.Contents) && len(r.config.Lists) == len(used.Lists) {
+	if r.config.Backends.Len() == used.Backends.Len() && r.config.Contents.Len() == used.Contents.Len() && r.config.Lists.Len() == used.Lists.Len() {
 		return
 	}
 	unused := r.unused.Without(*used)

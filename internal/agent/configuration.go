@@ -24,9 +24,10 @@ type configuration struct {
 	config  ir.Config
 }
 
-// render compiles a configuration from what was observed.
-func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
-	config := render.Render(render.Input{
+// render compiles a configuration from what was observed. changed are the Service ports whose states are others than
+// before.
+func (in *inputs) render(paths ir.Paths, bind render.Bind, changed ...model.Backend) configuration {
+	config := in.renderer.Render(render.Input{
 		Table:        in.table,
 		Backends:     in.states,
 		Certificates: in.material.certificates,
@@ -34,20 +35,13 @@ func (in *inputs) render(paths ir.Paths, bind render.Bind) configuration {
 		KeySets:      in.material.keySets,
 		Paths:        paths,
 		Bind:         bind,
-		Cache:        &in.cache,
 
 		HasBackendCertificate: in.material.backendCertificate,
-	})
+	}, changed...)
 	return configuration{
 		version: version{uid: in.uid, hash: config.Hash(), origins: in.origins, resources: in.resources},
 		table:   in.table, material: in.material, partial: in.awaiting, config: config,
 	}
-}
-
-// withServers returns the configuration with other endpoints of some Service ports.
-func (c configuration) withServers(servers map[model.Backend][]ir.Server) configuration {
-	c.config = c.config.WithServers(servers)
-	return c
 }
 
 // inputs are the inputs of the configuration, with today's states of the Service ports. The certificates are the

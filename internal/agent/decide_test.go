@@ -8,6 +8,7 @@ import (
 	"gateway/internal/haproxy/plan"
 	"gateway/internal/haproxy/runtime"
 	"gateway/internal/model"
+	"gateway/internal/tree"
 )
 
 // newConfig has one backend, with defaults of its own.
@@ -21,7 +22,7 @@ func newConfig(backend string, ports ...int32) ir.Config {
 			{Header: "defaults " + backend, Reason: ir.ReloadDefaults, MayStay: true},
 			{Header: "frontend 80", Reason: ir.ReloadPorts, Lines: ir.Lines("", "bind :80")},
 		},
-		Backends: map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(backend, servers)},
+		Backends: tree.Of(map[string]*ir.Backend{backend: ir.Backend{Defaults: backend}.WithServers(backend, servers)}),
 	}
 }
 
@@ -68,7 +69,7 @@ func partial(c configuration) configuration {
 func TestNext(t *testing.T) { //nolint:funlen // it is a table
 	late, early := time.Unix(102, 0), time.Unix(101, 0)
 	maps := newConfig("a", 1, 2)
-	maps.Maps = map[string]map[string]string{ir.HostsFile: {"80/": "http"}}
+	maps.Maps = map[string]tree.Map[string]{ir.HostsFile: tree.Of(map[string]string{"80/": "http"})}
 	tests := map[string]struct {
 		// HAProxy is in a state, and want is to run at a time, late if it is zero.
 		state state

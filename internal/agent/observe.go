@@ -11,7 +11,6 @@ import (
 	appv1 "gateway/api/app/v1"
 	"gateway/internal/endpoints"
 	"gateway/internal/haproxy/filters"
-	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/jwks"
 	"gateway/internal/logging"
@@ -66,11 +65,9 @@ func (a *Agent) observeInputs(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	newMaterial := in.observeMounts(ctx, a.mounts, a.keys, newTable, a.options.Namespace, now)
-	servers, newServices := in.observeServices(changes.Services, newTable, a.source.Cluster)
-	if newTable || newMaterial || newServices {
-		a.wanted = in.render(a.options.Paths, a.options.Bind)
-	} else if len(servers) > 0 {
-		a.wanted = a.wanted.withServers(servers)
+	changed := in.observeServices(changes.Services, newTable, a.source.Cluster)
+	if newTable || newMaterial || len(changed) > 0 {
+		a.wanted = in.render(a.options.Paths, a.options.Bind, changed...)
 	}
 	a.wanted.version.resources = in.resources
 	if newTable {
@@ -87,9 +84,9 @@ type inputs struct {
 	uid       types.UID
 	origins   []model.Origin
 	resources []appv1.ProxiedResource
-	// compiler and cache keep what was made of the objects before.
+	// compiler and renderer keep what was made of the objects before.
 	compiler routing.Compiler
-	cache    render.Cache
+	renderer render.Renderer
 	// table is what the objects ask for.
 	table routing.Table
 	// states are what the Service ports are that it refers to.
@@ -117,10 +114,8 @@ func (in *inputs) observeObjects(changes *Changes) bool {
 }
 
 // observeServices takes in the states of the Service ports. It looks only at ports that are new to the table, or whose
-// Service changed. It returns the servers of ports that changed nothing else, and whether anything else changed.
-func (in *inputs) observeServices(
-	changed []types.NamespacedName, newTable bool, cluster endpoints.Cluster,
-) (servers map[model.Backend][]ir.Server, more bool) {
+// Service changed. It returns the ports whose state is another one than before.
+func (in *inputs) observeServices(changedServices []types.NamespacedName, newTable bool, cluster endpoints.Cluster) (changed []model.Backend) {
 	var unsure []model.Backend
 	if newTable {
 		states := make(map[model.Backend]render.BackendState, len(in.states))
@@ -135,23 +130,20 @@ func (in *inputs) observeServices(
 		})
 		in.states = states
 	}
-	services := sets.New(changed...)
+	services := sets.New(changedServices...)
 	for backend := range in.states {
 		if len(services) > 0 && services.Has(types.NamespacedName{Namespace: backend.Namespace, Name: backend.Service}) {
 			unsure = append(unsure, backend)
 		}
 	}
-	servers = map[model.Backend][]ir.Server{}
 	for backend, state := range endpoints.States(unsure, cluster) {
 		before := in.states[backend]
 		in.states[backend] = state
-		if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol {
-			more = true
-		} else if !slices.Equal(state.Servers, before.Servers) {
-			servers[backend] = state.Servers
+		if state.Exists != before.Exists || state.AppProtocol != before.AppProtocol || !slices.Equal(state.Servers, before.Servers) {
+			changed = append(changed, backend)
 		}
 	}
-	return servers, more
+	return changed
 }
 
 // observeMounts takes in the mounted files. It returns whether anything is new, as it is with a new table.

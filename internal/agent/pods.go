@@ -33,7 +33,7 @@ func (a *Agent) observePods(ctx context.Context) {
 		a.relay.Update(a.pods)
 	}
 	r, ids := &a.state.running, a.relay.IDs()
-	if !a.state.isKnown() || r.pods == ids || !filters.HasRates(a.state.disk.table) {
+	if !a.state.isKnown() || r.pods == ids || !filters.HasRates(a.state.disk.config) {
 		return
 	}
 	// The entry is always there, so Old says only that it changes.

@@ -6,6 +6,7 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/haproxy/runtime"
+	"gateway/internal/tree"
 )
 
 func TestRetriesBackOff(t *testing.T) {
@@ -50,7 +51,7 @@ func TestOnlyWhatIsLoadedIsRefused(t *testing.T) {
 		t.Error("other certificates are another load")
 	}
 	edited := withList("one")
-	edited.version, edited.config.Maps = newVersion(7), map[string]map[string]string{ir.HostsFile: {"a": "b"}}
+	edited.version, edited.config.Maps = newVersion(7), map[string]tree.Map[string]{ir.HostsFile: tree.Of(map[string]string{"a": "b"})}
 	if !refused.hold(edited, now) {
 		t.Error("other routes are not")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gateway/internal/model"
+	"gateway/internal/tree"
 )
 
 // Check returns the parts of a rule's filters that the proxies cannot carry out, "" if there are none.
@@ -181,11 +182,11 @@ func newListener(from *model.Listener) Listener {
 	}
 }
 
-// hosts returns those of a listener, ordered by precedence, of routes that are attached to it. Each has the hostname of
+// hosts returns those of a listener, of routes that are attached to it. Each has the hostname of
 // routes that overlaps with the listener's, even where the listener's is narrower: only requests for the listener's
 // hosts get there anyway, and precedence goes by the hostname of the route. Those that were made of the same routes
 // before are taken from there; all are added to kept.
-func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before, kept map[hostID]compiledHost) []*Host {
+func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before, kept map[hostID]compiledHost) tree.Map[*Host] {
 	parts := map[string][]*compiledRoute{}
 	for _, route := range routes {
 		for _, hostname := range route.Hostnames {
@@ -194,7 +195,7 @@ func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before,
 			}
 		}
 	}
-	hosts := make([]*Host, 0, len(parts))
+	var hosts tree.Editor[*Host]
 	for hostname, routes := range parts {
 		id := hostID{listener.Name, hostname}
 		host := before[id]
@@ -202,11 +203,11 @@ func (c *compilation) hosts(listener *Listener, routes []*attachedRoute, before,
 			host = compiledHost{c.host(hostname, routes), routes}
 		}
 		if len(host.Entries) > 0 {
-			kept[id], hosts = host, append(hosts, host.Host)
+			kept[id] = host
+			hosts.Set(HostKey(hostname), host.Host)
 		}
 	}
-	slices.SortFunc(hosts, func(a, b *Host) int { return model.CompareHostnames(a.Name, b.Name) })
-	return hosts
+	return hosts.Map()
 }
 
 // host returns the one of a hostname: the entries of its routes by precedence, but for those that no request can reach,

@@ -117,7 +117,7 @@ func TestListenerFiltersAreKept(t *testing.T) {
 		table, _ := compiler.Compile(&same)
 		var hosts []*routing.Host
 		for i := range table.Listeners {
-			hosts = append(hosts, table.Listeners[i].Hosts...)
+			hosts = append(hosts, table.Listeners[i].ByPrecedence()...)
 		}
 		return hosts
 	}

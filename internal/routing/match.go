@@ -50,7 +50,7 @@ func (t Table) Match(r Request) (Match, bool) {
 		if listener.Port != r.Port || !model.HostnameMatches(listener.Hostname, r.Host) {
 			continue
 		}
-		for _, host := range listener.Hosts {
+		for _, host := range listener.hostsOf(r.Host) {
 			for _, pathType := range []PathType{Exact, Regex, Prefix} {
 				list := host.list(pathType, r)
 				if isTooLong(list, r) {

@@ -15,7 +15,7 @@ import (
 func compileOne(t *testing.T, rule string) (*routing.Rule, []routing.Problem) {
 	t.Helper()
 	table, problems := routingtest.Compile(parseSpec(t, "listeners: [{name: http, port: 80}]\nroutes: [{name: r, rules: [{"+rule+"}]}]"))
-	return table.Listeners[0].Hosts[0].Entries[0].Rule, problems
+	return table.Listeners[0].ByPrecedence()[0].Entries[0].Rule, problems
 }
 
 func TestFiltersThatAreTooLong(t *testing.T) {

@@ -5,8 +5,10 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gateway/internal/model"
+	"gateway/internal/tree"
 )
 
 // Tables are in words of the model.
@@ -59,8 +61,8 @@ type Listener struct {
 	Hostname      string
 	ProxyProtocol bool
 	TLS           *TLS
-	// Hosts are ordered by precedence. No two have the same name.
-	Hosts []*Host
+	// Hosts are by their HostKey.
+	Hosts tree.Map[*Host]
 }
 
 // Host is a hostname of a listener and everything that can match a request for it.
@@ -123,15 +125,50 @@ func (r *Rule) RateLimitScope() string {
 	return r.Kind + "/" + r.Route + "/" + strconv.Itoa(r.Index)
 }
 
+// HostKey returns the key of a hostname: reversed, so that a key begins with that of each wildcard that includes it. The
+// key of an exact hostname ends in "!".
+func HostKey(hostname string) string {
+	wildcard, isWildcard := strings.CutPrefix(hostname, "*")
+	key := []byte(wildcard)
+	slices.Reverse(key)
+	if hostname == "" || isWildcard {
+		return string(key)
+	}
+	return string(key) + "!"
+}
+
 // Conditional reports whether there is more to check than the host and path that lead to the entry.
 func (e *Entry) Conditional() bool {
 	return e.PathType == Regex || e.Method != "" || len(e.Headers) > 0 || len(e.Query) > 0 || e.Session != ""
 }
 
+// ByPrecedence returns the hosts, ordered by precedence.
+func (l *Listener) ByPrecedence() []*Host {
+	return slices.SortedFunc(l.Hosts.Values(), func(a, b *Host) int { return model.CompareHostnames(a.Name, b.Name) })
+}
+
+// hostsOf returns the hosts that a host's requests are looked up in, in this order: its own, those of wildcards that
+// include it, the longest first, and that of all hosts.
+func (l *Listener) hostsOf(host string) []*Host {
+	names := []string{host}
+	for i := range host {
+		if host[i] == '.' {
+			names = append(names, "*"+host[i:])
+		}
+	}
+	var all []*Host
+	for _, name := range append(names, "") {
+		if found, ok := l.Hosts.Get(HostKey(name)); ok && !slices.Contains(all, found) {
+			all = append(all, found)
+		}
+	}
+	return all
+}
+
 // Entries returns the entries of all hosts, ordered by precedence.
 func (l *Listener) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for _, host := range l.Hosts {
+		for _, host := range l.ByPrecedence() {
 			for i := range host.Entries {
 				if !yield(&host.Entries[i]) {
 					return
@@ -144,8 +181,10 @@ func (l *Listener) Entries() iter.Seq[*Entry] {
 // Rules calls f for every rule of the table, once for each entry that leads to it, with the listener it is reached by.
 func (t Table) Rules(f func(listener *Listener, rule *Rule)) {
 	for i := range t.Listeners {
-		for entry := range t.Listeners[i].Entries() {
-			f(&t.Listeners[i], entry.Rule)
+		for host := range t.Listeners[i].Hosts.Values() {
+			for j := range host.Entries {
+				f(&t.Listeners[i], host.Entries[j].Rule)
+			}
 		}
 	}
 }

@@ -81,7 +81,7 @@ authorities: {ca: PEM}
 
 // newServer returns a server to add to the only backend.
 func (g *gateway) newServer(server ir.Server) plan.Server {
-	for name, backend := range render.Render(g.in).Backends {
+	for name, backend := range render.Render(g.in).Backends.All() {
 		return plan.Server{Backend: name, Server: server, Settings: backend.Settings}
 	}
 	return plan.Server{}

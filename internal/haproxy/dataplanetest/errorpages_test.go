@@ -100,7 +100,7 @@ func startErrorPages(t *testing.T, pages map[int32]model.ErrorPage) (*gateway, *
 	exposed := strings.Repeat("X-"+strings.Repeat("a", 70)+",", 42) // 3 KiB
 	world := strings.NewReplacer("KEYS", keySet("ES256"), "EXPOSED", exposed).Replace(errorPagesWorld)
 	g := startGatewayWith(t, rendertest.Parse(t, world), func(in *render.Input) {
-		in.Table.ErrorPages, in.Cache = pages, &render.Cache{}
+		in.Table.ErrorPages = pages
 		in.Paths.CertificateDir = t.TempDir()
 		for _, name := range []string{"first", "second"} {
 			writeSecret(t, in.Paths, name, ca.Issue(t, []string{name + ".example"}))

@@ -123,7 +123,7 @@ func TestSessionsOfTwoAuthors(t *testing.T) {
 		}
 	}
 	beginnings := map[string]bool{}
-	for section := range render.Render(g.in).Backends {
+	for section := range render.Render(g.in).Backends.Keys() {
 		beginnings[section[:len("b_80.01234")]] = true
 	}
 	if len(beginnings) != 1 {

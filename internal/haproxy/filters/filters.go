@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gateway/internal/haproxy/ir"
@@ -57,13 +58,15 @@ type filter struct {
 	// isUsed reports whether a rule has the filter. Without such a rule there are no lines, and nothing is added, so the
 	// first one takes a reload. nil: the lines are always there.
 	isUsed func(rule *routing.Rule) bool
+	// names are what the lines have of a rule: those for rules with the same names are the same. nil: nothing.
+	names func(rule *routing.Rule) []string
 	// needsClient reports whether a rule has to know the client's address, which is in txn.client then; nil: it has not.
 	needsClient func(rule *routing.Rule) bool
 	// check returns the part of a rule that cannot be carried out, "" if there is none. It may be nil.
 	check func(rule *routing.Rule) string
 	// encode adds the parameters of a rule; nil: there are none.
 	encode func(in Input, p *params)
-	// rules returns the rules for a table. Those of common filters are always there, so that the first rule that uses
+	// rules returns the lines for all rules. Those of common filters are always there, so that the first rule that uses
 	// one takes no reload.
 	rules func(env Env) Rules
 	// add adds what the rules need: files, programs, tables and other sections; nil: nothing.
@@ -74,21 +77,31 @@ type filter struct {
 	answer   func(rule *routing.Rule) string
 }
 
-// isNeeded reports whether the rules of the filter are needed for a table.
-func (f *filter) isNeeded(table routing.Table) bool {
-	return f.isUsed == nil || anyRule(table, f.isUsed)
+// isNeeded reports whether the lines of the filter are needed.
+func (f *filter) isNeeded(env Env) bool {
+	return f.isUsed == nil || slices.ContainsFunc(env.Rules, f.isUsed)
 }
 
-// anyRule reports whether a table has such a rule.
-func anyRule(table routing.Table, is func(rule *routing.Rule) bool) bool {
-	found := false
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) { found = found || is(rule) })
-	return found
+// Needs returns what a rule needs in haproxy.cfg, "" if nothing. Of the rules that need the same, one tells what lines
+// there have to be.
+func Needs(rule *routing.Rule) string {
+	var needs []string
+	for _, f := range order {
+		if f.isUsed != nil && f.isUsed(rule) {
+			needs = append(needs, strconv.Itoa(slices.Index(order, f)))
+		}
+		if f.names != nil {
+			needs = append(needs, f.names(rule)...)
+		}
+	}
+	return strings.Join(needs, "\n")
 }
 
 // Env is what rules are made for.
 type Env struct {
 	Table routing.Table
+	// Rules are some of the table's, at least one for all that have the same Needs.
+	Rules []*routing.Rule
 	// Paths are where HAProxy finds its files.
 	Paths ir.Paths
 	// guards are those with rules.
@@ -171,10 +184,10 @@ type AllRules struct {
 
 // All returns the rules of all filters.
 func All(env Env) AllRules {
-	env.guards = guardsOf(func(f *filter) bool { return f.isNeeded(env.Table) })
+	env.guards = guardsOf(func(f *filter) bool { return f.isNeeded(env) })
 	var all AllRules
 	for _, f := range order {
-		if f.rules == nil || !f.isNeeded(env.Table) {
+		if f.rules == nil || !f.isNeeded(env) {
 			continue
 		}
 		rules, reason := f.rules(env), ""
@@ -197,11 +210,11 @@ func All(env Env) AllRules {
 // Add adds what the rules of all filters need: files, programs, tables and other sections.
 func Add(env Env, config *ir.Config) {
 	for _, f := range order {
-		if f.add != nil && f.isNeeded(env.Table) {
+		if f.add != nil && f.isNeeded(env) {
 			f.add(env, config)
 		}
 	}
-	if len(guardsOf(func(f *filter) bool { return f.isNeeded(env.Table) })) > 0 {
+	if len(guardsOf(func(f *filter) bool { return f.isNeeded(env) })) > 0 {
 		config.Sections = append(config.Sections, decisionsSection())
 	}
 }

@@ -19,6 +19,13 @@ func init() { after(&headers, &headerVariables) }
 var headerVariables = filter{
 	mayStay: true,
 	isUsed:  func(rule *routing.Rule) bool { return len(rule.HeaderVariables) > 0 },
+	names: func(rule *routing.Rule) []string {
+		var names []string
+		for _, header := range rule.HeaderVariables {
+			names = append(names, header.Name+" "+header.Variable)
+		}
+		return names
+	},
 	needsClient: func(rule *routing.Rule) bool {
 		return slices.ContainsFunc(rule.HeaderVariables, func(v model.HeaderVariable) bool { return v.Variable == "ClientAddress" })
 	},
@@ -43,14 +50,14 @@ var headerVariables = filter{
 	rules: func(env Env) Rules {
 		lines := []string{"http-request del-headers-bin " + list("variables.del"), "http-request add-headers-bin " + list("variables")}
 		used := map[string]bool{}
-		env.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		for _, rule := range env.Rules {
 			for _, header := range rule.HeaderVariables {
 				name, variable := "variable."+ir.Quote(header.Name, ir.InName), variables[header.Variable]
 				if variable.value != "" {
 					used[fmt.Sprintf(`http-request set-header %s "%%[%s]" if %s%s`, name[len("variable."):], variable.value, is(name, header.Variable), variable.condition)] = true
 				}
 			}
-		})
+		}
 		return Rules{Request: append(lines, slices.Sorted(maps.Keys(used))...)}
 	},
 	describe: func(rule *routing.Rule) []string {

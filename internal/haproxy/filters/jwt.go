@@ -29,6 +29,19 @@ import (
 var jwt = filter{
 	guard: "JWT", param: "jwt", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return rule.JWT != nil },
+	names: func(rule *routing.Rule) []string {
+		if rule.JWT == nil {
+			return nil
+		}
+		names := []string{fmt.Sprintf("%q", rule.JWT.KeysFrom)}
+		for _, key := range rule.JWT.Keys {
+			names = append(names, keyFile(key))
+		}
+		for _, header := range rule.JWT.Headers {
+			names = append(names, fmt.Sprintf("%q", header))
+		}
+		return names
+	},
 	encode: func(in Input, p *params) {
 		jwt := in.Rule.JWT
 		if jwt == nil {
@@ -52,7 +65,7 @@ var jwt = filter{
 		}
 	},
 	rules: func(env Env) Rules {
-		remove, add := claimRules(env.Table)
+		remove, add := claimRules(env.Rules)
 		return Rules{Request: slices.Concat(remove, tokenRules(env), add)}
 	},
 	add: func(env Env, config *ir.Config) {
@@ -123,11 +136,11 @@ const noKeys = "none"
 const signed = " if { var(txn.jwt_verified) -m int 1 }"
 
 // claimRules remove the headers for claims from requests, and add them.
-func claimRules(table routing.Table) (remove, add []string) {
+func claimRules(rules []*routing.Rule) (remove, add []string) {
 	claims := map[string]map[string]bool{}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+	for _, rule := range rules {
 		if rule.JWT == nil {
-			return
+			continue
 		}
 		for _, header := range rule.JWT.Headers {
 			if claims[header.Name] == nil {
@@ -135,7 +148,7 @@ func claimRules(table routing.Table) (remove, add []string) {
 			}
 			claims[header.Name][header.Claim] = true
 		}
-	})
+	}
 	for _, header := range slices.Sorted(maps.Keys(claims)) {
 		name := ir.Quote(header, ir.InName)
 		remove = append(remove, "http-request del-header "+name+" if "+has("jwt.to."+name))
@@ -182,18 +195,18 @@ func addKeys(env Env, config *ir.Config) {
 			files[keyFile(key)] = []byte(key.PEM)
 		}
 	}
-	env.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+	for _, rule := range env.Rules {
 		if rule.JWT == nil {
-			return
+			continue
 		}
 		add(rule.JWT.Keys)
 		if keys := env.KeySets[rule.JWT.KeysFrom]; len(keys) > 0 {
 			add(keys)
 			name, content := ir.NewContent(ir.KeysFile, keyEntries(keys))
-			config.Contents[ir.KeysFile+" "+name] = content
-			config.Maps[ir.KeySetsFile][keySource(rule.JWT.KeysFrom)] = name
+			config.Contents = config.Contents.With(ir.ContentKey(ir.KeysFile, name), content)
+			config.Maps[ir.KeySetsFile] = config.Maps[ir.KeySetsFile].With(keySource(rule.JWT.KeysFrom), name)
 		}
-	})
+	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		config.Files[name] = files[name]

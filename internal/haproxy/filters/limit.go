@@ -37,6 +37,13 @@ import (
 var limit, claimLimit = filter{
 	guard: "RateLimit", param: "limit", mayStay: true,
 	isUsed: func(rule *routing.Rule) bool { return len(rule.RateLimits) > 0 },
+	names: func(rule *routing.Rule) []string {
+		var names []string
+		for _, limit := range rule.RateLimits {
+			names = append(names, units[limit.Period]+" "+limitedBy(limit))
+		}
+		return names
+	},
 	needsClient: func(rule *routing.Rule) bool {
 		return slices.ContainsFunc(rule.RateLimits, func(limit routing.RateLimit) bool { return limit.Key == model.ByClientAddress })
 	},
@@ -56,14 +63,14 @@ var limit, claimLimit = filter{
 	rules: func(env Env) Rules { return limitRules(env, "") },
 	// Tables of limits stay, since no rule counts in them any more.
 	add: func(env Env, config *ir.Config) {
-		if HasRates(env.Table) {
-			pods, tables := peersLines(env.Table, env.Paths)
+		if len(ratesOf(env.Rules)) > 0 {
+			pods, tables := peersLines(env)
 			config.Sections = append(config.Sections, ir.Section{
-				Header: "peers " + ir.PodsSection, Reason: ir.ReloadLimits, MayStay: true,
+				Header: peersHeader, Reason: ir.ReloadLimits, MayStay: true,
 				Lines: slices.Concat(ir.Lines("", pods...), ir.Lines(ir.ReloadLimits, tables...)),
 			})
 		}
-		if limitsOf(env.Table, "", byClaim)[0] != nil {
+		if limitsOf(env.Rules, "", byClaim)[0] != nil {
 			config.Sections = append(config.Sections, spare(ir.ReloadLimits, "backend "+ir.ConcurrentTable+" from common", "stick-table type string len 41 "+CurrentTable))
 		}
 	},
@@ -95,7 +102,7 @@ func placeOf(limit routing.RateLimit) string {
 
 // limitRules are the rules of the limits whose names end so.
 func limitRules(env Env, place string) Rules {
-	limits := limitsOf(env.Table, place)
+	limits := limitsOf(env.Rules, place)
 	if len(limits) == 0 {
 		return Rules{}
 	}
@@ -274,11 +281,11 @@ func limitKey(limit routing.RateLimit) string {
 	return "each client address"
 }
 
-// limitsOf returns a limit for each period in a table and each thing that requests are counted by there, of those whose
+// limitsOf returns a limit for each period in rules and each thing that requests are counted by there, of those whose
 // names end like one of these.
-func limitsOf(table routing.Table, places ...string) map[time.Duration]map[string]routing.RateLimit {
+func limitsOf(rules []*routing.Rule, places ...string) map[time.Duration]map[string]routing.RateLimit {
 	limits := map[time.Duration]map[string]routing.RateLimit{}
-	table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+	for _, rule := range rules {
 		for _, limit := range rule.RateLimits {
 			if !slices.Contains(places, placeOf(limit)) {
 				continue
@@ -288,19 +295,24 @@ func limitsOf(table routing.Table, places ...string) map[time.Duration]map[strin
 			}
 			limits[limit.Period][limitedBy(limit)] = limit
 		}
-	})
+	}
 	return limits
 }
 
-// ratesOf returns the periods in a table, in order. Concurrent requests have none.
-func ratesOf(table routing.Table) []time.Duration {
-	limits := limitsOf(table, "", byClaim)
+// ratesOf returns the periods in rules, in order. Concurrent requests have none.
+func ratesOf(rules []*routing.Rule) []time.Duration {
+	limits := limitsOf(rules, "", byClaim)
 	delete(limits, 0)
 	return slices.Sorted(maps.Keys(limits))
 }
 
-// HasRates reports whether a table has limits that pods count together.
-func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
+// peersHeader is the header of the section for limits that pods count together.
+const peersHeader = "peers " + ir.PodsSection
+
+// HasRates reports whether a configuration may have limits that pods count together.
+func HasRates(config ir.Config) bool {
+	return slices.ContainsFunc(config.Sections, func(s ir.Section) bool { return s.Header == peersHeader })
+}
 
 // CurrentTable are the settings of tables that count something momentary. HAProxy may find no room in a full table,
 // even if only few of its entries are in use. So the table is large, and drops unused entries soon. HAProxy allocates
@@ -308,12 +320,12 @@ func HasRates(table routing.Table) bool { return len(ratesOf(table)) > 0 }
 const CurrentTable = "size 1m expire 1s store conn_cur"
 
 // peersLines are the lines of the section of peers: the pods, and the tables that rate limits count in.
-func peersLines(table routing.Table, paths ir.Paths) (pods, tables []string) {
-	pods = []string{"bind unix@" + paths.PeersSocket() + " mode 600", "server " + ir.OwnPeer}
+func peersLines(env Env) (pods, tables []string) {
+	pods = []string{"bind unix@" + env.Paths.PeersSocket() + " mode 600", "server " + ir.OwnPeer}
 	for i := 1; i < ir.MaxPods; i++ {
-		pods = append(pods, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), paths.PodsSocket()))
+		pods = append(pods, fmt.Sprintf("server %s unix@%s", ir.PeerName(i), env.Paths.PodsSocket()))
 	}
-	for _, period := range ratesOf(table) {
+	for _, period := range ratesOf(env.Rules) {
 		tables = append(tables, fmt.Sprintf("table %s type string len %d size 200k expire %ds store gpc_rate(1,%ds)",
 			rateTable(period), ir.PodIDSize+41, 2*period/time.Second, period/time.Second))
 	}

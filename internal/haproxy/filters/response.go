@@ -15,6 +15,12 @@ import (
 // what is not ASCII in texts that come from data.
 var response = filter{
 	mayStay: true,
+	names: func(rule *routing.Rule) []string {
+		if rule.Response == nil {
+			return nil
+		}
+		return []string{responseName(rule.Response)}
+	},
 	encode: func(in Input, p *params) {
 		if in.Rule.Response != nil {
 			p.set("response", responseName(in.Rule.Response))
@@ -22,10 +28,10 @@ var response = filter{
 	},
 	rules: func(env Env) Rules {
 		lines := map[string]string{}
-		env.Table.Rules(func(_ *routing.Listener, rule *routing.Rule) {
+		for _, rule := range env.Rules {
 			response := rule.Response
 			if response == nil {
-				return
+				continue
 			}
 			content := ""
 			if response.Body != "" && response.Status != 204 && response.Status != 304 {
@@ -33,7 +39,7 @@ var response = filter{
 			}
 			name := responseName(response)
 			lines[name] = fmt.Sprintf("http-request return status %d%s if %s", response.Status, content, is("response", name))
-		})
+		}
 		var rules Rules
 		for _, name := range slices.Sorted(maps.Keys(lines)) {
 			rules.Request = append(rules.Request, lines[name])

@@ -1,12 +1,12 @@
 package ir
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gateway/internal/regex"
+	"gateway/internal/tree"
 )
 
 // The expressions of one number in many lists are alternatives of one entry: a request that was told of none of these
@@ -28,10 +28,10 @@ type conditionList struct {
 // ConditionEntries returns the entries of ConditionsFile: the key of each is a regular expression for the name of a
 // list and what follows, the value is the number of the expression in its list. The names begin with a "?" and a
 // ContentName.
-func ConditionEntries(lists map[string][]string) []MapEntry {
-	all := make([]conditionList, 0, len(lists))
-	for _, name := range slices.Sorted(maps.Keys(lists)) {
-		list := conditionList{name: name, expressions: lists[name]}
+func ConditionEntries(lists tree.Map[*List]) []MapEntry {
+	all := make([]conditionList, 0, lists.Len())
+	for name, found := range lists.All() {
+		list := conditionList{name: name, expressions: found.Expressions}
 		for _, expression := range list.expressions {
 			list.size = max(list.size, alternativeSize(name+expression))
 		}

@@ -129,27 +129,33 @@ func (c Config) Content(file string) []byte {
 	case file == ConfigFile:
 		return c.configFile()
 	case file == ConditionsFile:
-		return lines(ConditionEntries(c.Lists))
-	case c.Maps[file] != nil:
-		return lines(sortedEntries(c.Maps[file]))
+		var b bytes.Buffer
+		for _, entry := range ConditionEntries(c.Lists) {
+			writeEntry(&b, entry.Key, entry.Value)
+		}
+		return b.Bytes()
 	case c.Files[file] != nil:
 		return c.Files[file]
 	}
+	var b bytes.Buffer
+	if entries, ok := c.Maps[file]; ok {
+		for key, value := range entries.All() {
+			writeEntry(&b, key, value)
+		}
+		return b.Bytes()
+	}
 	if list, ok := c.Certificates[file]; ok {
-		var b bytes.Buffer
 		for _, line := range list.Lines {
 			b.WriteString(line.String() + "\n")
 		}
 		return b.Bytes()
 	}
-	var entries []MapEntry
-	for _, content := range c.Contents {
-		if content.File == file {
-			entries = append(entries, content.Entries...)
+	for _, content := range c.Contents.Prefix(ContentKey(file, "")) {
+		for _, entry := range content.Entries {
+			writeEntry(&b, entry.Key, entry.Value)
 		}
 	}
-	slices.SortFunc(entries, compareKeys)
-	return lines(entries)
+	return b.Bytes()
 }
 
 // AllFiles returns the content of every file but LoadFile, by name.
@@ -161,17 +167,6 @@ func (c Config) AllFiles() map[string][]byte {
 	return files
 }
 
-func sortedEntries(entries map[string]string) []MapEntry {
-	all := make([]MapEntry, 0, len(entries))
-	for key, value := range entries {
-		all = append(all, MapEntry{Key: key, Value: value})
-	}
-	slices.SortFunc(all, compareKeys)
-	return all
-}
-
-func compareKeys(a, b MapEntry) int { return strings.Compare(a.Key, b.Key) }
-
 // sortedKeys returns those of a map.
 func sortedKeys[V any](all map[string]V) []string {
 	keys := slices.AppendSeq(make([]string, 0, len(all)), maps.Keys(all))
@@ -179,20 +174,12 @@ func sortedKeys[V any](all map[string]V) []string {
 	return keys
 }
 
-// lines returns the lines of entries in a map file.
-func lines(entries []MapEntry) []byte {
-	size := 0
-	for _, entry := range entries {
-		size += len(entry.Key) + len(entry.Value) + 2
-	}
-	b := bytes.NewBuffer(make([]byte, 0, size))
-	for _, entry := range entries {
-		b.WriteString(entry.Key)
-		b.WriteByte(' ')
-		b.WriteString(entry.Value)
-		b.WriteByte('\n')
-	}
-	return b.Bytes()
+// writeEntry writes the line of an entry in a map file.
+func writeEntry(b *bytes.Buffer, key, value string) {
+	b.WriteString(key)
+	b.WriteByte(' ')
+	b.WriteString(value)
+	b.WriteByte('\n')
 }
 
 // configFile returns haproxy.cfg: the sections, then the backends with their servers.
@@ -210,13 +197,8 @@ func (c Config) configFile() []byte {
 			b.WriteByte('\n')
 		}
 	}
-	size := 0
-	for _, backend := range c.Backends {
-		size += len(backend.section)
-	}
-	b.Grow(size)
-	for _, name := range sortedKeys(c.Backends) {
-		b.Write(c.Backends[name].section)
+	for backend := range c.Backends.Values() {
+		b.Write(backend.section)
 	}
 	return b.Bytes()
 }

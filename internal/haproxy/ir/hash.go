@@ -3,6 +3,7 @@ package ir
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"math/big"
 	"strings"
@@ -14,15 +15,11 @@ const hashSize = 8
 // Hash identifies everything but the servers, which change on their own. It is the same in every process.
 func (c Config) Hash() string {
 	t := c.sections()
-	for _, name := range sortedKeys(c.Backends) {
-		t.add(name, c.Backends[name].Defaults)
-	}
-	// Contents and lists are named after what is in them, and maps lead to them.
+	// The name of a backend identifies its settings. Contents and lists are named after what is in them, and maps lead to
+	// them.
+	t.add(fmt.Sprint(c.Backends.Sum()))
 	for _, file := range sortedKeys(c.Maps) {
-		t.add(file)
-		for _, entry := range sortedEntries(c.Maps[file]) {
-			t.add(entry.Key, entry.Value)
-		}
+		t.add(file, fmt.Sprint(c.Maps[file].Sum()))
 	}
 	for _, file := range sortedKeys(c.Certificates) {
 		t.add(file)
@@ -36,8 +33,8 @@ func (c Config) Hash() string {
 // LoadHash identifies what HAProxy reads when it loads the configuration and can refuse.
 func (c Config) LoadHash() string {
 	t := c.sections()
-	for _, name := range sortedKeys(c.Backends) {
-		t.add(name, c.Backends[name].Settings.Options)
+	for name, backend := range c.Backends.All() {
+		t.add(name, backend.Settings.Options)
 	}
 	return t.String()
 }
@@ -86,7 +83,7 @@ func (t *texts) String() string { return hex.EncodeToString(t.Sum(nil)[:hashSize
 
 // NewContent returns entries of a map file that belong together, and the name of what is in them, which begins the key
 // of each.
-func NewContent(file string, entries []MapEntry) (name string, content Content) {
+func NewContent(file string, entries []MapEntry) (name string, content *Content) {
 	var text strings.Builder
 	for _, e := range entries {
 		text.WriteString(e.Key + " " + e.Value + "\n")
@@ -95,5 +92,5 @@ func NewContent(file string, entries []MapEntry) (name string, content Content) 
 	for i := range entries {
 		entries[i].Key = name + entries[i].Key
 	}
-	return name, Content{File: file, Entries: entries}
+	return name, &Content{File: file, Entries: entries}
 }

@@ -2,6 +2,8 @@ package ir
 
 import (
 	"testing"
+
+	"gateway/internal/tree"
 )
 
 // TestHash: it tells everything but the servers, and LoadHash what HAProxy can refuse at a load.
@@ -9,8 +11,8 @@ func TestHash(t *testing.T) {
 	newConfig := func() Config {
 		return Config{
 			Sections: []Section{{Header: "frontend 80", Lines: Lines("", "bind :80", "mode http")}},
-			Backends: map[string]*Backend{"a": {Defaults: "http", Servers: []Server{{Address: "10.0.0.1", Port: 1}}}, "b": {Defaults: "http"}},
-			Maps:     map[string]map[string]string{HostsFile: {"80/a": "1", "80/b": "2"}, NamesFile: {}},
+			Backends: tree.Of(map[string]*Backend{"a": {Defaults: "http", Servers: []Server{{Address: "10.0.0.1", Port: 1}}}, "b": {Defaults: "http"}}),
+			Maps:     map[string]tree.Map[string]{HostsFile: tree.Of(map[string]string{"80/a": "1", "80/b": "2"}), NamesFile: {}},
 			Certificates: map[string]CertificateList{"certificates-443.list": {Lines: []CertificateLine{
 				{File: "shop.pem", Options: "alpn h2", Filters: []string{"a.example.com"}},
 			}}},
@@ -23,14 +25,14 @@ func TestHash(t *testing.T) {
 		hash, load bool
 	}{
 		"nothing":       {func(*Config) {}, false, false},
-		"a server":      {func(c *Config) { c.Backends["a"].Servers[0].Port = 2 }, false, false},
+		"a server":      {func(c *Config) { c.Backends.Value("a").Servers[0].Port = 2 }, false, false},
 		"a section":     {func(c *Config) { c.Sections[0].Lines[0].Text = "bind :81" }, true, true},
 		"a line less":   {func(c *Config) { c.Sections[0].Lines = c.Sections[0].Lines[:1] }, true, true},
 		"a file":        {func(c *Config) { c.Files["ca.pem"] = []byte("two") }, true, true},
-		"a backend":     {func(c *Config) { c.Backends["c"] = &Backend{Defaults: "http"} }, true, true},
-		"a value":       {func(c *Config) { c.Maps[HostsFile]["80/a"] = "3" }, true, false},
-		"a key":         {func(c *Config) { c.Maps[HostsFile]["80/c"] = "3" }, true, false},
-		"values change": {func(c *Config) { c.Maps[HostsFile] = map[string]string{"80/a": "2", "80/b": "1"} }, true, false},
+		"a backend":     {func(c *Config) { c.Backends = c.Backends.With("c", &Backend{Defaults: "http"}) }, true, true},
+		"a value":       {func(c *Config) { c.Maps[HostsFile] = c.Maps[HostsFile].With("80/a", "3") }, true, false},
+		"a key":         {func(c *Config) { c.Maps[HostsFile] = c.Maps[HostsFile].With("80/c", "3") }, true, false},
+		"values change": {func(c *Config) { c.Maps[HostsFile] = tree.Of(map[string]string{"80/a": "2", "80/b": "1"}) }, true, false},
 		"a certificate": {func(c *Config) { c.Certificates["certificates-443.list"].Lines[0].Filters[0] = "b.example.com" }, true, false},
 	} {
 		c := newConfig()

@@ -5,27 +5,28 @@ package ir
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
-// Config is everything that HAProxy runs by, divided by how it is changed. It is immutable.
+// Config is everything that HAProxy runs by, divided by how it is changed. It is immutable. Configurations that were
+// made one of the other share most of their parts, which are the same pointers.
 type Config struct {
 	// Sections are the sections of haproxy.cfg but for Backends, in the order of the file. A change of them takes a
 	// reload.
 	Sections []Section
 	// Backends are the backends of Service ports, by name. They are added and deleted at run time.
-	Backends map[string]*Backend
+	Backends tree.Map[*Backend]
 	// Contents are entries of map files that never change: each content is named after what is in it. New ones are
-	// added before anything refers to them, and deleted once nothing does.
-	Contents map[string]Content
+	// added before anything refers to them, and deleted once nothing does. The keys are those of ContentKey.
+	Contents tree.Map[*Content]
 	// Lists are the lists of regular expressions in ConditionsFile, by name. They are named after what is in them, too.
-	Lists map[string][]string
+	Lists tree.Map[*List]
 	// Maps are the entries, by key, of the map files whose entries change one by one.
-	Maps map[string]map[string]string
+	Maps map[string]tree.Map[string]
 	// Certificates are the lists of certificates, by the name of the file.
 	Certificates map[string]CertificateList
 	// Files are the files that HAProxy reads at a load only, by name: CA certificates, keys of tokens, programs.
@@ -102,6 +103,12 @@ type Content struct {
 	Entries []MapEntry
 }
 
+// ContentKey returns the key of the content with a name in a map file.
+func ContentKey(file, name string) string { return file + " " + name }
+
+// List is a list of regular expressions.
+type List struct{ Expressions []string }
+
 // CompareServers orders servers by address, then port, backups last.
 func CompareServers(a, b Server) int {
 	switch c := cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port)); {
@@ -130,16 +137,4 @@ func (b Backend) WithServers(name string, servers []Server) *Backend {
 	b.Servers = SortServers(servers)
 	b.section = b.text(name)
 	return &b
-}
-
-// WithServers returns the configuration with other servers, in any order, of some Service ports.
-func (c Config) WithServers(servers map[routing.Backend][]Server) Config {
-	backends := maps.Clone(c.Backends)
-	for name, backend := range c.Backends {
-		if changed, ok := servers[backend.Of]; ok {
-			backends[name] = backend.WithServers(name, changed)
-		}
-	}
-	c.Backends = backends
-	return c
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/tree"
 )
 
 // Unused is the part of the running configuration that nothing refers to, by name.
@@ -15,21 +16,21 @@ type Unused struct {
 // FindUnused returns the part of the running configuration that is not desired.
 func FindUnused(desired, running ir.Config) Unused {
 	return Unused{
-		Backends: minus(running.Backends, desired.Backends),
-		Contents: minus(running.Contents, desired.Contents),
-		Lists:    minus(running.Lists, desired.Lists),
+		Backends: undesired(running.Backends, desired.Backends),
+		Contents: undesired(running.Contents, desired.Contents),
+		Lists:    undesired(running.Lists, desired.Lists),
 	}
 }
 
 // IsEmpty reports whether nothing is unused.
 func (u Unused) IsEmpty() bool { return len(u.Backends)+len(u.Contents)+len(u.Lists) == 0 }
 
-// minus returns the names that are in one map only.
-func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
+// undesired returns the names of what runs and is not desired.
+func undesired[V comparable](running, desired tree.Map[V]) map[string]bool {
 	names := map[string]bool{}
-	for name := range all {
-		if _, ok := without[name]; !ok {
-			names[name] = true
+	for change := range tree.Changes(desired, running) {
+		if !change.Had {
+			names[change.Key] = true
 		}
 	}
 	return names
@@ -37,7 +38,19 @@ func minus[V, W any](all map[string]V, without map[string]W) map[string]bool {
 
 // Without returns what is still unused by a newly desired configuration.
 func (u Unused) Without(desired ir.Config) Unused {
-	return Unused{Backends: minus(u.Backends, desired.Backends), Contents: minus(u.Contents, desired.Contents), Lists: minus(u.Lists, desired.Lists)}
+	return Unused{
+		Backends: without(u.Backends, desired.Backends), Contents: without(u.Contents, desired.Contents), Lists: without(u.Lists, desired.Lists),
+	}
+}
+
+// without returns the names that are not those of a map.
+func without[V comparable](names map[string]bool, desired tree.Map[V]) map[string]bool {
+	names = maps.Clone(names)
+	maps.DeleteFunc(names, func(name string, _ bool) bool {
+		_, ok := desired.Get(name)
+		return ok
+	})
+	return names
 }
 
 // Removal is what to delete from a running HAProxy, in this order.
@@ -55,22 +68,25 @@ type Removal struct {
 // Collect returns how to delete what is unused, once no request can refer to it.
 func Collect(unused Unused, running ir.Config) Removal {
 	removal := Removal{Keys: map[string][]string{}, Backends: map[string]*ir.Backend{}, After: running}
-	removal.After.Contents, removal.After.Lists = maps.Clone(running.Contents), maps.Clone(running.Lists)
+	contents, lists := running.Contents.Edit(), running.Lists.Edit()
 	for _, id := range slices.Sorted(maps.Keys(unused.Contents)) {
-		content := running.Contents[id]
+		content := running.Contents.Value(id)
 		for _, entry := range content.Entries {
 			removal.Keys[content.File] = append(removal.Keys[content.File], entry.Key)
 		}
-		delete(removal.After.Contents, id)
+		contents.Delete(id)
 	}
+	for name := range unused.Lists {
+		lists.Delete(name)
+	}
+	removal.After.Contents, removal.After.Lists = contents.Map(), lists.Map()
 	if len(unused.Lists) > 0 {
-		maps.DeleteFunc(removal.After.Lists, func(name string, _ []string) bool { return unused.Lists[name] })
 		if removal.Conditions = ir.ConditionEntries(removal.After.Lists); removal.Conditions == nil {
 			removal.Conditions = []ir.MapEntry{}
 		}
 	}
 	for name := range unused.Backends {
-		removal.Backends[name] = running.Backends[name]
+		removal.Backends[name] = running.Backends.Value(name)
 	}
 	return removal
 }

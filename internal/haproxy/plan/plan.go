@@ -10,12 +10,11 @@ package plan
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"gateway/internal/haproxy/ir"
+	"gateway/internal/tree"
 )
 
 // Plan is the way from the running configuration to the desired one, in this order.
@@ -112,24 +111,20 @@ func Diff(desired, running ir.Config) Plan {
 		AddCertificates: missingLines(desired, running), RemoveCertificates: missingLines(running, desired),
 	}
 	plan.After.Sections, plan.After.Files = running.Sections, running.Files
-	plan.After.Backends = union(desired.Backends, running.Backends)
-	plan.After.Contents = union(desired.Contents, running.Contents)
-	plan.After.Lists = union(desired.Lists, running.Lists)
-	var changed []string
-	for name, backend := range desired.Backends {
-		if backend != running.Backends[name] {
-			changed = append(changed, name)
+	plan.After.Backends = tree.Union(desired.Backends, running.Backends)
+	plan.After.Contents = tree.Union(desired.Contents, running.Contents)
+	plan.After.Lists = tree.Union(desired.Lists, running.Lists)
+	for change := range tree.Changes(running.Backends, desired.Backends) {
+		if change.Has {
+			plan.changeBackend(change.Key, change.New, change.Old)
 		}
 	}
-	slices.Sort(changed)
-	for _, name := range changed {
-		plan.changeBackend(name, desired.Backends[name], running.Backends[name])
+	for change := range tree.Changes(running.Contents, desired.Contents) {
+		if content := change.New; !change.Had {
+			plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
+		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(minus(desired.Contents, running.Contents))) {
-		content := desired.Contents[id]
-		plan.Entries[content.File] = append(plan.Entries[content.File], content.Entries...)
-	}
-	if len(plan.After.Lists) > len(running.Lists) {
+	if plan.After.Lists.Len() > running.Lists.Len() {
 		plan.Conditions = ir.ConditionEntries(plan.After.Lists)
 	}
 	for _, file := range []string{ir.NamesFile, ir.HSTSFile, ir.KeySetsFile, ir.HostsFile} {
@@ -138,20 +133,6 @@ func Diff(desired, running ir.Config) Plan {
 		}
 	}
 	return plan
-}
-
-// union returns all elements of both; those of the first have precedence. It is the first itself if there are no
-// others.
-func union[V any](first, second map[string]V) map[string]V {
-	if len(first) >= len(second) && len(minus(second, first)) == 0 {
-		return first
-	}
-	all := maps.Clone(second)
-	if all == nil {
-		all = map[string]V{}
-	}
-	maps.Copy(all, first)
-	return all
 }
 
 func (p *Plan) changeBackend(name string, desired, running *ir.Backend) {
@@ -177,23 +158,17 @@ func missing(name string, has, hasNot *ir.Backend) []Server {
 // mapEdits returns the edits from one content of a map to another: additions and changes first, the longest key first,
 // then deletions, the shortest key first. Every request is looked up by the longest key that its own begins with. So at
 // each moment it finds the old or the new result.
-func mapEdits(desired, running map[string]string) []Edit {
-	var edits []Edit
-	for key, value := range desired {
-		if running[key] != value {
-			edits = append(edits, Edit{Key: key, Old: running[key], New: value})
+func mapEdits(desired, running tree.Map[string]) []Edit {
+	var edits, deleted []Edit
+	for change := range tree.Changes(running, desired) {
+		if edit := (Edit{Key: change.Key, Old: change.Old, New: change.New}); change.Has {
+			edits = append(edits, edit)
+		} else {
+			deleted = append(deleted, edit)
 		}
 	}
-	slices.SortFunc(edits, func(a, b Edit) int {
-		return cmp.Or(-cmp.Compare(len(a.Key), len(b.Key)), strings.Compare(a.Key, b.Key))
-	})
-	var deleted []Edit
-	for key, value := range running {
-		if _, ok := desired[key]; !ok {
-			deleted = append(deleted, Edit{Key: key, Old: value})
-		}
-	}
-	slices.SortFunc(deleted, func(a, b Edit) int { return cmp.Or(cmp.Compare(len(a.Key), len(b.Key)), strings.Compare(a.Key, b.Key)) })
+	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(len(b.Key), len(a.Key)) })
+	slices.SortStableFunc(deleted, func(a, b Edit) int { return cmp.Compare(len(a.Key), len(b.Key)) })
 	return append(edits, deleted...)
 }
 

@@ -23,7 +23,7 @@ func BackendName(b routing.Backend) string {
 
 // makeBackend makes the backend of a usable Service port for a rule. Settings are part of its name, so that other
 // settings are another backend, and the one that runs need not change.
-func (r *renderer) makeBackend(u *use, key hitKey) {
+func (r *Renderer) makeBackend(u *use, key hitKey) {
 	policy, protocol := r.in.Table.Policies[u.ref], model.ProtocolOf(u.appProtocol, key.rule.Kind)
 	if key.passthrough {
 		policy.TLS = nil // TLS is spoken already.
@@ -32,6 +32,9 @@ func (r *renderer) makeBackend(u *use, key hitKey) {
 		Options: serverOptions(r.in, protocol, policy, key.connections), Check: policy.Check != nil,
 	}}
 	u.name, u.backend = BackendName(u.ref), backend
+	if policy.TLS != nil {
+		u.authority = string(authority(r.in, policy.TLS.CAs))
+	}
 	if key.connections {
 		backend.Mode = "tcp"
 		u.name += ".tcp"
@@ -136,7 +139,7 @@ func settingLines(key hitKey, policy routing.BackendPolicy, protocol model.Proto
 
 // backendDefaults returns the name of the defaults section with these settings, and the section if it is not always
 // there.
-func (r *renderer) backendDefaults(s settings, connections bool) (name string, section *ir.Section) {
+func (r *Renderer) backendDefaults(s settings, connections bool) (name string, section *ir.Section) {
 	name = plainDefaults(connections)
 	if len(s.lines)+len(s.rules) == 0 {
 		return name, nil
@@ -167,7 +170,7 @@ func backendLines(compression *model.Compression) []string {
 
 // defaultsSection returns the section that backends take their settings from. HAProxy lets no section inherit rules
 // from another, so each has them all.
-func (r *renderer) defaultsSection(name string, s settings, connections bool) ir.Section {
+func (r *Renderer) defaultsSection(name string, s settings, connections bool) ir.Section {
 	lines, parent := s.lines, "tcp"
 	if !connections {
 		parent = "backends"

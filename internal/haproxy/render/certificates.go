@@ -24,12 +24,12 @@ func certificatePath(p ir.Paths, secret string) string {
 }
 
 // addCertificates adds the list of a port's certificates, if it has any, and the listener for each name.
-func (r *renderer) addCertificates(port int32) {
+func (r *Renderer) addCertificates(port int32) {
 	if lines := certificateLines(r.in, port); len(lines) > 0 {
-		r.config.Certificates[certificateList(port)] = ir.CertificateList{Strict: isStrict(r.in, port), Lines: lines}
+		r.sections.Certificates[certificateList(port)] = ir.CertificateList{Strict: isStrict(r.in, port), Lines: lines}
 	}
 	for name, listener := range connectedNames(r.in, port) {
-		r.config.Maps[ir.NamesFile][ir.Quote(itoa(port)+"/"+name, ir.InMap)] = listener
+		r.addEntry(ir.NamesFile, ir.Quote(itoa(port)+"/"+name, ir.InMap), listener)
 	}
 }
 
@@ -186,21 +186,16 @@ func authority(in Input, names []string) []byte {
 
 // addAuthorities adds the files of CA certificates that listeners and backends use. HAProxy must have read a file to
 // use it for a server that is added at run time.
-func (r *renderer) addAuthorities() {
-	add := func(names []string) {
-		if content := authority(r.in, names); len(content) > 0 {
-			r.config.Files[authorityName(content)] = content
-		}
-	}
+func (r *Renderer) addAuthorities() {
 	for i := range r.in.Table.Listeners {
 		if listener := &r.in.Table.Listeners[i]; servesTLS(r.in, listener) {
-			add(listener.TLS.ClientCAs)
+			if content := authority(r.in, listener.TLS.ClientCAs); len(content) > 0 {
+				r.sections.Files[authorityName(content)] = content
+			}
 		}
 	}
-	for _, backend := range r.config.Backends {
-		if tls := r.in.Table.Policies[backend.Of].TLS; tls != nil {
-			add(tls.CAs)
-		}
+	for name, content := range r.causes.authorities.All() {
+		r.sections.Files[name] = []byte(content)
 	}
 }
 

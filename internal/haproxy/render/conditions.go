@@ -52,14 +52,14 @@ func conditionExpression(entry *routing.Entry) string {
 		b.WriteString(line(entry.Path, true))
 	}
 	for _, condition := range headerConditions(entry) {
-		b.WriteString(valueOf("h:" + label(condition.Name)))
+		b.WriteString(valueOf(onHeader + label(condition.Name)))
 		if condition.Name == cookieHeader && entry.Session != "" {
 			b.WriteString(`(?=(?:` + anyByte + `*[;,])?[\x09\x20]*` + regex.Quote(entry.Session+"=") + `)`)
 		}
 		b.WriteString(line(condition.Value, condition.Regex))
 	}
 	for _, condition := range entry.Query {
-		b.WriteString(valueOf("q:"+label(condition.Name)) + line(condition.Value, condition.Regex))
+		b.WriteString(valueOf(onQuery+label(condition.Name)) + line(condition.Value, condition.Regex))
 	}
 	return b.String()
 }
@@ -113,37 +113,33 @@ func longExpressions(list []*routing.Entry) []string {
 		}
 		for _, header := range entry.Headers {
 			if header.Regex {
-				add(valueOf("h:"+label(header.Name)) + longer)
+				add(valueOf(onHeader+label(header.Name)) + longer)
 			}
 		}
 		for _, param := range entry.Query {
 			if param.Regex {
-				add(valueOf("q:"+label(param.Name)) + longer)
+				add(valueOf(onQuery+label(param.Name)) + longer)
 			}
 		}
 	}
 	return all
 }
 
+// What the names of conditions begin with, in facts and causes.
+const (
+	onHeader = "h:"
+	onQuery  = "q:"
+)
+
 // conditionNames returns the names of headers and query parameters that some condition is on, sorted.
-func conditionNames(table routing.Table) (headers, params []string) {
-	seen := map[string]bool{}
-	note := func(names *[]string, prefix string, conditions []routing.Condition) {
-		for _, condition := range conditions {
-			if !seen[prefix+condition.Name] {
-				seen[prefix+condition.Name] = true
-				*names = append(*names, condition.Name)
-			}
+func (r *Renderer) conditionNames() (headers, params []string) {
+	for name := range r.causes.conditions.Keys() {
+		if header, ok := strings.CutPrefix(name, onHeader); ok {
+			headers = append(headers, header)
+		} else {
+			params = append(params, name[len(onQuery):])
 		}
 	}
-	for i := range table.Listeners {
-		for entry := range table.Listeners[i].Entries() {
-			note(&headers, "h:", headerConditions(entry))
-			note(&params, "q:", entry.Query)
-		}
-	}
-	slices.Sort(headers)
-	slices.Sort(params)
 	return headers, params
 }
 

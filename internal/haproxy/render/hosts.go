@@ -1,6 +1,7 @@
 package render
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // Names of backends that answer requests. Names of Service ports have a "_".
@@ -24,43 +26,171 @@ const tooLongHit = "|-|-|" + tooLong
 // exactEnd is at the end of exact paths in keys, after a slash. A path that requests are compared by has none.
 const exactEnd = "/>"
 
-// addHosts adds what leads from the hosts of a port to rules.
-func (r *renderer) addHosts(port int32) {
-	// names are those of the contents of each listener's hosts.
-	names := map[*routing.Listener]map[string]string{}
-	var patterns []string
+// pattern is a hostname of a port in hosts.map.
+type pattern struct {
+	port     int32
+	hostname string
+}
+
+func (p pattern) key() string { return itoa(p.port) + "/" + routing.HostKey(p.hostname) }
+
+// addHosts renders the hosts that are new, and those with rules for Service ports that changed.
+func (r *Renderer) addHosts(changed []routing.Backend) {
+	listeners, stale := map[string]*routing.Listener{}, map[place]*routing.Host{}
 	for i := range r.in.Table.Listeners {
 		listener := &r.in.Table.Listeners[i]
-		if listener.Port != port {
-			continue
+		listeners[listener.Name] = listener
+		for change := range tree.Changes(r.seen[listener.Name], listener.Hosts) {
+			stale[place{listener.Name, change.Key}] = change.New
 		}
-		patterns = append(patterns, listener.Hostname)
-		names[listener] = make(map[string]string, len(listener.Hosts))
-		for _, host := range listener.Hosts {
-			names[listener][host.Name] = r.addHost(listener, host)
-			if pattern := narrower(listener.Hostname, host.Name); pattern != listener.Hostname {
-				patterns = append(patterns, pattern)
-			}
-		}
-		if tls := listener.TLS; tls != nil && tls.HSTS != "" {
-			r.config.Maps[ir.HSTSFile][listenerName(listener)] = ir.Quote(tls.HSTS, "%;"+ir.InConfig)
-		}
+		r.seen[listener.Name] = listener.Hosts
 	}
-	mixed := isMixed(r.in.Table, port)
-	for _, pattern := range patterns {
-		if listener := r.in.Table.ListenerFor(port, pattern); listener != nil {
-			chain := chain(names[listener], pattern)
-			r.chain = max(r.chain, len(chain))
-			value := strings.Join(append([]string{listenerName(listener)}, chain...), "|")
-			r.config.Maps[ir.HostsFile][ir.Quote(hostKey(itoa(port), pattern), ir.InMap)] = value
-			if mixed {
-				if !passesThrough(listener) {
-					value = opened
-				}
-				r.config.Maps[ir.HostsFile][ir.Quote(hostKey(entrance(port), pattern), ir.InMap)] = value
+	others := r.changedPolicies()
+	for _, backend := range slices.Concat(changed, others) {
+		for at := range r.users[backend] {
+			if _, ok := stale[at]; !ok && (slices.Contains(others, backend) || !r.isCurrent(r.hosts[at])) {
+				stale[at] = listeners[at.listener].Hosts.Value(at.host)
 			}
 		}
 	}
+	r.replace(listeners, stale)
+	for _, backend := range changed {
+		for name, before := range r.backends.Map().Prefix(BackendName(backend)) {
+			if before.Of == backend {
+				r.backends.Set(name, before.WithServers(name, r.in.Backends[backend].Servers))
+			}
+		}
+	}
+}
+
+// changedPolicies returns the Service ports with another policy than before.
+func (r *Renderer) changedPolicies() []routing.Backend {
+	var changed []routing.Backend
+	before, now := r.policies, r.in.Table.Policies
+	if reflect.ValueOf(before).Pointer() == reflect.ValueOf(now).Pointer() {
+		return nil
+	}
+	for backend, policy := range now {
+		if old, ok := before[backend]; !ok || !reflect.DeepEqual(old, policy) {
+			changed = append(changed, backend)
+		}
+	}
+	for backend := range before {
+		if _, ok := now[backend]; !ok {
+			changed = append(changed, backend)
+		}
+	}
+	r.policies = now
+	return changed
+}
+
+// replace renders hosts; nil stands for one that is gone. Then hosts.map leads to them.
+func (r *Renderer) replace(listeners map[string]*routing.Listener, stale map[place]*routing.Host) {
+	replaced, touched := make(map[place]*fragment, len(stale)), map[string]pattern{}
+	for at, host := range stale {
+		replaced[at] = r.hosts[at]
+		if delete(r.hosts, at); host != nil {
+			r.hosts[at] = r.renderHost(listeners[at.listener], host)
+		}
+	}
+	if len(r.chains) == 0 {
+		for _, listener := range listeners {
+			p := pattern{listener.Port, listener.Hostname}
+			r.patterns.add(p.key(), p)
+			touched[p.key()] = p
+		}
+	}
+	for at, before := range replaced {
+		// What both have is added before it is removed, and stays what it was.
+		after := r.hosts[at]
+		if after != nil {
+			r.add(after, at)
+			r.touch(listeners[at.listener], before, after, touched)
+		}
+	}
+	for at, before := range replaced {
+		if before != nil {
+			r.remove(before, at)
+			if r.hosts[at] == nil {
+				r.touch(listeners[at.listener], before, nil, touched)
+			}
+		}
+	}
+	for key, p := range touched {
+		_, ok := r.patterns.Get(key)
+		r.lead(p, ok)
+	}
+}
+
+// touch notes the patterns of hosts.map that lead to a host: its own, and those that a wildcard includes.
+func (r *Renderer) touch(listener *routing.Listener, before, after *fragment, touched map[string]pattern) {
+	if before != nil && after != nil && before.name == after.name {
+		return
+	}
+	hostname := ""
+	if after != nil {
+		hostname = after.hostname
+	} else {
+		hostname = before.hostname
+	}
+	own := pattern{listener.Port, narrower(listener.Hostname, hostname)}
+	touched[own.key()] = own
+	switch {
+	case before == nil:
+		r.patterns.add(own.key(), own)
+	case after == nil:
+		r.patterns.remove(own.key())
+	}
+	if hostname == "" || isWildcard(hostname) {
+		for key, p := range r.patterns.Map().Prefix(pattern{listener.Port, hostname}.key()) {
+			touched[key] = p
+		}
+	}
+}
+
+// lead lets hosts.map lead from a pattern, if it exists, to its listener and the contents of its hosts.
+func (r *Renderer) lead(p pattern, exists bool) {
+	value, entered := "", opened
+	if listener := r.in.Table.ListenerFor(p.port, p.hostname); listener != nil && exists {
+		value = strings.Join(append([]string{listenerName(listener)}, r.chain(listener, p.hostname)...), "|")
+		if passesThrough(listener) {
+			entered = value
+		}
+	}
+	r.setEntry(hostKey(itoa(p.port), p.hostname), value)
+	if isMixed(r.in.Table, p.port) {
+		if value == "" {
+			entered = ""
+		}
+		r.setEntry(hostKey(entrance(p.port), p.hostname), entered)
+	}
+}
+
+// setEntry sets the value of a key in hosts.map; "" stands for none.
+func (r *Renderer) setEntry(key, value string) {
+	key = ir.Quote(key, ir.InMap)
+	if before, ok := r.entries.Get(key); ok {
+		if n := strings.Count(before, "|"); r.chains[n] == 1 {
+			delete(r.chains, n)
+		} else {
+			r.chains[n]--
+		}
+	}
+	if value == "" {
+		r.entries.Delete(key)
+		return
+	}
+	r.chains[strings.Count(value, "|")]++
+	r.entries.Set(key, value)
+}
+
+// longestChain returns how many contents a value of hosts.map has at most.
+func (r *Renderer) longestChain() int {
+	longest := 0
+	for n := range r.chains {
+		longest = max(longest, n)
+	}
+	return longest
 }
 
 // narrower returns the narrower of two hostnames that overlap.
@@ -74,11 +204,11 @@ func narrower(a, b string) string {
 // chain returns the names of the contents that requests for a hostname, exact or a wildcard, are looked up in, in this
 // order: those of the hostname itself, then those of wildcards that include it, the longest first, then those of all
 // hosts.
-func chain(names map[string]string, hostname string) []string {
+func (r *Renderer) chain(listener *routing.Listener, hostname string) []string {
 	var all []string
 	add := func(hostname string) {
-		if name, ok := names[hostname]; ok {
-			all = append(all, name)
+		if f := r.hosts[place{listener.Name, routing.HostKey(hostname)}]; f != nil {
+			all = append(all, f.name)
 		}
 	}
 	rest := hostname
@@ -93,44 +223,16 @@ func chain(names map[string]string, hostname string) []string {
 	return all
 }
 
-// hostKey returns the key of a hostname of a frontend: reversed, so that the longest key that a host begins with is
-// that of the most specific hostname. That of an exact one ends in "!".
-func hostKey(frontend, hostname string) string {
-	key := frontend + "/"
-	switch {
-	case hostname == "":
-		return key
-	case isWildcard(hostname):
-		return key + reverse(hostname[1:])
-	}
-	return key + reverse(hostname) + "!"
-}
+// hostKey returns the key of a hostname of a frontend. The longest key that a host, reversed and with "!" at its end,
+// begins with is that of the most specific hostname.
+func hostKey(frontend, hostname string) string { return frontend + "/" + routing.HostKey(hostname) }
 
-func reverse(s string) string {
-	bytes := []byte(s)
-	slices.Reverse(bytes)
-	return string(bytes)
-}
-
-// addHost adds the content of a host and returns its name. What it was rendered to before is used again.
-func (r *renderer) addHost(listener *routing.Listener, host *routing.Host) string {
-	kind := hostKind{host, isConnection(listener), passesThrough(listener)}
-	f := r.in.Cache.hosts[kind]
-	if f != nil && r.isCurrent(f) {
-		r.add(f)
-	} else {
-		f = &fragment{}
-		end := r.record(f)
-		f.name = r.renderHost(listener, host)
-		end()
-	}
-	r.kept[kind] = f
-	return f.name
-}
-
-// renderHost adds the content of a host and returns its name. Its entries are in the order of precedence: exact paths,
-// then regular expressions, then prefixes, the longest first.
-func (r *renderer) renderHost(listener *routing.Listener, host *routing.Host) string {
+// renderHost renders a host. Its entries are in the order of precedence: exact paths, then regular expressions, then
+// prefixes, the longest first.
+func (r *Renderer) renderHost(listener *routing.Listener, host *routing.Host) *fragment {
+	f := &fragment{hostname: host.Name}
+	defer r.record(f)()
+	f.note(host)
 	var entries []ir.MapEntry
 	add := func(path, value string) { entries = append(entries, entry(path, value)) }
 	var regexes, prefixes []routing.Entry
@@ -158,9 +260,10 @@ func (r *renderer) renderHost(listener *routing.Listener, host *routing.Host) st
 		}
 		add(prefixes[i].Path, value)
 	}
-	name, content := ir.NewContent(ir.PathsFile, entries)
-	r.addContent(ir.PathsFile, name, func() []ir.MapEntry { return content.Entries })
-	return name
+	var content *ir.Content
+	f.name, content = ir.NewContent(ir.PathsFile, entries)
+	r.addContent(ir.PathsFile, f.name, func() []ir.MapEntry { return content.Entries })
+	return f
 }
 
 // groups returns the entries of each path.
@@ -199,7 +302,7 @@ func withFallbacks(prefixes []routing.Entry, i int) []routing.Entry {
 
 // value returns what stands for the entries of a path, of which a request takes the first whose conditions it meets: a
 // hit, or a list.
-func (r *renderer) value(listener *routing.Listener, entries []routing.Entry) string {
+func (r *Renderer) value(listener *routing.Listener, entries []routing.Entry) string {
 	if !entries[0].Conditional() {
 		return r.hit(listener, &entries[0])
 	}
@@ -207,7 +310,7 @@ func (r *renderer) value(listener *routing.Listener, entries []routing.Entry) st
 }
 
 // list adds a list of entries and the hits of each, and returns what names both: "?LIST|HITS".
-func (r *renderer) list(listener *routing.Listener, entries []routing.Entry) string {
+func (r *Renderer) list(listener *routing.Listener, entries []routing.Entry) string {
 	list := make([]*routing.Entry, len(entries))
 	for i := range entries {
 		list[i] = &entries[i]
@@ -246,7 +349,7 @@ type hitKey struct {
 
 // hit returns what a request meets with an entry: FILTERS|ROUTE|RULE|BACKEND, or, where weights choose among several
 // such, %WEIGHTS|TARGETS.
-func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string {
+func (r *Renderer) hit(listener *routing.Listener, entry *routing.Entry) string {
 	key := hitKey{rule: entry.Rule, connections: isConnection(listener), passthrough: passesThrough(listener)}
 	if entry.PathType == routing.Prefix && filters.CutsPrefix(entry.Rule) {
 		key.cut = len(entry.Path) - len("/")
@@ -263,7 +366,7 @@ func (r *renderer) hit(listener *routing.Listener, entry *routing.Entry) string 
 	return hit.name
 }
 
-func (r *renderer) makeHit(key hitKey) string {
+func (r *Renderer) makeHit(key hitKey) string {
 	rule := key.rule
 	switch {
 	case rule.Redirect != nil || rule.Response != nil:
@@ -292,7 +395,7 @@ func (r *renderer) makeHit(key hitKey) string {
 }
 
 // targetHit returns the hit of a rule whose requests go to a backend.
-func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
+func (r *Renderer) targetHit(key hitKey, target *routing.Target, backend string) string {
 	rule, name := key.rule, ""
 	if !key.connections {
 		list := func(expressions []string) string { return r.addList(expressions, "") }
@@ -312,7 +415,7 @@ func (r *renderer) targetHit(key hitKey, target *routing.Target, backend string)
 }
 
 // addNamed adds entries of a map, which a rule has together, and returns their name.
-func (r *renderer) addNamed(file string, entries func() []ir.MapEntry) string {
+func (r *Renderer) addNamed(file string, entries func() []ir.MapEntry) string {
 	name, content := ir.NewContent(file, entries())
 	r.addContent(file, name, func() []ir.MapEntry { return content.Entries })
 	return name

@@ -28,8 +28,6 @@ type Input struct {
 	Paths ir.Paths
 	// Bind says where HAProxy accepts connections.
 	Bind Bind
-	// Cache keeps what is rendered for the next Input. Nil: nothing is kept.
-	Cache *Cache
 }
 
 // BackendState is the observed state of a Service port.

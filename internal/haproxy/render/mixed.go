@@ -50,7 +50,7 @@ func isMixed(table routing.Table, port int32) bool {
 }
 
 // addEntrance adds the entrance of a port, and the way to the frontend that opens TLS.
-func (r *renderer) addEntrance(passing *routing.Listener) {
+func (r *Renderer) addEntrance(passing *routing.Listener) {
 	port := passing.Port
 	lines := append(bindLines(r.in.Bind, port, ""), admissionLines(r.in, passing)...)
 	r.section(ir.ReloadPorts, "frontend "+entrance(port)+" from tcp", append(lines, r.connectionLines(passing)...)...)

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,53 +10,100 @@ import (
 
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // Render makes the configuration of one Gateway. The same Input, in whatever order its parts are, gives the same
 // configuration.
-func Render(in Input) ir.Config {
-	if in.Cache == nil {
-		in.Cache = &Cache{}
-	}
-	in.Cache.prepare(&in)
-	last := &in.Cache.last
-	r := renderer{in: in, hits: map[hitKey]*fragment{}, defaults: map[string]ir.Section{}, config: ir.Config{
-		Backends: make(map[string]*ir.Backend, len(last.Backends)), Contents: make(map[string]ir.Content, len(last.Contents)),
-		Lists: make(map[string][]string, len(last.Lists)), Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
-		Maps: map[string]map[string]string{
-			ir.HostsFile: make(map[string]string, len(last.Maps[ir.HostsFile])), ir.NamesFile: {}, ir.HSTSFile: {}, ir.KeySetsFile: {}, ir.PodsFile: {ir.PodsKey: ir.PodID("")},
-		},
-	}}
-	r.kept = make(map[hostKind]*fragment, len(in.Cache.hosts))
-	for _, port := range r.ports() {
-		r.addHosts(port)
-		r.addCertificates(port)
-	}
-	r.addAuthorities()
-	r.addSections()
-	in.Cache.hosts, in.Cache.last = r.kept, r.config
-	return r.config
-}
+func Render(in Input) ir.Config { return new(Renderer).Render(in) }
 
-// renderer collects the parts of a configuration.
-type renderer struct {
-	in     Input
-	config ir.Config
-	// defaults are the sections that backends take their settings from, beside those that are always there, by name.
-	defaults map[string]ir.Section
-	// hits are the hits of rules, which several entries share.
-	hits map[hitKey]*fragment
-	// recording notes what is added, and kept are the hosts for the Cache.
+// Renderer makes configurations of a Gateway one after the other. What a configuration has in common with the one
+// before is the same pointers. It looks only at hosts that are new, and at those that may use Service ports that
+// changed. A configuration is what Render makes of the same Input.
+type Renderer struct {
+	in Input
+	// basis is what everything depends on, and policies are those of Service ports.
+	basis    Input
+	policies map[routing.Backend]routing.BackendPolicy
+	// seen are the hosts of each listener, and hosts what they were rendered to.
+	seen  map[string]tree.Map[*routing.Host]
+	hosts map[place]*fragment
+	// users are the places with rules for a Service port.
+	users map[routing.Backend]map[place]int
+	// What follows is what the fragments add.
+	contents    counted[*ir.Content]
+	lists       counted[*ir.List]
+	backends    counted[*ir.Backend]
+	needs       counted[*routing.Rule]
+	conditions  counted[bool]
+	defaults    counted[*ir.Section]
+	authorities counted[string]
+	// patterns are the hostnames in hosts.map, and entries what is there. chains are how many entries lead to a number of
+	// contents.
+	patterns counted[pattern]
+	entries  tree.Editor[string]
+	chains   map[int]int
+	// causes are what the sections were made for, and sections these and everything that comes with them.
+	causes   causes
+	sections ir.Config
+	// hits are the hits of rules, which several hosts share, while one configuration is made. recording notes what is
+	// added.
+	hits      map[hitKey]*fragment
 	recording *fragment
-	kept      map[hostKind]*fragment
 	// frontend are lines of features for all frontends.
 	frontend []string
-	// chain is the length of the longest chain of hosts.
-	chain int
+}
+
+// place is a host, by the name of its listener and its key there.
+type place struct{ listener, host string }
+
+// causes are what sections depend on, beside the basis.
+type causes struct {
+	needs       tree.Map[*routing.Rule]
+	conditions  tree.Map[bool]
+	defaults    tree.Map[*ir.Section]
+	authorities tree.Map[string]
+	chain       int
+}
+
+// Render makes the configuration. changed are the Service ports whose state is another one than in the Input before.
+func (r *Renderer) Render(in Input, changed ...routing.Backend) ir.Config {
+	basis := in
+	basis.Backends, basis.Table.Policies = nil, nil
+	basis.Table.Listeners = slices.Clone(in.Table.Listeners)
+	for i := range basis.Table.Listeners {
+		basis.Table.Listeners[i].Hosts = tree.Map[*routing.Host]{}
+	}
+	isNew := r.seen == nil || !reflect.DeepEqual(basis, r.basis)
+	if isNew {
+		r.reset(basis)
+	}
+	r.in, r.hits = in, map[hitKey]*fragment{}
+	r.addHosts(changed)
+	now := causes{r.needs.Map(), r.conditions.Map(), r.defaults.Map(), r.authorities.Map(), r.longestChain()}
+	if isNew || now != r.causes {
+		r.causes = now
+		r.makeSections()
+	}
+	made := r.sections
+	made.Backends, made.Contents, made.Lists = r.backends.Map(), r.contents.Map(), r.lists.Map()
+	made.Maps = maps.Clone(made.Maps)
+	made.Maps[ir.HostsFile] = r.entries.Map()
+	return made
+}
+
+// reset forgets everything.
+func (r *Renderer) reset(basis Input) {
+	*r = Renderer{
+		basis: basis, seen: map[string]tree.Map[*routing.Host]{}, hosts: map[place]*fragment{},
+		users: map[routing.Backend]map[place]int{}, contents: newCounted[*ir.Content](), lists: newCounted[*ir.List](),
+		backends: newCounted[*ir.Backend](), needs: newCounted[*routing.Rule](), conditions: newCounted[bool](),
+		defaults: newCounted[*ir.Section](), authorities: newCounted[string](), patterns: newCounted[pattern](), chains: map[int]int{},
+	}
 }
 
 // ports returns the ports of all listeners, sorted, each once.
-func (r *renderer) ports() []int32 {
+func (r *Renderer) ports() []int32 {
 	var all []int32
 	for i := range r.in.Table.Listeners {
 		all = append(all, r.in.Table.Listeners[i].Port)
@@ -63,22 +112,20 @@ func (r *renderer) ports() []int32 {
 	return slices.Compact(all)
 }
 
-// addContent adds entries under the name that begins their keys, unless they exist. The name identifies their content.
-func (r *renderer) addContent(file, name string, entries func() []ir.MapEntry) {
-	id := file + " " + name
-	content, ok := r.config.Contents[id]
+// addContent adds entries under the name that begins their keys. The name identifies their content.
+func (r *Renderer) addContent(file, name string, entries func() []ir.MapEntry) {
+	id := ir.ContentKey(file, name)
+	content, ok := r.contents.Get(id)
 	if !ok {
-		content = ir.Content{File: file, Entries: entries()}
-		r.config.Contents[id] = content
+		content = &ir.Content{File: file, Entries: entries()}
 	}
-	r.recording.contents = append(r.recording.contents, namedContent{id, content})
+	r.recording.contents = append(r.recording.contents, named[*ir.Content]{id, content})
 }
 
 // addList adds a list of regular expressions and returns its name, with this at the end.
-func (r *renderer) addList(expressions []string, end string) string {
+func (r *Renderer) addList(expressions []string, end string) string {
 	name := "?" + ir.ContentName(strings.Join(expressions, "\n")) + end
-	r.config.Lists[name] = expressions
-	r.recording.lists = append(r.recording.lists, namedList{name, expressions})
+	r.recording.lists = append(r.recording.lists, named[*ir.List]{name, &ir.List{Expressions: expressions}})
 	return name
 }
 

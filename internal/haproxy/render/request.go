@@ -17,7 +17,7 @@ import (
 // the worker is told to stop must not meet a closed connection.
 //
 // http-ignore-probes: a client that connects ahead would take 408 for the answer to its first request.
-func (r *renderer) routingLines() []ir.Line {
+func (r *Renderer) routingLines() []ir.Line {
 	lines := []string{
 		accessLog,
 		"option dontlognull",
@@ -99,7 +99,7 @@ func compressionLines(compression *model.Compression) []string {
 }
 
 // hostLines find the listener of a host, and the contents that its paths are in: "LISTENER|CONTENT|...".
-func (r *renderer) hostLines(directive string) []string {
+func (r *Renderer) hostLines(directive string) []string {
 	return []string{
 		directive + " set-var(txn.reversed) var(txn.host),reverse",
 		directive + " set-var(txn.hosts) fe_name,concat(/,txn.reversed,!),map_beg(" + r.in.Paths.Map(ir.HostsFile) + ")",
@@ -114,9 +114,9 @@ const (
 
 // searchLines find the first entry whose conditions a request meets. The entries of its host come before those of
 // wildcards and of all hosts, and in each exact paths come before regular expressions and prefixes.
-func (r *renderer) searchLines() []string {
+func (r *Renderer) searchLines() []string {
 	paths, conditions, lists := r.in.Paths.Map(ir.PathsFile), r.in.Paths.Map(ir.ConditionsFile), r.in.Paths.Map(ir.ListsFile)
-	headers, params := conditionNames(r.in.Table)
+	headers, params := r.conditionNames()
 	lines := []string{"http-request set-var(txn.hit) str(none) if " + isOdd + " or " + isConditional}
 	lines = append(lines, factLines(headers, params)...)
 	for i := range r.chainLength() {
@@ -134,7 +134,7 @@ func (r *renderer) searchLines() []string {
 }
 
 // splitLines choose among the backends of a rule by their weights.
-func (r *renderer) splitLines(directive string) []string {
+func (r *Renderer) splitLines(directive string) []string {
 	const split = " if { var(txn.hit) -m beg % }"
 	splits := r.in.Paths.Map(ir.SplitsFile)
 	return []string{

@@ -10,17 +10,50 @@ import (
 	"gateway/internal/haproxy/filters"
 	"gateway/internal/haproxy/ir"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
+// makeSections makes the sections, and the files and entries that come with them.
+func (r *Renderer) makeSections() {
+	before := r.sections.Contents
+	r.sections = ir.Config{
+		Files: map[string][]byte{}, Certificates: map[string]ir.CertificateList{},
+		Maps: map[string]tree.Map[string]{
+			ir.NamesFile: {}, ir.HSTSFile: {}, ir.KeySetsFile: {}, ir.PodsFile: tree.Of(map[string]string{ir.PodsKey: ir.PodID("")}),
+		},
+	}
+	for i := range r.in.Table.Listeners {
+		if listener := &r.in.Table.Listeners[i]; listener.TLS != nil && listener.TLS.HSTS != "" {
+			r.addEntry(ir.HSTSFile, listenerName(listener), ir.Quote(listener.TLS.HSTS, "%;"+ir.InConfig))
+		}
+	}
+	for _, port := range r.ports() {
+		r.addCertificates(port)
+	}
+	r.addAuthorities()
+	r.addSections()
+	for key, content := range r.sections.Contents.All() {
+		r.contents.add(key, content)
+	}
+	for key := range before.Keys() {
+		r.contents.remove(key)
+	}
+}
+
+// addEntry adds an entry to one of the maps that come with sections.
+func (r *Renderer) addEntry(file, key, value string) {
+	r.sections.Maps[file] = r.sections.Maps[file].With(key, value)
+}
+
 // addSections adds all sections but the backends of Service ports.
-func (r *renderer) addSections() {
+func (r *Renderer) addSections() {
 	in := r.in
 	isRouting := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return !isConnection(&l) })
 	isTCP := slices.ContainsFunc(in.Table.Listeners, func(l routing.Listener) bool { return isConnection(&l) })
 	r.section(ir.ReloadSettings, "global", globalLines(in)...)
 	r.section(ir.ReloadSettings, "defaults common", slices.Concat(commonLines, r.errorLines())...)
 	if isRouting {
-		filters.Add(env(in), &r.config)
+		filters.Add(r.env(), &r.sections)
 		r.addSection(ir.Section{Header: "defaults routing from common", Reason: ir.ReloadSettings, Lines: r.routingLines()})
 		r.section(ir.ReloadSettings, "defaults backends from common", backendLines(in.Table.Compression)...)
 		r.addSection(r.defaultsSection(plainDefaults(false), settings{}, false))
@@ -28,8 +61,8 @@ func (r *renderer) addSections() {
 	if isTCP {
 		r.section(ir.ReloadSettings, "defaults tcp", tcpLines...)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.defaults)) {
-		r.addSection(r.defaults[name])
+	for section := range r.causes.defaults.Values() {
+		r.addSection(*section)
 	}
 	for _, port := range r.ports() {
 		r.addFrontend(port)
@@ -52,12 +85,12 @@ func (r *renderer) addSections() {
 	}
 }
 
-func (r *renderer) addSection(section ir.Section) {
-	r.config.Sections = append(r.config.Sections, section)
+func (r *Renderer) addSection(section ir.Section) {
+	r.sections.Sections = append(r.sections.Sections, section)
 }
 
 // section adds a section whose lines must be exactly these while it is desired, and which is removed afterwards.
-func (r *renderer) section(reason, header string, lines ...string) {
+func (r *Renderer) section(reason, header string, lines ...string) {
 	r.addSection(ir.Section{Header: header, Reason: reason, Lines: ir.Lines("", lines...)})
 }
 
@@ -170,10 +203,10 @@ var errorTexts = map[int32]string{
 }
 
 // errorLines are HAProxy's own errors, and all pages, so that a change of any takes a reload.
-func (r *renderer) errorLines() []string {
+func (r *Renderer) errorLines() []string {
 	pages := r.in.Table.ErrorPages
 	for _, page := range pages {
-		r.config.Files[filters.PageFile(page)] = []byte(page.Body)
+		r.sections.Files[filters.PageFile(page)] = []byte(page.Body)
 	}
 	statuses := slices.AppendSeq(slices.Collect(maps.Keys(errorTexts)), maps.Keys(pages))
 	slices.Sort(statuses)
@@ -204,6 +237,13 @@ func env(in Input) filters.Env {
 	return filters.Env{Table: in.Table, Paths: in.Paths, KeySets: in.KeySets}
 }
 
+// env has the rules, too.
+func (r *Renderer) env() filters.Env {
+	all := env(r.in)
+	all.Rules = slices.Collect(r.causes.needs.Values())
+	return all
+}
+
 func returnText(in Input, status int32, text string) string {
 	return "http-request return " + env(in).Answer(status, text)
 }
@@ -228,7 +268,7 @@ var metricsLines = []string{
 
 // addFrontend adds the section of a port, and another one where TLS is passed through beside: see mixed.go. A port with
 // TLS and without a certificate has none.
-func (r *renderer) addFrontend(port int32) {
+func (r *Renderer) addFrontend(port int32) {
 	in := r.in
 	listener, passing := modes(in.Table, port)
 	mixed := listener != nil && passing != nil
@@ -308,7 +348,7 @@ func bindLines(bind Bind, port int32, options string) []string {
 }
 
 // connectionLines are the rules by which connections of a port find their backend.
-func (r *renderer) connectionLines(listener *routing.Listener) []string {
+func (r *Renderer) connectionLines(listener *routing.Listener) []string {
 	const onlyNames = `tcp-request content reject if { var(txn.host) -m found } !{ var(txn.host) -m reg ^[a-z0-9._-]+$ }`
 	mixed := passesThrough(listener) && isMixed(r.in.Table, listener.Port)
 	log := connectionLog
@@ -367,11 +407,11 @@ func foreignLines(in Input, port int32) []string {
 
 // chainLength returns how many contents of hosts a request may be looked up in: usually those of its host, of a
 // wildcard, and of all hosts.
-func (r *renderer) chainLength() int { return max(3, r.chain) }
+func (r *Renderer) chainLength() int { return max(3, r.causes.chain) }
 
 // filterLines are the rules about filters, for those requests whose rule has any.
-func (r *renderer) filterLines() []ir.Line {
-	rules := filters.All(env(r.in))
+func (r *Renderer) filterLines() []ir.Line {
+	rules := filters.All(r.env())
 	r.frontend = rules.Frontend
 	first := ir.Lines("",
 		"http-request set-var(txn.filters) var(txn.hit),field(1,|),map_str("+r.in.Paths.Map(ir.FiltersFile)+")",

@@ -74,7 +74,6 @@ func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Remova
 			return after, nil, err
 		}
 	}
-	after.Backends = maps.Clone(after.Backends)
 	for _, name := range slices.Sorted(maps.Keys(removal.Backends)) {
 		backend := *removal.Backends[name]
 		remove := plan.Plan{}
@@ -83,7 +82,7 @@ func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Remova
 		}
 		// Whatever happens to the servers, all are added again when the backend is used again.
 		backend.Servers = nil
-		after.Backends[name] = &backend
+		after.Backends = after.Backends.With(name, &backend)
 		still, err := w.Execute(ctx, paths, remove)
 		if busy = append(busy, still...); err != nil {
 			return after, busy, err
@@ -96,7 +95,7 @@ func (w *Worker) Remove(ctx context.Context, paths ir.Paths, removal plan.Remova
 			return after, busy, err
 		}
 		if deleted {
-			delete(after.Backends, name)
+			after.Backends = after.Backends.Without(name)
 		}
 	}
 	return after, busy, nil

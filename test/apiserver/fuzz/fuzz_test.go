@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,18 +201,15 @@ func checkFiles(rendered ir.Config, files map[string][]byte) error {
 		}
 	}
 	entries := map[string][]ir.MapEntry{ir.ConditionsFile: ir.ConditionEntries(rendered.Lists)}
-	for _, content := range rendered.Contents {
+	for content := range rendered.Contents.Values() {
 		entries[content.File] = append(entries[content.File], content.Entries...)
 	}
 	for name, pairs := range rendered.Maps {
-		for key, value := range pairs {
+		for key, value := range pairs.All() {
 			entries[name] = append(entries[name], ir.MapEntry{Key: key, Value: value})
 		}
 	}
 	for name, all := range entries {
-		if name != ir.ConditionsFile {
-			slices.SortFunc(all, func(a, b ir.MapEntry) int { return strings.Compare(a.Key, b.Key) })
-		}
 		errs = append(errs, checkMap(name, all, files[name]))
 	}
 	for name := range rendered.Certificates {

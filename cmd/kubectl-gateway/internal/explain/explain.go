@@ -9,6 +9,7 @@ import (
 	"gateway/cmd/kubectl-gateway/internal/cli"
 	"gateway/internal/haproxy/render"
 	"gateway/internal/routing"
+	"gateway/internal/tree"
 )
 
 // Explanation is what happens to a request.
@@ -216,7 +217,7 @@ const maxHosts = 5
 // hosts names some of those that a listener has routes for.
 func hosts(listener *routing.Listener) string {
 	var names []string
-	for _, host := range listener.Hosts {
+	for _, host := range listener.ByPrecedence() {
 		names = append(names, host.Name)
 	}
 	if len(names) == 0 {
@@ -237,7 +238,8 @@ func failures(entry *routing.Entry, r routing.Request, path string) failure {
 		if part.Path == "" {
 			part.PathType, part.Path = routing.Prefix, "/"
 		}
-		table := routing.Table{Listeners: []routing.Listener{{Port: r.Port, Hosts: []*routing.Host{{Name: part.Hostname, Entries: []routing.Entry{part}}}}}}
+		host := &routing.Host{Name: part.Hostname, Entries: []routing.Entry{part}}
+		table := routing.Table{Listeners: []routing.Listener{{Port: r.Port, Hosts: tree.Of(map[string]*routing.Host{routing.HostKey(host.Name): host})}}}
 		_, ok := table.Match(r)
 		return ok
 	}

@@ -1,0 +1,205 @@
+package render
+
+import (
+	"gateway/internal/haproxy/filters"
+	"gateway/internal/haproxy/ir"
+	"gateway/internal/routing"
+	"gateway/internal/tree"
+)
+
+// fragment is what a host, or the hit of a rule, adds to a configuration.
+type fragment struct {
+	// name is that of the content of the host, or the hit. hostname is that of the host.
+	name     string
+	hostname string
+	contents []named[*ir.Content]
+	lists    []named[*ir.List]
+	uses     []use
+	// needs are what the rules of a host need in haproxy.cfg, and conditions what its entries test.
+	needs      []named[*routing.Rule]
+	conditions []string
+	// hits are those of the rules of a host.
+	hits []*fragment
+}
+
+type named[V any] struct {
+	name  string
+	value V
+}
+
+// use is a Service port that requests are sent to, and its backend.
+type use struct {
+	ref routing.Backend
+	// exists and appProtocol are what was observed of it.
+	exists      bool
+	appProtocol string
+	// name is that of the backend. It is noBackend, and backend is nil, if there can be none.
+	name    string
+	backend *ir.Backend
+	// defaults is the section that the backend takes its settings from; nil: one that is always there.
+	defaults *ir.Section
+	// authority has the CA certificates that its servers are verified by; "": they are not.
+	authority string
+}
+
+// record notes in a fragment what is rendered until the function that it returns is called.
+func (r *Renderer) record(f *fragment) (end func()) {
+	outer := r.recording
+	r.recording = f
+	return func() { r.recording = outer }
+}
+
+// use returns the name of the backend that gets what a rule has for a Service port, and records that.
+func (r *Renderer) use(key hitKey, ref routing.Backend) string {
+	state := r.in.Backends[ref]
+	u := use{ref: ref, exists: state.Exists, appProtocol: state.AppProtocol, name: noBackend}
+	if Usable(r.in, ref, key.rule.Kind, key.connections) {
+		r.makeBackend(&u, key)
+	}
+	r.recording.uses = append(r.recording.uses, u)
+	return u.name
+}
+
+// note records what the entries of a host need beside their contents.
+func (f *fragment) note(host *routing.Host) {
+	seen := map[string]bool{}
+	isNew := func(name string) bool {
+		known := seen[name]
+		seen[name] = true
+		return !known
+	}
+	var last *routing.Rule
+	for i := range host.Entries {
+		entry := &host.Entries[i]
+		for _, condition := range headerConditions(entry) {
+			if name := onHeader + condition.Name; isNew(name) {
+				f.conditions = append(f.conditions, name)
+			}
+		}
+		for _, condition := range entry.Query {
+			if name := onQuery + condition.Name; isNew(name) {
+				f.conditions = append(f.conditions, name)
+			}
+		}
+		if entry.Rule == last {
+			continue
+		}
+		last = entry.Rule
+		if needs := filters.Needs(last); needs != "" && isNew("\n"+needs) {
+			f.needs = append(f.needs, named[*routing.Rule]{needs, last})
+		}
+	}
+}
+
+// isCurrent reports whether a fragment would be rendered in the same way: its Service ports are what they were.
+func (r *Renderer) isCurrent(f *fragment) bool {
+	for i := range f.uses {
+		u := &f.uses[i]
+		if state := r.in.Backends[u.ref]; state.Exists != u.exists || state.AppProtocol != u.appProtocol {
+			return false
+		}
+	}
+	for _, hit := range f.hits {
+		if !r.isCurrent(hit) {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds a fragment, which is at a place, to the configuration.
+func (r *Renderer) add(f *fragment, at place) {
+	for _, content := range f.contents {
+		r.contents.add(content.name, content.value)
+	}
+	for _, list := range f.lists {
+		r.lists.add(list.name, list.value)
+	}
+	for _, needs := range f.needs {
+		r.needs.add(needs.name, needs.value)
+	}
+	for _, condition := range f.conditions {
+		r.conditions.add(condition, true)
+	}
+	for i := range f.uses {
+		u := &f.uses[i]
+		if r.users[u.ref] == nil {
+			r.users[u.ref] = map[place]int{}
+		}
+		r.users[u.ref][at]++
+		if u.backend == nil {
+			continue
+		}
+		r.backends.addNew(u.name, func() *ir.Backend { return u.backend.WithServers(u.name, r.in.Backends[u.ref].Servers) })
+		if u.defaults != nil {
+			r.defaults.add(u.backend.Defaults, u.defaults)
+		}
+		if u.authority != "" {
+			r.authorities.add(authorityName([]byte(u.authority)), u.authority)
+		}
+	}
+	for _, hit := range f.hits {
+		r.add(hit, at)
+	}
+}
+
+// remove removes a fragment from the configuration.
+func (r *Renderer) remove(f *fragment, at place) {
+	for _, content := range f.contents {
+		r.contents.remove(content.name)
+	}
+	for _, list := range f.lists {
+		r.lists.remove(list.name)
+	}
+	for _, needs := range f.needs {
+		r.needs.remove(needs.name)
+	}
+	for _, condition := range f.conditions {
+		r.conditions.remove(condition)
+	}
+	for i := range f.uses {
+		u := &f.uses[i]
+		if r.users[u.ref][at]--; r.users[u.ref][at] == 0 {
+			if delete(r.users[u.ref], at); len(r.users[u.ref]) == 0 {
+				delete(r.users, u.ref)
+			}
+		}
+		if u.backend == nil {
+			continue
+		}
+		r.backends.remove(u.name)
+		if u.defaults != nil {
+			r.defaults.remove(u.backend.Defaults)
+		}
+		if u.authority != "" {
+			r.authorities.remove(authorityName([]byte(u.authority)))
+		}
+	}
+	for _, hit := range f.hits {
+		r.remove(hit, at)
+	}
+}
+
+// counted are parts of a configuration that several fragments may add. A part is there as long as one of them is.
+type counted[V comparable] struct {
+	tree.Editor[V]
+	counts map[string]int
+}
+
+func (c *counted[V]) add(name string, value V) { c.addNew(name, func() V { return value }) }
+
+// addNew adds a part that is made if it is new.
+func (c *counted[V]) addNew(name string, make func() V) {
+	if c.counts[name]++; c.counts[name] == 1 {
+		c.Set(name, make())
+	}
+}
+
+func (c *counted[V]) remove(name string) {
+	if c.counts[name]--; c.counts[name] == 0 {
+		delete(c.counts, name)
+		c.Delete(name)
+	}
+}
+
+func newCounted[V comparable]() counted[V] { return counted[V]{counts: map[string]int{}} }
