@@ -45,6 +45,8 @@ type Settings struct {
 	MaxPerAddress int
 	// Compression is which answers are compressed; nil: none.
 	Compression *Compression
+	// HTTP3MaxAge is how long clients may remember that a port speaks HTTP/3, in seconds; 0: none does.
+	HTTP3MaxAge int32
 	// ErrorPages are what clients get in place of the texts of the proxy's own errors, by status.
 	ErrorPages map[int32]ErrorPage
 	// Cache is how much is stored of the answers of rules that want it.

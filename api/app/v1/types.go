@@ -152,6 +152,10 @@ type GatewaySpec struct {
 	// +optional
 	Compression *Compression `json:"compression,omitempty"`
 
+	// Offer HTTP/3 on the ports of HTTPS listeners. Without it, they speak HTTP/1.1 and HTTP/2.
+	// +optional
+	Http3 *HTTP3 `json:"http3,omitempty"`
+
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	// +optional
 	// +listType=atomic

@@ -106,6 +106,18 @@ type Compression struct {
 	MinBytes *int32 `json:"minBytes,omitempty"`
 }
 
+// HTTP3 offers HTTP/3 (RFC 9114) beside HTTP/1.1 and HTTP/2, by the header Alt-Svc and on the same port over UDP. A
+// port has no HTTP/3 if one of its listeners takes PROXY headers, asks clients for certificates or passes TLS through.
+// HAProxy's manual calls QUIC experimental. A busy client may lose a request when HAProxy reloads.
+type HTTP3 struct {
+	// How long a client may use HTTP/3 without asking again, in seconds.
+	// +optional
+	// +kubebuilder:default=3600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
+}
+
 // MediaType is a type and a subtype, in lower case.
 //
 // +kubebuilder:validation:MaxLength=128

@@ -57,7 +57,7 @@ var mirror = filter{
 			"http-request set-var(txn.most) " + param("mirror") + ",add(0) if " + has("mirror"),
 			"http-request set-var(txn.mirrors) " + text("mirrors") + " if " + has("mirror") + " { var(txn.draw),sub(txn.most) lt 0 }" +
 				" !{ req.fhdr_cnt(upgrade) gt 0 } !{ req.fhdr_cnt(transfer-encoding) gt 0 } !{ req.hdr_val(content-length) gt " + strconv.Itoa(longestCopy) + " }",
-			"http-request unset-var(txn.mirrors) if { req.ver 2.0 } !{ method GET HEAD OPTIONS DELETE } !{ req.fhdr_cnt(content-length) gt 0 }",
+			"http-request unset-var(txn.mirrors) if { req.ver 2.0 3.0 } !{ method GET HEAD OPTIONS DELETE } !{ req.fhdr_cnt(content-length) gt 0 }",
 			"http-request wait-for-body time 10s" + copied,
 			"http-request lua.mirror" + copied,
 		}}

@@ -77,14 +77,14 @@ func trustLines(in Input) []string {
 	return lines
 }
 
-// requestLimitLines limit the active requests over HTTP/2, which the backend requests-of counts. Other connections have
-// one request at a time.
+// requestLimitLines limit the active requests over HTTP/2 and HTTP/3, which the backend requests-of counts. Other
+// connections have one request at a time.
 func requestLimitLines(in Input) []string {
-	const isHTTP2 = " if { fc_http_major 2 }"
-	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + isHTTP2}
+	const multiplexes = " if { fc_http_major 2 3 }"
+	lines := []string{"http-request track-sc1 " + everyone + " table requests-of" + multiplexes}
 	tooMany := fmt.Sprintf(" if { sc1_conn_cur gt %d }", maxConnections(in))
 	if in.Table.MaxPerAddress > 0 {
-		condition := isHTTP2
+		condition := multiplexes
 		if len(in.Table.TrustedProxies) > 0 {
 			condition += " !{ var(sess.trusted) -m found }"
 		}

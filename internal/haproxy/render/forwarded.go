@@ -10,7 +10,7 @@ import "gateway/internal/routing"
 // Client-Cert (RFC 9440, section 2.4). What Connection names, a proxy behind this one would remove: headers that were
 // set here among them.
 var oddLines = []string{
-	`http-request deny deny_status 400 if ` + isOdd + ` { req.ver 2.0 } { req.fhdr_cnt(upgrade) gt 0 } { req.fhdr_cnt(content-length) gt 0 }`,
+	`http-request deny deny_status 400 if ` + isOdd + ` { req.ver 2.0 3.0 } { req.fhdr_cnt(upgrade) gt 0 } { req.fhdr_cnt(content-length) gt 0 }`,
 	`http-request del-header upgrade if ` + isOdd + ` { req.hdr(upgrade) -i -m sub h2c }`,
 	`http-request replace-value connection '^(?!(?i:upgrade|te|close|keep-alive)$).*' keep-alive if ` + isOdd,
 	`http-request del-header [^A-Za-z0-9-] -m reg if ` + isOdd,

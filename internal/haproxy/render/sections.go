@@ -285,13 +285,17 @@ func (r *Renderer) addFrontend(port int32) {
 		if len(certificateLines(in, port)) == 0 {
 			return
 		}
-		options = tlsOptions(in, listener)
+		options = tlsOptions(in, listener, "h2,http/1.1")
 	}
 	var lines []string
 	if mixed {
 		lines = append([]string{"bind " + in.Paths.TLSSocket(port) + " mode 600 accept-proxy" + options}, trustLines(in)...)
 	} else {
-		lines = append(bindLines(in.Bind, port, options), admissionLines(in, listener)...)
+		lines = bindLines(in.Bind, port, options)
+		if speaksHTTP3(in, port) {
+			lines = append(lines, quicLines(in.Bind, port, tlsOptions(in, listener, "h3"))...)
+		}
+		lines = append(lines, admissionLines(in, listener)...)
 	}
 	if isConnection(listener) {
 		lines = append(lines, r.connectionLines(listener)...)
@@ -306,11 +310,11 @@ func (r *Renderer) addFrontend(port int32) {
 	})
 }
 
-// tlsOptions are the options of a port that terminates TLS.
-func tlsOptions(in Input, listener *routing.Listener) string {
+// tlsOptions are the options of a port that terminates TLS. alpn are the versions of HTTP.
+func tlsOptions(in Input, listener *routing.Listener, alpn string) string {
 	options := fmt.Sprintf(" ssl crt-list %s/%s", in.Paths.ConfigDir, certificateList(listener.Port))
 	if !isConnection(listener) {
-		options += " alpn h2,http/1.1"
+		options += " alpn " + alpn
 	}
 	options += " ciphers " + intermediateCiphers
 	if isStrict(in, listener.Port) {
@@ -423,6 +427,10 @@ func (r *Renderer) filterLines() []ir.Line {
 	if hasTLS(r.in.Table) {
 		value := "var(txn.listener),map_str(" + r.in.Paths.Map(ir.HSTSFile) + ")"
 		after = append(after, `http-after-response set-header Strict-Transport-Security "%[`+value+`,url_dec]" if { `+value+" -m found }")
+	}
+	if ports := http3Ports(r.in); len(ports) > 0 {
+		after = append(after, fmt.Sprintf(`http-after-response set-header Alt-Svc "h3=\":%%[fe_name]\"; ma=%d" if { fe_name -m str %s }`,
+			r.in.Table.HTTP3MaxAge, strings.Join(ports, " ")))
 	}
 	after = append(after, "http-after-response allow unless { var(txn.filters) -m found }")
 	return slices.Concat(first, rules.Request, rules.Response, ir.Lines("", after...), rules.AfterResponse)

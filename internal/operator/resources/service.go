@@ -2,6 +2,8 @@ package resources
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,6 +32,13 @@ func DesiredService(gateway *appv1.Gateway, live *corev1.Service) *corev1ac.Serv
 			configuration.WithNodePort(nodePort)
 		}
 		spec.WithPorts(configuration)
+		if port.isHTTPS && gateway.Spec.Http3 != nil {
+			spec.WithPorts(corev1ac.ServicePort().
+				WithName(udpName(port.number, names)).
+				WithProtocol(corev1.ProtocolUDP).
+				WithPort(port.number).
+				WithTargetPort(intstr.FromInt32(port.number)))
+		}
 	}
 	return corev1ac.Service(proxypod.ChildName(gateway.Name), gateway.Namespace).
 		WithLabels(inheritedLabels(gateway)).
@@ -75,6 +84,7 @@ func nodePorts(gateway *appv1.Gateway) map[int32]int32 {
 type listenerPort struct {
 	number   int32
 	listener string
+	isHTTPS  bool
 }
 
 func listenerPorts(gateway *appv1.Gateway) []listenerPort {
@@ -83,7 +93,7 @@ func listenerPorts(gateway *appv1.Gateway) []listenerPort {
 	for _, listener := range gateway.Spec.Listeners {
 		if !seen[listener.Port] {
 			seen[listener.Port] = true
-			ports = append(ports, listenerPort{listener.Port, string(listener.Name)})
+			ports = append(ports, listenerPort{listener.Port, string(listener.Name), listener.Protocol == appv1.ProtocolHTTPS})
 		}
 	}
 	return ports
@@ -110,6 +120,16 @@ func portNames(ports []listenerPort, live *corev1.Service) map[int32]string {
 		names[port.number], taken[name] = name, true
 	}
 	return names
+}
+
+// udpName is the name of a port for HTTP/3, which the listener of no other port has.
+func udpName(number int32, names map[int32]string) string {
+	taken := slices.Collect(maps.Values(names))
+	name := fmt.Sprintf("udp-%d", number)
+	for slices.Contains(taken, name) {
+		name += "-" + fmt.Sprint(number)
+	}
+	return name
 }
 
 // liveName is the name of a port in the Service, "" if it has none.

@@ -71,6 +71,9 @@ func newTranslator(gateway *appv1.Gateway) *translator {
 			ContentTypes: slices.Sorted(slices.Values(converted[string](compression.ContentTypes))), MinBytes: or(compression.MinBytes, 1024),
 		}
 	}
+	if spec.Http3 != nil {
+		t.to.HTTP3MaxAge = or(spec.Http3.MaxAgeSeconds, 3600)
+	}
 	t.to.ErrorPages = errorPages(spec.ErrorPages)
 	cache := or(spec.Cache, appv1.ResponseCache{})
 	t.to.Cache = model.Cache{
