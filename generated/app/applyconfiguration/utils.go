@@ -105,6 +105,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &appv1.HealthCheckApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HSTS"):
 		return &appv1.HSTSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HTTP3"):
+		return &appv1.HTTP3ApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HTTPSRedirect"):
 		return &appv1.HTTPSRedirectApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("JWT"):

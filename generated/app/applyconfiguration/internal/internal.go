@@ -563,6 +563,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: http3
+      type:
+        namedType: gateway.api.app.v1.HTTP3
     - name: maxRequestBytes
       type:
         scalar: numeric
@@ -657,6 +660,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: gateway.api.app.v1.ErrorPage
           elementRelationship: atomic
+    - name: http3
+      type:
+        namedType: gateway.api.app.v1.HTTP3
     - name: listeners
       type:
         list:
@@ -762,6 +768,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: preload
       type:
         scalar: boolean
+- name: gateway.api.app.v1.HTTP3
+  map:
+    fields:
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
 - name: gateway.api.app.v1.HTTPSRedirect
   map:
     fields:

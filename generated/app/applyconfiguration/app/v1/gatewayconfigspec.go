@@ -22,6 +22,8 @@ type GatewayConfigSpecApplyConfiguration struct {
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// Which answers are compressed by gzip, for clients that accept it.
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
+	// Offer HTTP/3 on the ports of HTTPS listeners.
+	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// The filters of all HTTP and HTTPS listeners. The Secrets, ConfigMaps and Services that they name are in the
@@ -77,6 +79,14 @@ func (b *GatewayConfigSpecApplyConfiguration) WithClientLimits(value *ClientLimi
 // If called multiple times, the Compression field is set to the value of the last call.
 func (b *GatewayConfigSpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
 	b.Compression = value
+	return b
+}
+
+// WithHttp3 sets the Http3 field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Http3 field is set to the value of the last call.
+func (b *GatewayConfigSpecApplyConfiguration) WithHttp3(value *HTTP3ApplyConfiguration) *GatewayConfigSpecApplyConfiguration {
+	b.Http3 = value
 	return b
 }
 

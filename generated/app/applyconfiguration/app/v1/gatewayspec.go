@@ -60,6 +60,8 @@ type GatewaySpecApplyConfiguration struct {
 	ClientLimits *ClientLimitsApplyConfiguration `json:"clientLimits,omitempty"`
 	// Which answers are compressed by gzip, for clients that accept it. Without it, none are.
 	Compression *CompressionApplyConfiguration `json:"compression,omitempty"`
+	// Offer HTTP/3 on the ports of HTTPS listeners. Without it, they speak HTTP/1.1 and HTTP/2.
+	Http3 *HTTP3ApplyConfiguration `json:"http3,omitempty"`
 	// The pages that clients get in place of the text of errors that the proxies answer with by themselves.
 	ErrorPages []ErrorPageApplyConfiguration `json:"errorPages,omitempty"`
 	// How much the proxies store of answers, for rules with the filter Cache.
@@ -186,6 +188,14 @@ func (b *GatewaySpecApplyConfiguration) WithClientLimits(value *ClientLimitsAppl
 // If called multiple times, the Compression field is set to the value of the last call.
 func (b *GatewaySpecApplyConfiguration) WithCompression(value *CompressionApplyConfiguration) *GatewaySpecApplyConfiguration {
 	b.Compression = value
+	return b
+}
+
+// WithHttp3 sets the Http3 field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Http3 field is set to the value of the last call.
+func (b *GatewaySpecApplyConfiguration) WithHttp3(value *HTTP3ApplyConfiguration) *GatewaySpecApplyConfiguration {
+	b.Http3 = value
 	return b
 }
 
