@@ -23,10 +23,11 @@ var elsewhere = map[string]string{
 	"kubectl -n shop create secret generic oauth2-proxy ":     "TestLogin in test/apiserver/oidc does so",
 	"kubectl -n shop get certificate ":                        "needs cert-manager",
 	"kubectl gateway dashboard ":                              "runs until it is stopped; TestDashboard starts it",
-	"kubectl gateway apply -f gateways.yaml ":                 "there are no Ingresses on the node; TestConvertedIsAdmitted",
+	"kubectl gateway apply -f gateways.yaml":                  "there are no Ingresses on the node; TestConvertedIsAdmitted",
+	"kubectl create namespace gateways":                       "for the objects of gateways.yaml",
 	"kubectl gateway list -A":                                 "the Gateways of other tests; testTranscripts lists those of a page",
 	"kubectl gateway logs ingress ":                           "there are no Ingresses on the node",
-	"kubectl get ingresses,services ":                         "reads the reader's cluster",
+	"kubectl get ingresses,ingressclasses,services,":          "reads the reader's cluster",
 	"curl --resolve shop.example.com:443:ADDRESS ":            "needs the reader's cluster",
 }
 

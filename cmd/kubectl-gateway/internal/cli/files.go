@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,6 +79,31 @@ type contents struct {
 	around     *Site
 	configMaps []*corev1.ConfigMap
 	secrets    []*corev1.Secret
+}
+
+// Refused returns what the API server or the proxies would refuse of new objects. Services are from documents.
+func Refused(objects []*unstructured.Unstructured, documents []Document, namespace string) []string {
+	const made = "made of other objects"
+	var all []Document
+	for _, document := range documents {
+		if kind := document.Object.GroupVersionKind(); kind.Group == "" && kind.Kind == "Service" {
+			all = append(all, document)
+		}
+	}
+	for _, object := range objects {
+		all = append(all, Document{Source: made, Object: object})
+	}
+	found, err := read(all, namespace)
+	if err != nil {
+		return strings.Split(strings.ReplaceAll(err.Error(), made+": ", ""), "\n")
+	}
+	var problems []string
+	sites, _ := found.sites(func(*appv1.Gateway) bool { return true })
+	for _, site := range sites {
+		table, refused := site.Compile()
+		problems = append(problems, site.Problems(table, refused)...)
+	}
+	return problems
 }
 
 // read makes typed objects of documents, as the API server would store them. The error names all that it would refuse.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
+	"gateway/internal/source/ingress"
 )
 
 // routedKinds are the kinds of objects that requests come by. Of other objects, policies for these say what becomes of
@@ -24,7 +24,7 @@ func ignored(documents []Document) []string {
 		kind := document.Object.GroupVersionKind()
 		if kind.Group == gatewayv1.GroupName {
 			for _, annotation := range slices.Sorted(maps.Keys(document.Object.GetAnnotations())) {
-				if IsController(annotation) {
+				if ingress.IsController(annotation) {
 					all = append(all, fmt.Sprintf("%s: %s: annotation %s has no effect here, as it is for another controller", document.Source, document, annotation))
 				}
 			}
@@ -53,22 +53,6 @@ func ignored(documents []Document) []string {
 func IsIstioPolicy(document Document) bool {
 	kind := document.Object.GroupVersionKind()
 	return kind.Group == "security.istio.io" || kind.Group == "extensions.istio.io" || kind.Group == "networking.istio.io" && kind.Kind == "EnvoyFilter"
-}
-
-// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
-// ingress.kubernetes.io. Any annotation of theirs may keep clients out.
-var controllers = []string{
-	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",
-	"contour.heptio.com/", "getambassador.io/", "k8s.apisix.apache.org/", "higress.io/", "networking.gke.io/", "cloud.google.com/", "zalando.org/",
-	"haproxy.router.openshift.io/", "route.openshift.io/", "k8s.ngrok.com/", "ingress.cilium.io/", "ingress.citrix.com/", "ingress.bluemix.net/",
-	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
-}
-
-// IsController reports whether an annotation is that of a controller.
-func IsController(annotation string) bool {
-	domain, _, _ := strings.Cut(annotation, "/")
-	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||
-		slices.ContainsFunc(controllers, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
 }
 
 // Maps returns the objects of a list, or the one that is there alone.

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/cmd/kubectl-gateway/internal/clitest"
 	"gateway/internal/testtier"
 )
@@ -36,28 +38,35 @@ func TestConvertedIsAdmitted(t *testing.T) {
 	}
 }
 
-// admit creates Gateways in the namespace default, without keeping them.
+// admit creates objects in the namespace default, without keeping them.
 func admit(t *testing.T, documents string) {
 	t.Helper()
+	client, err := dynamic.NewForConfig(clients.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for document := range strings.SplitSeq(documents, "\n---\n") {
-		gateway := &appv1.Gateway{}
-		if err := yaml.UnmarshalStrict([]byte(document), gateway); err != nil {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(document), &object.Object); err != nil {
 			t.Fatal(err)
 		}
-		gateway.Namespace = metav1.NamespaceDefault
+		object.SetNamespace(metav1.NamespaceDefault)
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		resource.Resource = strings.Replace(resource.Resource, "gatewaies", "gateways", 1)
 		options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
-		if _, err := clients.Gateways.AppV1().Gateways(gateway.Namespace).Create(t.Context(), gateway, options); err != nil {
+		if _, err := client.Resource(resource).Namespace(metav1.NamespaceDefault).Create(t.Context(), object, options); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// carried are the annotations whose values come to be in Gateways.
+// carried are the annotations whose values come to be in objects.
 var carried = strings.Fields(`app-root backend-protocol canary-by-cookie canary-by-header canary-by-header-pattern canary-by-header-value canary-weight
 	canary-weight-total cors-allow-headers cors-allow-methods cors-allow-origin cors-expose-headers cors-max-age load-balance permanent-redirect
 	permanent-redirect-code proxy-body-size proxy-next-upstream proxy-next-upstream-tries proxy-read-timeout proxy-ssl-name rewrite-target server-alias
 	session-cookie-max-age session-cookie-name temporal-redirect upstream-hash-by upstream-vhost use-regex x-forwarded-prefix
-	allowlist-source-range denylist-source-range whitelist-source-range limit-burst-multiplier limit-rpm limit-rps`)
+	allowlist-source-range denylist-source-range whitelist-source-range limit-burst-multiplier limit-rpm limit-rps mirror-target auth-url auth-secret
+	ssl-passthrough`)
 
 // TestAnyIngressIsAdmitted converts Ingresses with values, paths and names that somebody may have thought of: the API
 // server admits what becomes of them.

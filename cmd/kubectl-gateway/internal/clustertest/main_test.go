@@ -53,7 +53,7 @@ func runOnServer(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	server := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(clitest.Root, "artifacts", "crd"), filepath.Join(module, "config", "crd", "standard")},
+		CRDDirectoryPaths:     []string{filepath.Join(clitest.Root, "artifacts", "crd"), filepath.Join(module, "config", "crd", "experimental")},
 		ErrorIfCRDPathMissing: true, ControlPlaneStopTimeout: time.Minute,
 	}
 	config, err := server.Start()

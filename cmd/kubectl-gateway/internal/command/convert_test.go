@@ -46,25 +46,25 @@ var requests = []struct {
 	args    string
 	wants   []string
 }{
-	{"hosts", "https://shop.example.com/cart", []string{"Service shop port 8080"}},
-	{"hosts", "https://shop.example.com/about", []string{"Service about port 80"}},
-	{"hosts", "https://shop.example.com/api/x", []string{"Service api port 80"}},
-	{"hosts", "https://shop.example.com/apis", []string{"Service shop port 8080"}},
+	{"hosts", "https://shop.example.com/cart", []string{"Service shop/shop port 8080"}},
+	{"hosts", "https://shop.example.com/about", []string{"Service shop/about port 80"}},
+	{"hosts", "https://shop.example.com/api/x", []string{"Service shop/api port 80"}},
+	{"hosts", "https://shop.example.com/apis", []string{"Service shop/shop port 8080"}},
 	{"hosts", "http://shop.example.com/cart", []string{"308: redirect to scheme https"}},
-	{"hosts", "http://plain.example.com/only/x", []string{"Service shop port 9090"}},
+	{"hosts", "http://plain.example.com/only/x", []string{"Service shop/shop port 9090"}},
 	{"hosts", "http://plain.example.com/other", []string{"answer    404"}},
-	{"hosts", "http://any.example.com/x", []string{"Service any port 80"}},
-	{"hosts", "http://nobody.example.org/x", []string{"Service fallback port 80"}},
-	{"hosts", "http://nobody.example.org/status", []string{"Service status port 80"}},
+	{"hosts", "http://any.example.com/x", []string{"Service shop/any port 80"}},
+	{"hosts", "http://nobody.example.org/x", []string{"Service shop/fallback port 80"}},
+	{"hosts", "http://nobody.example.org/status", []string{"Service shop/status port 80"}},
 
-	{"merged", "http://www.example.com/", []string{"Service old port 80"}},
-	{"merged", "http://example.com/", []string{"Service old port 80"}},
+	{"merged", "http://www.example.com/", []string{"Service a/old port 80"}},
+	{"merged", "http://example.com/", []string{"Service a/old port 80"}},
 	{"merged", "http://www.example.com/young", []string{"308: redirect to scheme https"}},
-	{"merged", "https://www.example.com/young", []string{"Service young port 80"}},
-	{"merged", "http://api.example.com/other", []string{"Service rest port 80"}},
+	{"merged", "https://www.example.com/young", []string{"Service a/young port 80"}},
+	{"merged", "http://api.example.com/other", []string{"Service a/rest port 80"}},
 
 	{"rewrite", "http://prefix.example.com/api/x/y", []string{"Service api port 80", "request header x-forwarded-prefix: set [\"/api\"]", "path for the backend: / in place of the prefix"}},
-	{"rewrite", "http://prefix.example.com/v12/xyz", []string{"Service versions port 80"}},
+	{"rewrite", "http://prefix.example.com/v12/xyz", []string{"answer    503"}},
 	{"rewrite", "http://prefix.example.com/", []string{"Service web port 80"}},
 	{"rewrite", "http://prefix.example.com/Admin/x", []string{"answer    503"}},
 	{"rewrite", "http://ranges.example.com/admin/x", []string{"Service admin port 80", "else 403"}},
@@ -97,7 +97,7 @@ var requests = []struct {
 		"filter    CORS: pages of https://*.example.org, https://app.example.com may use it", "host for the backend: inner.example.com",
 		"bodies of up to 8388608 bytes", "timeout: 1h0m0s", "retries: up to 1, also after an answer of 502, 503", "cookie route",
 	}},
-	{"settings", "http://settings.example.com/secure", []string{"retries: up to 0"}},
+	{"settings", "http://settings.example.com/secure", []string{"settings of BackendTLSPolicy default/ingress-secure"}},
 
 	{"closed", "http://open.example.com/", []string{"Service web port 80"}},
 	{"closed", "http://no-firewall.example.com/", []string{"Service web port 80"}},
@@ -136,9 +136,10 @@ func TestConvertedBehaves(t *testing.T) {
 	for _, test := range requests {
 		t.Run(test.fixture+" "+test.args, func(t *testing.T) {
 			t.Parallel()
-			gateways := clitest.Run(t, "", "convert", "-f", fixtures+"ingress-"+test.fixture+".in.yaml", "-n", "default").Out
-			first, _, _ := strings.Cut(gateways, "---\n") // that of the first namespace
-			clitest.Run(t, first, append([]string{"explain", "-f", "-"}, strings.Fields(test.args)...)...).Want(t, 0, test.wants...)
+			converted := clitest.Run(t, "", "convert", "-f", fixtures+"ingress-"+test.fixture+".in.yaml", "-n", "default").Out
+			_, name, _ := strings.Cut(converted, "kind: GatewayConfig\nmetadata:\n  name: ") // that of the first class
+			name, _, _ = strings.Cut(name, "\n")
+			clitest.Run(t, converted, append([]string{"explain", name, "-f", "-"}, strings.Fields(test.args)...)...).Want(t, 0, test.wants...)
 		})
 	}
 }
@@ -159,7 +160,7 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 		for i, input := range inputs {
 			converted := clitest.Run(t, input+service, "convert", "-f", "-", "-n", "default")
 			explained := clitest.Run(t, converted.Out+service, "explain", "-f", "-", "http://a.example.com/")
-			note := fmt.Sprintf("requests to port 80 of Service a are answered with 500: it has appProtocol %q, which ", protocol)
+			note := fmt.Sprintf("port 80 of Service default/a has appProtocol %q, which ", strings.Trim(protocol, `"`))
 			if noted := strings.Contains(converted.Err, note); noted != (explained.Code == 3) {
 				t.Errorf("appProtocol %s, input %d: explain says:\n%sand convert:\n%s", protocol, i, explained.Out, converted.Err)
 			}
@@ -176,7 +177,7 @@ spec: {gatewayClassName: a, listeners: [{name: http, port: 80, protocol: HTTP}]}
 `
 
 // TestConvert is about what the command says and how it ends.
-func TestConvert(t *testing.T) {
+func TestConvert(t *testing.T) { //nolint:funlen // a flat table
 	t.Setenv("KUBECONFIG", "/nonexistent")
 	const ingress = `
 apiVersion: networking.k8s.io/v1
@@ -187,6 +188,8 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 	plain := strings.Replace(ingress, "%s", "use-regex: 'false'", 1)
 	ranges := strings.Replace(ingress, "%s", "whitelist-source-range: 10.0.0.0/33", 1)
 	const policy = "{apiVersion: example.com/v1, kind: AccessPolicy, metadata: {name: p}, spec: {targetRef: {kind: Service, name: a}}}\n"
+	const configMap = "{apiVersion: v1, kind: ConfigMap, metadata: {name: ingress-nginx-controller}, data: {proxy-body-size: 8m, use-proxy-protocol: 'true'}}\n"
+	const answered, letThrough = ". Its paths answer 503\n", ". Requests are let through\n"
 	const internal = `
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -199,30 +202,35 @@ spec: {ingressClassName: internal, defaultBackend: {service: {name: b, port: {nu
 		code        int
 		wants       []string
 	}{
-		{"all carried over", plain + "---\n{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 0, []string{
-			"warning: the ConfigMap of ingress-nginx's controller is not read: ", "name: ingress\n", "1 Gateway made of 1 Ingress; passed over: 1 Service\n",
+		{"all carried over", plain + "---\n{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}", nil, 0, []string{
+			"warning: the ConfigMap of ingress-nginx's controller is not known: ", "name: ingress\n",
+			"Ingresses: 1, objects made of them: 3\n",
 		}},
 		{"something listed", ranges, nil, 3, []string{
-			"default/a Ingress: annotation whitelist-source-range: ", "requests are answered with 503\n", "1 Gateway made of 1 Ingress; not carried over as it was: 1 thing, see above\n", "directResponse:\n",
+			"default/a Ingress: annotation whitelist-source-range: ", answered, "Ingresses: 1, objects made of them: 4, things that are not carried over as they were: 1\n", "directResponse:\n",
+			"warning: paths answer 503 where something is lost that may keep clients out. --open names what may be lost\n",
 		}},
-		{"open", ranges, []string{"--open", "nginx.ingress.kubernetes.io/whitelist-source-range"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
-		{"open for another reason", ranges, []string{"--open", "nginx.ingress.kubernetes.io/auth-url"}, 3, []string{"requests are answered with 503\n", "directResponse:\n"}},
-		{"closed by a policy", plain + "---\n" + policy, nil, 3, []string{"default/p AccessPolicy: it is for Service default/a, ", "requests are answered with 503\n", "directResponse:\n"}},
-		{"open by the policy's name", plain + "---\n" + policy, []string{"--open", "AccessPolicy/default/p"}, 3, []string{"requests are let through\n", "backendRefs:\n"}},
+		{"open", ranges, []string{"--open", "nginx.ingress.kubernetes.io/whitelist-source-range"}, 3, []string{letThrough, "backendRefs:\n"}},
+		{"open for another reason", ranges, []string{"--open", "nginx.ingress.kubernetes.io/auth-url"}, 3, []string{answered, "directResponse:\n"}},
+		{"closed by a policy", plain + "---\n" + policy, nil, 3, []string{"default/p AccessPolicy: it is for Service default/a, ", answered, "directResponse:\n"}},
+		{"open by the policy's name", plain + "---\n" + policy, []string{"--open", "AccessPolicy/default/p"}, 3, []string{letThrough, "backendRefs:\n"}},
 		{"one class of two", plain + "---" + internal, []string{"--class", "internal"}, 3, []string{
-			"name: ingress\n", "- name: b\n", "1 Gateway made of 1 Ingress; passed over: 1 Ingress; ",
+			"name: ingress\n", "- name: b\n", "Ingresses: 1, objects made of them: 3, objects passed over: 1, things ",
 		}},
-		{"two classes", plain + "---" + internal, nil, 3, []string{"name: ingress\n", "name: ingress-internal\n", "2 Gateways made of 2 Ingresses; "}},
+		{"two classes", plain + "---" + internal, nil, 3, []string{"name: ingress\n", "name: ingress-internal\n", "Ingresses: 2, objects made of them: 6, "}},
 		{"no such class", plain, []string{"--class", "internal"}, 1, []string{"there is no Ingress of class internal in -"}},
-		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`}},
-		{"a List", plain + "---" + internal, []string{"-o", "json"}, 3, []string{`"kind": "List"`}},
+		{"JSON", plain, []string{"-o", "json", "--name", "web", "-n", "x"}, 0, []string{`"name": "web",`, `"namespace": "x"`, `"kind": "List"`}},
 		{"notes alone as JSON", strings.Replace(plain, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", 1), []string{"-o", "json"}, 3, []string{`"items": []`}},
+		{"the controller's ConfigMap", plain + "---\n" + configMap, nil, 3, []string{"maxRequestBytes: 8388608\n", "default/ingress-nginx-controller ConfigMap: key use-proxy-protocol: "}},
+		{"a ConfigMap by its name", plain + "---\n" + configMap, []string{"--configmap", "default/other"}, 0, []string{"maxRequestBytes: 1048576\n", "warning: the ConfigMap of ingress-nginx's controller is not known"}},
+		{"closed by the ConfigMap", plain + "---\n" + strings.Replace(configMap, "use-proxy-protocol", "block-referers", 1), nil, 3, []string{answered, "directResponse:\n"}},
+		{"open by a key", plain + "---\n" + strings.Replace(configMap, "use-proxy-protocol", "block-referers", 1), []string{"--open", "block-referers"}, 3, []string{letThrough, "backendRefs:\n"}},
 		{"nothing to convert", "{apiVersion: v1, kind: Service, metadata: {name: a}}", nil, 1, []string{"there is no Ingress in -"}},
 		{"the Gateway API", convertedGateway, nil, 2, []string{
 			"there is no Ingress in -, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway",
 		}},
 		{"the Gateway API beside an Ingress", plain + "---" + convertedGateway, nil, 3, []string{
-			"name: ingress\n", "default/ingress Gateway: the operator serves it as it is, with the GatewayClass gateway\n", "passed over: 1 Gateway; ",
+			"name: ingress\n", "default/ingress Gateway: the operator serves it as it is, with the GatewayClass gateway\n", "objects passed over: 1, ",
 		}},
 		{"a wrong type", strings.Replace(plain, "number: 80", "number: eighty", 1), nil, 1, []string{"standard input:1: Ingress default/a: "}},
 		{"a bad output", plain, []string{"-o", "xml"}, 2, []string{`unknown output "xml": use json or yaml`}},

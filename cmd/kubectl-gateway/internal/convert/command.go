@@ -2,48 +2,55 @@ package convert
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gateway/cmd/kubectl-gateway/internal/cli"
+	"gateway/internal/source/ingress"
 )
 
-const long = `Make Gateways of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them: one for each namespace and class. Give
-the Services too, for their ports. No cluster is needed. Standard error lists what is not carried over or differs; the
-exit code is 3 if there is such a line.
+const long = `Make objects of the Gateway API of Ingresses (networking.k8s.io/v1), as ingress-nginx reads them: a Gateway for each
+class, in the namespace of -n, and ListenerSets, HTTPRoutes, RouteFilters and policies in the namespaces of the
+Ingresses. Give Services, IngressClasses and ConfigMaps too: for ports, for the default class, and for the settings of
+ingress-nginx's controller. No cluster is needed. Standard error lists what is not carried over or differs; the exit
+code is 3 if there is such a line.
 
 Rules that lose something that may keep clients out answer 503: annotations about access, those of other controllers,
 and policies for a Service or Ingress. --open names what may be lost.`
 
-const examples = `  kubectl gateway convert -f ingresses.yaml > gateways.yaml
-  kubectl get ingresses,services -A -o yaml | kubectl gateway convert -f - > gateways.yaml
+const examples = `  kubectl gateway convert -f ingresses.yaml -n gateways > gateways.yaml
+  kubectl get ingresses,ingressclasses,services,configmaps -A -o yaml | kubectl gateway convert -f - -n gateways > gateways.yaml
   kubectl gateway convert -f ingresses/ | kubectl gateway render -f - --check`
 
 type command struct {
 	*cli.Options
-	files  cli.Files
-	name   string
-	output cli.Format
-	class  string
-	open   []string
+	files     cli.Files
+	name      string
+	output    cli.Format
+	class     string
+	configMap string
+	open      []string
 }
 
 // NewCommand returns the command.
 func NewCommand(options *cli.Options) *cobra.Command {
 	c := &command{Options: options, output: "yaml"}
 	cmd := &cobra.Command{
-		Use: "convert -f FILE", Short: "Make Gateways of Ingresses", Long: long, Example: examples,
+		Use: "convert -f FILE", Short: "Make objects of the Gateway API of Ingresses", Long: long, Example: examples,
 		Args: cli.MaxArgs(0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error { return c.run() },
 	}
 	cli.AddFileFlags(cmd, &c.files, "file or directory with the objects, - for standard input")
-	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateways for Ingresses, to which the class is added, if there is one and --class does not name it")
+	cmd.Flags().StringVar(&c.name, "name", "ingress", "name of the Gateway, to which the class is added, if there is one and --class does not name it")
 	cli.AddFormatFlag(cmd, &c.output, "json or yaml")
 	cmd.Flags().StringVar(&c.class, "class", "", "take the Ingresses of this class alone")
-	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, or KIND/NAMESPACE/NAME of a policy")
+	cmd.Flags().StringVar(&c.configMap, "configmap", "", "NAMESPACE/NAME of the ConfigMap of ingress-nginx's controller, if its labels do not tell it")
+	cmd.Flags().StringSliceVar(&c.open, "open", nil, "let requests through without this: an annotation, a key of the ConfigMap, or KIND/NAMESPACE/NAME of a policy")
 	return cmd
 }
 
@@ -51,80 +58,107 @@ func (c *command) run() error {
 	switch {
 	case len(c.files.Paths) == 0:
 		return cli.Usagef("name a file with -f")
-	case !isGatewayName(c.name):
+	case len(c.name) > 55 || len(validation.IsDNS1035Label(c.name)) > 0:
 		return cli.Usagef("%q is no name for a Gateway: use up to 55 lower-case letters, digits and '-', a letter first", c.name)
 	}
 	documents, namespace, err := c.Objects(c.files)
 	if err != nil {
 		return err
 	}
-	result, err := Convert(Input{Documents: documents, Namespace: namespace, Name: c.name, Class: c.class, Open: c.open})
+	r := &reader{configMap: c.configMap}
+	r.Name, r.Namespace, r.Class, r.Open = c.name, namespace, c.class, c.open
+	if err := r.read(documents, namespace); err != nil {
+		return err
+	}
+	result := ingress.Translate(r.Input)
+	result.Notes = append(r.notes, result.Notes...)
+	if err := c.nothing(r, result); err != nil {
+		return err
+	}
+	objects, err := unstructuredOf(result.Objects)
 	if err != nil {
 		return err
 	}
-	return c.print(result)
+	for _, problem := range cli.Refused(objects, documents, namespace) {
+		result.Notes = append(result.Notes, ingress.Note{Object: namespace + "/" + c.name + " Gateway", Text: problem})
+	}
+	return c.print(r, result, objects)
 }
 
-func (c *command) print(result *Result) error {
-	if err := c.nothing(result); err != nil {
-		return err
-	}
+// print prints the objects, the notes, and what there was.
+func (c *command) print(r *reader, result *ingress.Result, objects []*unstructured.Unstructured) error {
+	slices.SortStableFunc(result.Notes, func(a, b ingress.Note) int { return strings.Compare(a.Object, b.Object) })
+	closed := false
 	for _, note := range result.Notes {
 		_, _ = fmt.Fprintln(c.ErrOut, note)
+		closed = closed || strings.HasSuffix(note.Text, ingress.Answered)
 	}
-	if len(result.Gateways) > 0 {
-		c.Warn("the ConfigMap of ingress-nginx's controller is not read: check it for settings of all Ingresses, such as global-auth-url, " +
-			"whitelist-source-range, block-cidrs and proxy-body-size")
+	if closed {
+		c.Warn("paths answer 503 where something is lost that may keep clients out. --open names what may be lost")
 	}
-	if err := c.write(result.Gateways); err != nil {
+	if r.Configuration == nil && result.Ingresses > 0 {
+		c.Warn("the ConfigMap of ingress-nginx's controller is not known: give it, too, for the settings of all Ingresses")
+	}
+	if err := c.write(objects); err != nil {
 		return err
 	}
-	summary := fmt.Sprintf("%s made of %s", count(len(result.Gateways), "Gateway"), counts(result.Converted))
-	if len(result.PassedOver) > 0 {
-		summary += "; passed over: " + counts(result.PassedOver)
+	summary := fmt.Sprintf("Ingresses: %d, objects made of them: %d", result.Ingresses, len(objects))
+	if passedOver := r.passedOver + len(r.Ingresses) - result.Ingresses; passedOver > 0 {
+		summary += fmt.Sprintf(", objects passed over: %d", passedOver)
 	}
 	if len(result.Notes) > 0 {
-		return cli.Nof("%s; not carried over as it was: %s, see above", summary, count(len(result.Notes), "thing"))
+		return cli.Nof("%s, things that are not carried over as they were: %d", summary, len(result.Notes))
 	}
 	_, _ = fmt.Fprintln(c.ErrOut, summary)
 	return nil
 }
 
-// nothing returns an error if nothing was converted.
-func (c *command) nothing(result *Result) error {
-	ingress, paths := "Ingress", strings.Join(c.files.Paths, ", ")
-	if c.class != "" {
-		ingress += " of class " + c.class
+// write prints objects as YAML documents, or as a List in JSON.
+func (c *command) write(objects []*unstructured.Unstructured) error {
+	if c.output == "json" {
+		list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
+		for _, object := range objects {
+			list.Items = append(list.Items, *object)
+		}
+		return c.Print(c.output, list.UnstructuredContent())
 	}
-	switch {
-	case len(result.Gateways) == 0 && result.GatewayAPI:
-		const message = "there is no %s in %s, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway"
-		return cli.Usagef(message, ingress, paths)
-	case len(result.Gateways) == 0 && len(result.Notes) == 0:
-		return fmt.Errorf("there is no %s in %s", ingress, paths)
+	for i, object := range objects {
+		if i > 0 {
+			c.Say("---")
+		}
+		if err := c.Print(c.output, object.Object); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func counts(kinds map[string]int) string {
-	var all []string
-	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		all = append(all, count(kinds[kind], kind))
+// unstructuredOf returns objects as they are written.
+func unstructuredOf(objects []ingress.Object) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, object := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return nil, fmt.Errorf("failed to write %s %s/%s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName(), err)
+		}
+		delete(content, "status")
+		all = append(all, &unstructured.Unstructured{Object: content})
 	}
-	if len(all) == 0 {
-		return "nothing"
-	}
-	return strings.Join(all, ", ")
+	return all, nil
 }
 
-func count(n int, noun string) string {
-	switch {
-	case n == 1:
-		return "1 " + noun
-	case strings.HasSuffix(noun, "s"):
-		noun += "e"
-	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "way"):
-		noun = strings.TrimSuffix(noun, "y") + "ie"
+// nothing returns an error if nothing was converted.
+func (c *command) nothing(r *reader, result *ingress.Result) error {
+	kind, paths := "Ingress", strings.Join(c.files.Paths, ", ")
+	if c.class != "" {
+		kind += " of class " + c.class
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	switch {
+	case result.Ingresses == 0 && r.gatewayAPI:
+		const message = "there is no %s in %s, but objects of the Gateway API, which the operator serves as they are, with the GatewayClass gateway"
+		return cli.Usagef(message, kind, paths)
+	case result.Ingresses == 0 && len(result.Notes) == 0:
+		return fmt.Errorf("there is no %s in %s", kind, paths)
+	}
+	return nil
 }

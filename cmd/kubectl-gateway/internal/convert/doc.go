@@ -1,4 +1,3 @@
-// Package convert makes Gateways from Ingresses, as ingress-nginx reads them, and reports what is lost.
-//
-// Convert is a function of the objects alone. A table in annotations.go has what happens to each annotation.
+// Package convert prints what internal/source/ingress makes of the Ingresses in files, and what the API server and the
+// proxies would refuse of it.
 package convert

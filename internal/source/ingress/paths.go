@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"cmp"
@@ -7,14 +7,26 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	appv1 "gateway/api/app/v1"
 	"gateway/internal/regex"
 )
 
-// matches returns the match of each location, in an order that is then that of the locations. A match without a path
-// stands for a location that cannot be carried over.
-func (h *host) matches() []appv1.RouteMatch {
+// pathMatch is how the path of a request is compared. One without a value stands for a location that cannot be carried
+// over.
+type pathMatch struct {
+	kind  gatewayv1.PathMatchType
+	value string
+}
+
+const (
+	exact      = gatewayv1.PathMatchExact
+	prefix     = gatewayv1.PathMatchPathPrefix
+	expression = gatewayv1.PathMatchRegularExpression
+)
+
+// matches returns the match of each location, in an order that is then that of the locations.
+func (h *host) matches() []pathMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
 	prefixes := false
 	if regex || slices.ContainsFunc(h.locations, (*location).hasGuards) {
@@ -24,9 +36,10 @@ func (h *host) matches() []appv1.RouteMatch {
 		})
 		prefixes = regex && slices.ContainsFunc(h.locations, func(l *location) bool { return l.newPrefix() != "" })
 	}
-	var all []appv1.RouteMatch
+	var all []pathMatch
 	for _, l := range h.locations {
-		var path appv1.PathMatch
+		l.closeRewrite(h)
+		var path pathMatch
 		literal, _, ok := splitPath(l.path)
 		isPrefix := prefixes && ok
 		// What else nginx takes for the path has to be guarded, too.
@@ -38,15 +51,15 @@ func (h *host) matches() []appv1.RouteMatch {
 		case !regex:
 			path = l.pathMatch(h)
 		case isPrefix && !l.closed && (isSafe || !l.hasGuards()): // what is closed has to be so in any case
-			path = appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: literal}
+			path = pathMatch{prefix, literal}
 		default:
 			path = l.expression()
 		}
-		if path.Type == appv1.PathMatchRegularExpression && l.isGuarded() {
-			if over, ok := overDecoded(path.Value); ok && isExpression(over) {
-				path.Value = over
+		if path.kind == expression && l.isGuarded() {
+			if over, ok := overDecoded(path.value); ok && isExpression(over) {
+				path.value = over
 			} else {
-				path.Value = "" // it is not usable
+				path.value = "" // it is not usable
 			}
 		}
 		if l.hasGuards() && !isUsable(path) {
@@ -55,12 +68,12 @@ func (h *host) matches() []appv1.RouteMatch {
 		switch {
 		case l.closed && !isUsable(path):
 			path = l.start()
-			l.note(l.name(), "%s%s: it cannot be given: all paths that %s matches are answered with 503", h, l.path, path.Value)
+			l.note(l.name(), "%s%s: it cannot be given: all paths that %s matches answer 503", h, l.path, path.value)
 		case !isMatch(path):
-			l.note(l.name(), "%s%s: a path here is without empty, \".\" and \"..\" segments, %%2F and characters that have to be percent-encoded, and has up to 1024 of them: it is left out", h, l.path)
-			path.Value = ""
+			l.note(l.name(), "%s%s: the path is left out: it has an empty, \".\" or \"..\" segment, %%2F, a character to encode, or more than 1024 of them", h, l.path)
+			path.value = ""
 		}
-		all = append(all, appv1.RouteMatch{Path: path})
+		all = append(all, path)
 	}
 	if prefixes {
 		h.notePrefixes(all)
@@ -69,26 +82,26 @@ func (h *host) matches() []appv1.RouteMatch {
 }
 
 // pathMatch returns the match of a location on a host without expressions.
-func (l *location) pathMatch(h *host) appv1.PathMatch {
+func (l *location) pathMatch(h *host) pathMatch {
 	switch {
 	case l.pathType == networkingv1.PathTypeExact:
-		return appv1.PathMatch{Type: appv1.PathMatchExact, Value: l.path}
+		return pathMatch{exact, l.path}
 	case l.path == "/":
 	case l.isGuarded() && l.isWide():
 		h.noteLonger(l)
-		return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: regexp.QuoteMeta(l.path) + ".*"}
+		return pathMatch{expression, regexp.QuoteMeta(l.path) + ".*"}
 	case l.isGuarded() && h.isBehind(l):
-		return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: regexp.QuoteMeta(strings.TrimSuffix(l.path, "/")) + "(/.*)?"}
+		return pathMatch{expression, regexp.QuoteMeta(strings.TrimSuffix(l.path, "/")) + "(/.*)?"}
 	case strings.HasSuffix(l.path, "/"):
 		l.note(l.name(), "%s%s: %s is passed on too, where nginx redirects to %[2]s", h, l.path, strings.TrimSuffix(l.path, "/"))
 	case l.isWide():
 		l.note(l.name(), "%s%s: it is a prefix by whole segments: nginx takes %[2]ssomething too", h, l.path)
 	}
-	return appv1.PathMatch{Type: appv1.PathMatchPathPrefix, Value: l.path}
+	return pathMatch{prefix, l.path}
 }
 
 // expression returns the match of a location on a host with expressions. nginx ignores case, and what comes after.
-func (l *location) expression() appv1.PathMatch {
+func (l *location) expression() pathMatch {
 	path := l.path
 	if strings.Contains(path, "|") {
 		path = "(" + path + ")"
@@ -96,22 +109,22 @@ func (l *location) expression() appv1.PathMatch {
 	if !strings.HasSuffix(path, ".*") && !strings.HasSuffix(path, "(.*)") && !strings.HasSuffix(path, "$") {
 		path += ".*"
 	}
-	return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: "(?i)" + path}
+	return pathMatch{expression, "(?i)" + path}
 }
 
 // isUsable reports whether requests can have the path.
-func isUsable(path appv1.PathMatch) bool {
-	_, _, err := regex.Translate(path.Value)
-	return isMatch(path) && (err == nil || path.Type != appv1.PathMatchRegularExpression)
+func isUsable(path pathMatch) bool {
+	_, _, err := regex.Translate(path.value)
+	return isMatch(path) && (err == nil || path.kind != expression)
 }
 
 // start returns a match for more than an expression matches: for all that begins as it does.
-func (l *location) start() appv1.PathMatch {
+func (l *location) start() pathMatch {
 	literal := "/"
 	if !strings.Contains(l.path, "|") {
 		literal = plain.FindString(l.path)
 	}
-	return appv1.PathMatch{Type: appv1.PathMatchRegularExpression, Value: "(?i)" + regexp.QuoteMeta(literal) + ".*"}
+	return pathMatch{expression, "(?i)" + regexp.QuoteMeta(literal) + ".*"}
 }
 
 // plain is what an expression begins with and stands for itself, with a character after it that may be optional.
@@ -137,7 +150,7 @@ func splitPath(path string) (literal, rest string, ok bool) {
 func (l *location) rewrites() bool { return l.rewriteTarget != "" && l.rewriteTarget != l.path }
 
 // newPrefix returns what replaces the prefix that a path is for, "" if the rewrite-target is of another kind.
-func (l *location) newPrefix() appv1.URLPath {
+func (l *location) newPrefix() string {
 	_, rest, ok := splitPath(l.path)
 	if !ok || rest == "" || !l.rewrites() {
 		return ""
@@ -146,40 +159,57 @@ func (l *location) newPrefix() appv1.URLPath {
 	if before = cmp.Or(before, "/"); !ok || !isURLPath(before) || strings.Contains(before, "$") {
 		return ""
 	}
-	return appv1.URLPath(before)
+	return before
 }
 
 // group is a reference to a capture of an expression.
 var group = regexp.MustCompile(`\$[0-9]`)
 
-// pathModifier returns the path for the backend, nil if it stays as it is.
-func (h *host) pathModifier(l *location, match appv1.RouteMatch) *appv1.PathModifier {
+// newPath returns what replaces the whole path. False: the rewrite-target is of another kind.
+func (l *location) newPath() (string, bool) {
 	target := l.rewriteTarget
-	switch prefix := l.newPrefix(); {
-	case !l.rewrites():
-		return nil
-	case prefix != "" && string(prefix) == match.Path.Value:
-		return nil
-	case prefix != "":
-		return &appv1.PathModifier{Type: appv1.PathModifierReplacePrefixMatch, ReplacePrefixMatch: prefix}
+	if parsed, err := regexp.Compile(l.path); err == nil {
+		target = group.ReplaceAllStringFunc(target, func(ref string) string {
+			return either(int(ref[1]-'0') > parsed.NumSubexp(), "", ref) // there is nothing to refer to
+		})
 	}
-	if parsed, err := regexp.Compile(l.path); err == nil && parsed.NumSubexp() == 0 {
-		target = group.ReplaceAllString(target, "") // there is nothing to refer to
+	return target, isURLPath(target) && !strings.Contains(target, "$")
+}
+
+// closeRewrite closes a location whose rewrite-target cannot be given: the backend must not get other paths than with
+// nginx.
+func (l *location) closeRewrite(h *host) {
+	if _, ok := l.newPath(); ok || !l.rewrites() || l.newPrefix() != "" {
+		return
 	}
-	if !isURLPath(target) || strings.Contains(target, "$") {
-		l.note(l.name(), "%s%s: rewrite-target %s cannot be given, as only a whole path or a prefix can be replaced: the backend gets the path as it is", h, l.path, l.rewriteTarget)
+	own := l.own()
+	text := own.close(Prefix+"rewrite-target", "rewrite-target "+l.rewriteTarget+" is neither a whole path nor one in place of a prefix")
+	l.note(l.name(), "%s%s: %s", h, l.path, text)
+}
+
+// pathModifier returns the path for the backend, nil if it stays as it is.
+func (l *location) pathModifier(match pathMatch) *gatewayv1.HTTPPathModifier {
+	before := l.newPrefix()
+	path, ok := l.newPath()
+	switch {
+	case !l.rewrites(), before != "" && before == match.value:
 		return nil
+	case before != "" && match.kind == prefix:
+		return &gatewayv1.HTTPPathModifier{Type: gatewayv1.PrefixMatchHTTPPathModifier, ReplacePrefixMatch: &before}
+	case ok:
+		return fullPath(path)
 	}
-	return &appv1.PathModifier{Type: appv1.PathModifierReplaceFullPath, ReplaceFullPath: appv1.URLPath(target)}
+	return nil
 }
 
 // notePrefixes notes the differences of a host whose expressions became prefixes.
-func (h *host) notePrefixes(matches []appv1.RouteMatch) {
+func (h *host) notePrefixes(matches []pathMatch) {
 	l := h.locations[0]
-	l.note(l.name(), "%s: its paths are prefixes by whole segments, in which case matters: nginx takes them as expressions, which ignore case and take /apis for /api", h)
+	l.note(l.name(), "%s: case matters in its paths. nginx ignores case", h)
+	l.note(l.name(), "%s: its paths are prefixes by whole segments. nginx takes /apis for /api, too", h)
 	for i, a := range matches {
 		for j := i + 1; j < len(matches); j++ {
-			if b := matches[j]; before(b.Path, a.Path) {
+			if b := matches[j]; before(b, a) {
 				h.locations[j].note(h.locations[j].name(), "%s: %s is tried before %s here: nginx tries the longer expression first", h, h.locations[j].path, h.locations[i].path)
 			}
 		}
@@ -187,9 +217,9 @@ func (h *host) notePrefixes(matches []appv1.RouteMatch) {
 }
 
 // before reports whether nginx tries a path before another one that may match the same requests.
-func before(a, b appv1.PathMatch) bool {
-	if b.Type == appv1.PathMatchRegularExpression {
+func before(a, b pathMatch) bool {
+	if b.kind == expression {
 		return false
 	}
-	return a.Type == appv1.PathMatchRegularExpression || len(a.Value) > len(b.Value) && strings.HasPrefix(a.Value, b.Value)
+	return a.kind == expression || len(a.value) > len(b.value) && strings.HasPrefix(a.value, b.value)
 }

@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"regexp/syntax"

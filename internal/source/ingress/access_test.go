@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"fmt"
@@ -23,8 +23,7 @@ kind: Ingress
 metadata: {name: a, annotations: {%s}}
 spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}
 `, annotation))
-		filters := result.Gateways[0].Spec.Routes[0].Rules[0].Filters
-		if closed := len(filters) > 0 && filters[0].DirectResponse != nil; closed != closes {
+		if closed := answers(result)[0] == "/ 503"; closed != closes {
 			t.Errorf("%s: closed is %v; notes: %v", annotation, closed, result.Notes)
 		}
 	}
@@ -46,17 +45,11 @@ spec:
           - {path: /.well-known/acme-challenge/, pathType: Prefix, backend: {service: {name: solver, port: {number: 8089}}}}
 `)
 	var got []string
-	for _, route := range result.Gateways[0].Spec.Routes {
-		for _, rule := range route.Rules {
-			answer := "redirect"
-			if len(rule.BackendRefs) > 0 {
-				answer = rule.BackendRefs[0].Name
-			}
-			got = append(got, fmt.Sprintf("%s %s %s", route.Listeners, rule.Matches[0].Path.Value, answer))
-		}
+	for _, rule := range flatten(result) {
+		got = append(got, fmt.Sprintf("%s %s %s", rule.parents, rule.path(), strings.TrimPrefix(rule.answer(), "Service ")))
 	}
 	slices.Sort(got)
-	want := "[http] / redirect\n[http] /.well-known/acme-challenge/ solver\n[https] / web\n[https] /.well-known/acme-challenge/ solver"
+	want := "[ListenerSet] / web\n[ListenerSet] /.well-known/acme-challenge/ solver\n[http] / redirect\n[http] /.well-known/acme-challenge/ solver"
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}

@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"cmp"
@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	authNote = "the Service gets the headers Authorization and Cookie, and X-Forwarded-Method and -Uri in place of X-Original-Method and -URL: " +
-		"name others in requestHeaders; clients get its answers of 3xx and 4xx, and 503 if there is none"
+	authNote = "the Service gets the headers Authorization and Cookie: name others in requestHeaders\n" +
+		"the Service gets X-Forwarded-Method and -Uri in place of X-Original-Method and -URL\n" +
+		"clients get the Service's answers of 3xx and 4xx, and 503 if there is none"
 	authURL      = "only a Service of the same namespace can be asked, as http://NAME.NAMESPACE.svc:PORT/PATH"
-	authHeaders  = "a Service's answer may have up to 16 headers for the backend, whose names have letters, digits and \"-\" and do not frame a message"
-	authSignIn   = "clients are not led there: they get the Service's answer. Have it answer with a redirect to where they sign in"
-	authCache    = "answers are not kept: the Service is asked about each request"
-	authReuse    = "connections to the Service are kept and shared"
+	authHeaders  = "the backend gets up to 16 headers, whose names have letters, digits and \"-\" and do not frame a message"
+	authSignIn   = "clients are not led there: have the Service answer with a redirect"
+	authRedirect = "the Service gets no X-Auth-Request-Redirect: it has X-Forwarded-Uri"
 	authCookies  = "cookies of the Service reach clients with answers of any status"
-	passwordNote = "users whose hashes are neither of bcrypt nor of SHA-512 ($6$) cannot log in, such as those of htpasswd without -B: " +
-		"see ResolvedRefs; the backend does not get the header Authorization"
-	passwordSecret = "passwords are checked against a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
+	passwordNote = "only users with hashes of bcrypt or SHA-512 ($6$) can log in, such as those of htpasswd -B\n" +
+		"the backend does not get the header Authorization"
+	passwordSecret = "passwords are in a Secret of the same namespace, with lines of htpasswd under the key auth (auth-secret-type auth-file)"
+	passwordCopy   = "copy Secret %s to namespace %s, that of the Gateway"
 	authPolicy     = "nobody is asked who the client is: let the backend do it, or a proxy such as oauth2-proxy before it"
 )
 
@@ -38,7 +39,7 @@ var authPath = regexp.MustCompile(`^/[A-Za-z0-9._~!&'()*+,;=:@%/?-]*$`)
 
 // setAuth lets a Service decide about requests.
 func setAuth(s *settings, value string) string {
-	ref, path, ok := authService(value, s.ingress.Namespace)
+	ref, path, ok := serviceOf(value, s.ingress.Namespace)
 	if !ok {
 		return s.close(s.annotation, authURL)
 	}
@@ -55,8 +56,8 @@ func setAuth(s *settings, value string) string {
 	return authNote
 }
 
-// authService returns the Service that a URL leads to, and the path. nginx resolves names by DNS, in full.
-func authService(text, namespace string) (ref appv1.ExternalAuthBackendRef, path string, ok bool) {
+// serviceOf returns the Service that a URL leads to, and the path. nginx resolves names by DNS, in full.
+func serviceOf(text, namespace string) (ref appv1.ExternalAuthBackendRef, path string, ok bool) {
 	target, err := url.Parse(text)
 	if err != nil || target.Scheme != "http" || target.User != nil || strings.ContainsAny(text, "$#") {
 		return ref, "", false
@@ -90,15 +91,18 @@ func setPasswords(s *settings, value string) string {
 	if realm := s.values["auth-realm"]; len(realm) <= 64 && authRealm.MatchString(realm) {
 		s.basic.Realm = realm
 	}
+	if s.ingress.Namespace != s.Namespace {
+		return passwordNote + "\n" + fmt.Sprintf(passwordCopy, objectName(s.ingress)[:len(s.ingress.Namespace)+1]+secret, s.Namespace)
+	}
 	return passwordNote
 }
 
-// ofAuth handles an annotation about the Service that is asked.
-func ofAuth(text string, harmless ...string) annotation {
+// beside handles an annotation that is lost beside another one, unless it is false.
+func beside(other, text string) setter {
 	return func(s *settings, value string) string {
-		if note := part("auth-url")(s, value); note != "" {
+		if note := part(other)(s, value); note != "" {
 			return note
 		}
-		return listed(text, harmless...)(s, value)
+		return either(equalValues(value, "false"), "", text)
 	}
 }

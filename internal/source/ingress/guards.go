@@ -1,8 +1,6 @@
-package convert
+package ingress
 
 import (
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -14,7 +12,7 @@ type guard struct{ annotation, host string }
 type guards map[guard]*settings
 
 // hostGuards are the annotations of guards, with the advice about them.
-var hostGuards = map[string]string{"auth-tls-secret": ownListener, "server-snippet": noSnippets}
+var hostGuards = map[string]string{"auth-tls-secret": noCertificates, "server-snippet": noSnippets}
 
 // guards reports whether nginx goes by an annotation of the Ingress on whole hosts. A canary can only ask for
 // certificates.
@@ -23,7 +21,7 @@ func (s *settings) guards(annotation string) bool {
 }
 
 func (g guards) add(settings *settings) {
-	for _, annotation := range slices.Sorted(maps.Keys(hostGuards)) {
+	for _, annotation := range keysOf(hostGuards) {
 		if !settings.guards(annotation) {
 			continue
 		}
@@ -37,10 +35,10 @@ func (g guards) add(settings *settings) {
 }
 
 // guard closes all paths of the hosts that have guards.
-func (s *site) guard(by guards) {
+func (s *site) guard() {
 	for _, h := range s.hosts {
-		for _, annotation := range slices.Sorted(maps.Keys(hostGuards)) {
-			guard, ok := by[guard{annotation, h.name}]
+		for _, annotation := range keysOf(hostGuards) {
+			guard, ok := s.guards[guard{annotation, h.name}]
 			if !ok {
 				continue
 			}
@@ -57,9 +55,8 @@ func (s *site) guard(by guards) {
 
 // guard closes a location. An Ingress that has the annotation itself has a note of that already.
 func (l *location) guard(h *host, annotation string, guard *settings) {
-	own := *l.settings // the Ingress may have other hosts
-	l.settings = &own
-	text := own.close(prefix+annotation, hostGuards[annotation])
+	own := l.own()
+	text := own.close(Prefix+annotation, hostGuards[annotation])
 	if own.closed { // nginx asks before it redirects
 		own.redirect, own.appRoot = nil, ""
 	}

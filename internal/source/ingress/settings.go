@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"maps"
@@ -7,24 +7,37 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	appv1 "gateway/api/app/v1"
-	"gateway/cmd/kubectl-gateway/internal/cli"
 )
+
+// rule is a rule of an HTTPRoute, and what it has of a RouteFilter.
+type rule struct {
+	gatewayv1.HTTPRouteRule
+	extension appv1.RouteFilterSpec
+	// owner is the name of the Ingress, "" if it is of all of a host.
+	owner string
+}
+
+func (r *rule) deepCopy() rule {
+	return rule{*r.DeepCopy(), *r.extension.DeepCopy(), r.owner}
+}
 
 // settings are the values of an Ingress's annotations.
 type settings struct {
-	*notes
-	*closings
+	*translator
 	ingress *networkingv1.Ingress
-	// values are ingress-nginx's annotations, without the prefix.
+	// values are ingress-nginx's annotations, without the prefix, and what the ConfigMap has in place of others.
 	values map[string]string
+	// defaults are the names of those from the ConfigMap.
+	defaults map[string]bool
 
 	// annotation is the one which is being carried over.
 	annotation string
 
 	// rule is what every rule of the Ingress has beside matches and backendRefs.
-	rule appv1.RouteRule
+	rule rule
 	// closed says that the rules must not let requests through.
 	closed bool
 	// clients are those that may come in, nil: all. basic are the users that may, nil: nobody is asked for a password.
@@ -34,36 +47,45 @@ type settings struct {
 	auth     *appv1.ExternalAuth
 	guardsOf []string
 	// redirect answers all requests of the Ingress.
-	redirect *appv1.RequestRedirect
+	redirect *gatewayv1.HTTPRequestRedirectFilter
 	// upstreamHost and rewriteTarget are another host and path for the backend.
-	upstreamHost  appv1.PreciseHostname
+	upstreamHost  string
 	rewriteTarget string
 	useRegex      bool
-	// backend is how to talk to the Services.
-	backend appv1.Backend
+	// tls and balancing are how to talk to the Services.
+	tls       bool
+	balancing *appv1.LoadBalancing
 
-	aliases         []appv1.Hostname
-	appRoot         appv1.URLPath
+	aliases         []string
+	appRoot         string
 	noHTTPSRedirect bool
 	forceHTTPS      bool
 	wwwRedirect     bool
+	passthrough     bool
 	canary          *canary
 }
 
 // readSettings returns the settings of an Ingress.
-func readSettings(ingress *networkingv1.Ingress, c *closings, n *notes) *settings {
-	s := &settings{notes: n, closings: c, ingress: ingress, values: map[string]string{}}
-	s.closed = c.isClosed("Ingress", ingress.Namespace, ingress.Name)
+func (t *translator) readSettings(ingress *networkingv1.Ingress) *settings {
+	s := &settings{translator: t, ingress: ingress, values: map[string]string{}, defaults: map[string]bool{}}
+	s.closed = t.isClosed("Ingress", ingress.Namespace, ingress.Name)
 	for name, value := range ingress.Annotations {
-		if short, ok := strings.CutPrefix(name, prefix); ok {
+		if short, ok := strings.CutPrefix(name, Prefix); ok {
 			s.values[short] = value
+		}
+	}
+	all := slices.Collect(maps.Keys(ingress.Annotations))
+	if !isCanary(ingress) {
+		for _, name := range s.takeDefaults() {
+			all = append(all, Prefix+name)
 		}
 	}
 	// Annotations about which there is the same to say are in one note.
 	names := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(ingress.Annotations)) {
+	slices.Sort(all)
+	for _, name := range all {
 		text := s.carry(name)
-		names[text] = append(names[text], strings.TrimPrefix(name, prefix))
+		names[text] = append(names[text], strings.TrimPrefix(name, Prefix))
 	}
 	for _, text := range slices.SortedFunc(maps.Keys(names), func(a, b string) int { return strings.Compare(names[a][0], names[b][0]) }) {
 		s.noteAnnotation(strings.Join(names[text], ", "), text)
@@ -71,11 +93,25 @@ func readSettings(ingress *networkingv1.Ingress, c *closings, n *notes) *setting
 	return s
 }
 
+// takeDefaults takes the values of the ConfigMap that the Ingress does not replace, and returns their names.
+func (s *settings) takeDefaults() []string {
+	var names []string
+	_, hasOwnAuth := s.values["auth-url"]
+	hasOwnAuth = hasOwnAuth || !s.bool("enable-global-auth", true)
+	for name, value := range s.configuration.defaults {
+		if _, ok := s.values[name]; !ok && (!hasOwnAuth || !strings.HasPrefix(name, "auth-")) {
+			names = append(names, name)
+			s.values[name], s.defaults[name] = value, true
+		}
+	}
+	return names
+}
+
 // carry converts an annotation, and returns what is to be noted.
 func (s *settings) carry(name string) string {
 	const unknown = "it is not known, and not carried over"
 	s.annotation = name
-	short, ok := strings.CutPrefix(name, prefix)
+	short, ok := strings.CutPrefix(name, Prefix)
 	if !ok {
 		text, ok := find(otherAnnotations, name)
 		switch {
@@ -83,48 +119,57 @@ func (s *settings) carry(name string) string {
 			return s.close(name, onlyHTTPS)
 		case ok:
 			return text
-		case cli.IsController(name):
+		case IsController(name):
 			return s.close(name, otherController)
 		case aboutAccess.MatchString(name):
 			return s.close(name, unknown)
 		}
 		return unknown
 	}
-	set, ok := find(annotations, short)
+	row, ok := annotations[short]
 	switch {
 	case !ok:
 		return s.close(name, unknown)
 	case isCanary(s.ingress) && !slices.Contains(ofCanary, short):
 		return "a canary has that of its main Ingress"
+	case row.set != nil:
+		return row.set(s, s.values[short])
 	}
-	return set(s, s.values[short])
+	return row.lose(s, s.values[short])
 }
 
-// find returns the value of a name in a map, or else of the longest beginning of the name.
-func find[T any](all map[string]T, name string) (T, bool) {
-	best := ""
-	for key := range all {
-		if key == name || strings.HasPrefix(name, key) && strings.ContainsAny(key[len(key)-1:], "-/.") && len(key) > len(best) {
-			best = key
-		}
-		if key == name {
-			break
+// find returns the value of a name in a map, or else of a beginning of the name.
+func find(all map[string]string, name string) (string, bool) {
+	for key, text := range all {
+		if key == name || strings.HasPrefix(name, key) && strings.ContainsAny(key[len(key)-1:], "/.") {
+			return text, true
 		}
 	}
-	found, ok := all[best]
-	return found, ok
+	return "", false
 }
 
 // name names the Ingress in notes.
 func (s *settings) name() string { return objectName(s.ingress) + " Ingress" }
 
-// noteAnnotation notes each line of a text, if it is not "".
+// noteAnnotation notes each line of a text, if it is not "". What is from the ConfigMap is noted of that.
 func (s *settings) noteAnnotation(name, text string) {
-	if text == "" {
-		return
+	var object, what string
+	if s.defaults[name] {
+		object, what = objectName(s.Configuration)+" ConfigMap", "key"
+	} else {
+		object, what = s.name(), "annotation"
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		s.note(s.name(), "annotation %s: %s", name, line)
+		if line != "" {
+			s.note(object, "%s %s: %s", what, name, line)
+		}
+	}
+}
+
+// noteOnce notes the lines of texts of the Gateways.
+func (s *settings) noteOnce(texts ...string) {
+	for line := range strings.SplitSeq(strings.Join(texts, "\n"), "\n") {
+		s.note(s.Namespace+"/"+s.Name+" Gateway", "%s", line)
 	}
 }
 
@@ -135,36 +180,16 @@ func equalValues(a, b string) bool {
 	return errX == nil && errY == nil && x == y || strings.EqualFold(a, b)
 }
 
-// listed handles an annotation that is lost. The harmless values are the default here.
-func listed(text string, harmless ...string) annotation {
-	return func(_ *settings, value string) string {
-		if slices.ContainsFunc(harmless, func(other string) bool { return equalValues(value, other) }) {
-			return ""
-		}
-		return text
-	}
-}
-
-// closing handles an annotation that may restrict access and is lost. The harmless values do not.
-func closing(text string, harmless ...string) annotation {
-	return func(s *settings, value string) string {
-		if slices.ContainsFunc(harmless, func(other string) bool { return equalValues(value, other) }) {
-			return ""
-		}
-		return s.close(s.annotation, text)
-	}
-}
-
 // close closes the rules for an annotation, unless the user allows to lose it. It returns the text with what happens to
 // requests.
 func (s *settings) close(name, text string) string {
 	then := s.closings.close(name)
-	s.closed = s.closed || !slices.Contains(s.open, name)
-	return text + "; " + then
+	s.closed = s.closed || then == Answered
+	return text + ". " + then
 }
 
 // part handles an annotation that another one, or its note, covers.
-func part(of string) annotation {
+func part(of string) setter {
 	return func(s *settings, _ string) string {
 		if value, ok := s.values[of]; ok && !equalValues(value, "false") {
 			return ""
@@ -174,7 +199,7 @@ func part(of string) annotation {
 }
 
 // setBool handles an annotation that is true or false.
-func setBool(set func(s *settings, value bool)) annotation {
+func setBool(set func(s *settings, value bool)) setter {
 	return func(s *settings, text string) string {
 		value, err := strconv.ParseBool(text)
 		if err != nil {

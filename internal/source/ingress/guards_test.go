@@ -1,12 +1,10 @@
-package convert
+package ingress
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"gateway/cmd/kubectl-gateway/internal/cli"
 )
 
 // guarded is an Ingress that asks for client certificates, and others: with the same host, in this namespace and in
@@ -33,7 +31,7 @@ spec: {rules: [{host: %[3]s, http: {paths: [{path: /moved, pathType: Prefix, bac
 
 // TestClientCertificatesAreOfTheHost is about an annotation that nginx takes for all paths of a host.
 func TestClientCertificatesAreOfTheHost(t *testing.T) {
-	const secretName = prefix + "auth-tls-secret"
+	const secretName = Prefix + "auth-tls-secret"
 	const secret = secretName + ": a/ca"
 	all503 := []string{"/ 503", "/internal 503", "/ Service other", "/moved 503"}
 	routed := []string{"/ Service guard", "/internal Service beside", "/ Service other", "/moved redirect"}
@@ -44,12 +42,12 @@ func TestClientCertificatesAreOfTheHost(t *testing.T) {
 		noted string
 		want  []string
 	}{
-		{"a name", "api.example.com", secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
-		{"a wildcard", `"*.example.com"`, secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
-		{"no name", `""`, secret, nil, "; until then, or until --open names it, requests are answered with 503", all503},
-		{"open", "api.example.com", secret, []string{secretName}, "; requests are let through", routed},
-		{"no Secret", "api.example.com", prefix + `auth-tls-secret: ""`, nil, "", slices.Concat([]string{"/ 503"}, routed[1:])},
-		{"ranges", "api.example.com", prefix + "whitelist-source-range: 10.0.0.0/8", nil, "", routed},
+		{"a name", "api.example.com", secret, nil, Answered, all503},
+		{"a wildcard", `"*.example.com"`, secret, nil, Answered, all503},
+		{"no name", `""`, secret, nil, Answered, all503},
+		{"open", "api.example.com", secret, []string{secretName}, LetThrough, routed},
+		{"no Secret", "api.example.com", Prefix + `auth-tls-secret: ""`, nil, "", slices.Concat([]string{"/ 503"}, routed[1:])},
+		{"ranges", "api.example.com", Prefix + "whitelist-source-range: 10.0.0.0/8", nil, "", routed},
 	} {
 		for _, days := range [][2]int{{1, 2}, {2, 1}} { // the guard is the older one, or the younger one
 			t.Run(fmt.Sprint(test.name, days), func(t *testing.T) {
@@ -70,44 +68,4 @@ func TestClientCertificatesAreOfTheHost(t *testing.T) {
 			})
 		}
 	}
-}
-
-// convertText converts the objects of a text.
-func convertText(t *testing.T, text string, open ...string) *Result {
-	t.Helper()
-	documents, err := cli.Files{Paths: []string{"-"}}.Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := Convert(Input{Documents: documents, Namespace: "default", Name: "ingress", Open: open})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
-}
-
-// answers returns the path of each rule, and what becomes of its requests.
-func answers(result *Result) []string {
-	var all []string
-	for _, gateway := range result.Gateways {
-		for _, route := range gateway.Spec.Routes {
-			for _, rule := range route.Rules {
-				answer := "500"
-				switch {
-				case len(rule.BackendRefs) > 0:
-					answer = "Service " + rule.BackendRefs[0].Name
-				case len(rule.Filters) > 0 && rule.Filters[0].DirectResponse != nil:
-					answer = fmt.Sprint(*rule.Filters[0].DirectResponse.StatusCode)
-				case len(rule.Filters) > 0 && rule.Filters[0].RequestRedirect != nil:
-					answer = "redirect"
-				}
-				path := ""
-				if len(rule.Matches) > 0 {
-					path = rule.Matches[0].Path.Value
-				}
-				all = append(all, path+" "+answer)
-			}
-		}
-	}
-	return all
 }

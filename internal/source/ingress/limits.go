@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"strconv"
@@ -8,15 +8,14 @@ import (
 
 const (
 	// Each line of these is a note.
-	limitNote = "clients get 429, not 503; each rule counts separately, for all proxy pods together, where each pod of nginx counts for all paths of the Ingress\n" +
-		"a burst may come again until the minute (limit-rps) or hour (limit-rpm) is full\n" + countedNote
-	atATimeNote = "clients get 429, not 503; each rule counts separately, where nginx counts for all paths of the Ingress\n" + countedNote
-	countedNote = "IPv6 addresses count by their first 64 bits; " + addressNote
+	limitNote = "clients get 429, not 503\neach rule counts for itself, and for all proxy pods together\n" +
+		"a burst may come again until the minute (limit-rps) or hour (limit-rpm) is full"
+	atATimeNote = "clients get 429, not 503\neach rule counts for itself"
 
 	mostRequests  = "a limit may have up to 1000000 requests, so one of these is less"
 	noBurst       = "requests may come at once: nginx wants each some time after the one before"
 	longBurst     = "a burst is up to 60 times the limit"
-	noExemption   = "no clients are exempt, so these are limited too: if they must not be, remove the filter RateLimit, or give them a host of their own"
+	noExemption   = "no clients are exempt, so these are limited too"
 	withoutLimit  = "it has no effect without limit-rps or limit-rpm"
 	withoutLimits = "it has no effect without limit-rps, limit-rpm or limit-connections"
 )
@@ -46,6 +45,7 @@ func setLimits(s *settings, value string) string {
 		return ""
 	}
 	s.rateLimit().Limits = limits
+	s.noteOnce(addressNotes, ipv6Note)
 	return limitNote + either(cut, "\n"+mostRequests, "")
 }
 
@@ -58,19 +58,21 @@ func setConcurrent(s *settings, value string) string {
 	case limit <= 0: // nginx does not limit then
 		return ""
 	}
+	s.noteOnce(addressNotes, ipv6Note)
 	s.rateLimit().Concurrent = &appv1.ConcurrentLimit{Requests: int32(min(limit, maxRequests))} //nolint:gosec // it is maxRequests at most
 	return atATimeNote + either(limit > maxRequests, "\n"+mostRequests, "")
 }
 
 // rateLimit returns the filter of the rule, which it adds for the first annotation that wants it.
 func (s *settings) rateLimit() *appv1.RateLimit {
-	for _, filter := range s.rule.Filters {
+	filters := &s.rule.extension.Filters
+	for _, filter := range *filters {
 		if filter.RateLimit != nil {
 			return filter.RateLimit
 		}
 	}
 	limit := &appv1.RateLimit{}
-	s.rule.Filters = append(s.rule.Filters, appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: limit})
+	*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterRateLimit, RateLimit: limit})
 	return limit
 }
 

@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"fmt"
@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	addressNote = "the address that connects counts: have it reach the proxies (spec.service.externalTrafficPolicy: Local), " +
-		"and name load balancers and proxies before them in spec.trustedProxies"
+	addressNotes = "clients' addresses have to reach the proxies: see externalTrafficPolicy of the GatewayConfig's service\n" +
+		"load balancers before the proxies have to be in trustedProxies of the GatewayConfig"
+	ipv6Note     = "limits count IPv6 addresses by their first 64 bits"
 	rangesTwice  = "it is there under its other name too"
 	rangesPath   = "the path cannot be given, so others may be open"
-	rangesPrefix = "another Ingress has the host too, so paths that nginx takes for this one, such as in capitals, may be open: " +
-		"with rewrite-target, a path here is a prefix, in which case matters"
+	rangesPrefix = "another Ingress has the host too, and may take paths that nginx takes for this one, such as in capitals"
 )
 
 // maxRanges is how many ranges a list may have.
@@ -39,7 +39,7 @@ func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv
 	switch {
 	case problem != "":
 		return s.close(s.annotation, problem)
-	case isWhite && isAllowed && s.annotation != prefix+"denylist-source-range":
+	case isWhite && isAllowed && s.annotation != Prefix+"denylist-source-range":
 		return s.close(s.annotation, rangesTwice)
 	}
 	if s.clients == nil {
@@ -47,7 +47,8 @@ func (s *settings) setRanges(value string, set func(*appv1.ClientAddress, []appv
 	}
 	set(s.clients, ranges)
 	s.guardsOf = append(s.guardsOf, s.annotation)
-	return addressNote
+	s.noteOnce(addressNotes)
+	return ""
 }
 
 // readRanges returns the different ranges of an annotation, in which an address stands for itself, or what is wrong.
@@ -84,11 +85,10 @@ func (h *host) isOf(ingress *networkingv1.Ingress) bool {
 
 // loseGuards closes a location whose guards cannot be kept, unless the user allows to lose them.
 func (l *location) loseGuards(h *host, why string) {
-	own := *l.settings // the Ingress may have other paths
-	l.settings = &own
+	own := l.own()
 	own.clients, own.basic, own.auth = nil, nil, nil
 	for _, annotation := range own.guardsOf {
-		l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(annotation, prefix), own.close(annotation, why))
+		l.note(l.name(), "%s%s: annotation %s: %s", h, l.path, strings.TrimPrefix(annotation, Prefix), own.close(annotation, why))
 	}
 }
 
@@ -111,6 +111,25 @@ func (h *host) noteLonger(l *location) {
 		isPrefix := !other.isGuarded() && other.pathType != networkingv1.PathTypeExact
 		if l.hasGuards() && isPrefix && other.path != l.path && strings.HasPrefix(other.path, l.path) {
 			other.note(other.name(), "%s: %s is tried before %s here: nginx tries the longer one first", h, l.path, other.path)
+		}
+	}
+}
+
+// keepOrder closes what would be tried before a location with guards, and by nginx after it: expressions are in the
+// order of their routes, and those in that of namespaces.
+func (s *site) keepOrder(h *host, matches []pathMatch) {
+	for i, guarded := range h.locations {
+		for j := i + 1; j < len(matches) && guarded.isGuarded() && matches[i].kind == expression; j++ {
+			l := h.locations[j]
+			if l.closed || matches[j].kind != expression || l.home() >= guarded.home() {
+				continue
+			}
+			own := l.own()
+			then := LetThrough
+			if isOpen := func(name string) bool { return slices.Contains(s.open, name) }; len(guarded.guardsOf) == 0 || !slices.ContainsFunc(guarded.guardsOf, isOpen) {
+				own.closed, then = true, Answered
+			}
+			l.note(l.name(), "%s%s: it would be tried before %s of %s. %s", h, l.path, guarded.path, guarded.name(), then)
 		}
 	}
 }

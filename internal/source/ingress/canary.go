@@ -1,12 +1,11 @@
-package convert
+package ingress
 
 import (
 	"regexp"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
-
-	appv1 "gateway/api/app/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // canary selects the requests for a canary: those with a header, then those with a cookie, then a share of the others.
@@ -17,7 +16,7 @@ type canary struct {
 }
 
 func isCanary(ingress *networkingv1.Ingress) bool {
-	return equalValues(ingress.Annotations[prefix+"canary"], "true")
+	return equalValues(ingress.Annotations[Prefix+"canary"], "true")
 }
 
 // ofCanary are the annotations that count on a canary; auth-tls-secret counts for the whole host. All others are those
@@ -57,7 +56,7 @@ func setCanary(s *settings, value string) string {
 // anywhere returns an expression that matches values with the pattern in them, as nginx does.
 func anywhere(pattern string) string { return ".*(" + pattern + ").*" }
 
-// addCanary gives the locations of a main Ingress their canaries.
+// addCanary gives the locations of a main Ingress of the namespace their canaries.
 func (s *site) addCanary(settings *settings, name string, rule *networkingv1.IngressRule) {
 	h := &host{name: name}
 	for _, other := range s.hosts {
@@ -66,7 +65,7 @@ func (s *site) addCanary(settings *settings, name string, rule *networkingv1.Ing
 		}
 	}
 	for _, l := range locations(settings, rule) {
-		i := slices.IndexFunc(h.locations, l.equals)
+		i := slices.IndexFunc(h.locations, func(main *location) bool { return l.equals(main) && l.ingress.Namespace == main.ingress.Namespace })
 		switch {
 		case i < 0:
 			l.note(l.name(), "%s%s: it is the canary of no other Ingress", h, l.path)
@@ -80,61 +79,62 @@ func (s *site) addCanary(settings *settings, name string, rule *networkingv1.Ing
 
 // choice is a condition that chooses one of two backends, and whether that is the canary.
 type choice struct {
-	header appv1.HeaderMatch
+	header gatewayv1.HTTPHeaderMatch
 	canary bool
 }
 
 // choices returns the conditions in the order in which they count.
 func (c *canary) choices() []choice {
 	var all []choice
-	header := func(name, value string, kind appv1.ValueMatchType) appv1.HeaderMatch {
-		return appv1.HeaderMatch{Name: appv1.HeaderName(name), Value: value, Type: kind}
+	add := func(name, value string, kind gatewayv1.HeaderMatchType, canary bool) {
+		all = append(all, choice{gatewayv1.HTTPHeaderMatch{Name: gatewayv1.HTTPHeaderName(name), Value: value, Type: &kind}, canary})
 	}
+	const exact, expression = gatewayv1.HeaderMatchExact, gatewayv1.HeaderMatchRegularExpression
 	switch {
 	case c.header == "":
 	case c.value != "":
-		all = append(all, choice{header(c.header, c.value, ""), true})
+		add(c.header, c.value, exact, true)
 	case c.pattern != "":
-		all = append(all, choice{header(c.header, anywhere(c.pattern), appv1.ValueMatchRegularExpression), true})
+		add(c.header, anywhere(c.pattern), expression, true)
 	default:
-		all = append(all, choice{header(c.header, "always", ""), true}, choice{header(c.header, "never", ""), false})
+		add(c.header, "always", exact, true)
+		add(c.header, "never", exact, false)
 	}
 	if c.cookie != "" {
-		cookie := func(value string) appv1.HeaderMatch {
-			return header("Cookie", "(.*; ?)?"+regexp.QuoteMeta(c.cookie)+"="+value+"(;.*)?", appv1.ValueMatchRegularExpression)
-		}
-		all = append(all, choice{cookie("always"), true}, choice{cookie("never"), false})
+		cookie := func(value string) string { return "(.*; ?)?" + regexp.QuoteMeta(c.cookie) + "=" + value + "(;.*)?" }
+		add("Cookie", cookie("always"), expression, true)
+		add("Cookie", cookie("never"), expression, false)
 	}
 	return all
 }
 
 // splitRule returns the rules for a location and its canary: one for each condition, then the one by weight.
-func (s *site) splitRule(h *host, l *location, rule appv1.RouteRule, main *appv1.BackendRef) []appv1.RouteRule {
+func (s *site) splitRule(h *host, l *location, r rule, main *gatewayv1.HTTPBackendRef) []rule {
 	c := l.canary.settings.canary
-	other := s.ref(l.canary)
+	other := s.ref(l.canary, l.home())
 	if other == nil || main == nil {
-		return []appv1.RouteRule{rule}
+		return []rule{r}
 	}
 	s.noteSharedCanary(h, l)
-	if len(c.choices()) > 0 && rule.Matches[0].Path.Type == appv1.PathMatchRegularExpression && len(h.locations) > 1 {
-		l.note(l.canary.name(), "%s%s: of expressions, those with a header are tried first here: nginx goes by the path first", h, l.path)
+	if len(c.choices()) > 0 && *r.Matches[0].Path.Type == gatewayv1.PathMatchRegularExpression && len(h.locations) > 1 {
+		l.note(l.canary.name(), "%s%s: of expressions, those with a header are tried first: nginx goes by the path first", h, l.path)
 	}
-	var rules []appv1.RouteRule
+	var rules []rule
 	for _, choice := range c.choices() {
-		conditional := *rule.DeepCopy()
-		conditional.Matches[0].Headers = []appv1.HeaderMatch{choice.header}
-		conditional.BackendRefs = []appv1.BackendRef{*main}
+		conditional := r.deepCopy()
+		conditional.Matches[0].Headers = []gatewayv1.HTTPHeaderMatch{choice.header}
+		conditional.BackendRefs = []gatewayv1.HTTPBackendRef{*main}
 		if choice.canary {
-			conditional.BackendRefs = []appv1.BackendRef{*other}
+			conditional.BackendRefs = []gatewayv1.HTTPBackendRef{*other}
 		}
 		rules = append(rules, conditional)
 	}
 	if c.weight > 0 {
 		main, other := *main, *other
 		main.Weight, other.Weight = new(c.total-c.weight), new(c.weight)
-		rule.BackendRefs = []appv1.BackendRef{main, other}
+		r.BackendRefs = []gatewayv1.HTTPBackendRef{main, other}
 	}
-	return append(rules, rule)
+	return append(rules, r)
 }
 
 // noteSharedCanary lists the other paths that nginx has the canary for, because they have the same Service.
@@ -142,8 +142,9 @@ func (s *site) noteSharedCanary(h *host, l *location) {
 	for _, other := range s.hosts {
 		for _, sharing := range other.locations {
 			service := sharing.backend.Service
-			if sharing != l && sharing.canary == nil && service != nil && *service == *l.backend.Service {
-				l.note(l.canary.name(), "%s%s: nginx has the canary also for %s%s, which has the same Service: here it has none", h, l.path, other, sharing.path)
+			isSame := service != nil && *service == *l.backend.Service && sharing.ingress.Namespace == l.ingress.Namespace
+			if sharing != l && sharing.canary == nil && isSame {
+				l.note(l.canary.name(), "%s%s: nginx has the canary also for %s%s, which has the same Service", h, l.path, other, sharing.path)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"fmt"
@@ -57,7 +57,7 @@ func TestGuardsOfDecodedPaths(t *testing.T) {
 		"/docs/[a-z]+/x":    {"(?i)/docs/[a-z]+/x.*", ""},
 		"/docs/(.x){40}/y$": {"(?i)/docs/.* 503", note},
 	} {
-		text := fmt.Sprintf(ingressWithPath, "a", prefix+"use-regex: 'true', "+prefix+"whitelist-source-range: 10.0.0.0/8", path, "ImplementationSpecific")
+		text := fmt.Sprintf(ingressWithPath, "a", Prefix+"use-regex: 'true', "+Prefix+"whitelist-source-range: 10.0.0.0/8", path, "ImplementationSpecific")
 		result := convertText(t, text)
 		got, notes := strings.Join(limits(result), "\n"), fmt.Sprint(result.Notes)
 		if !strings.HasPrefix(got, test.want) || (test.note != "") != strings.Contains(notes, note) {

@@ -1,4 +1,4 @@
-package convert
+package ingress
 
 import (
 	"fmt"
@@ -9,25 +9,21 @@ import (
 
 // rates returns the limits of each rule.
 func rates(result *Result) (all []string) {
-	for _, gateway := range result.Gateways {
-		for _, route := range gateway.Spec.Routes {
-			for _, rule := range route.Rules {
-				text := ""
-				for _, filter := range rule.Filters {
-					if filter.RateLimit != nil && filter.RateLimit.Concurrent != nil {
-						text += fmt.Sprintf("%d at a time ", filter.RateLimit.Concurrent.Requests)
-					}
-					for i := 0; filter.RateLimit != nil && i < len(filter.RateLimit.Limits); i++ {
-						limit := filter.RateLimit.Limits[i]
-						text += fmt.Sprintf("%d/%s ", limit.Requests, limit.Unit)
-						if limit.Key != nil {
-							text += string(limit.Key.Type)
-						}
-					}
+	for _, rule := range flatten(result) {
+		text := ""
+		for _, filter := range rule.extension.Filters {
+			if filter.RateLimit != nil && filter.RateLimit.Concurrent != nil {
+				text += fmt.Sprintf("%d at a time ", filter.RateLimit.Concurrent.Requests)
+			}
+			for i := 0; filter.RateLimit != nil && i < len(filter.RateLimit.Limits); i++ {
+				limit := filter.RateLimit.Limits[i]
+				text += fmt.Sprintf("%d/%s ", limit.Requests, limit.Unit)
+				if limit.Key != nil {
+					text += string(limit.Key.Type)
 				}
-				all = append(all, strings.TrimSpace(text))
 			}
 		}
+		all = append(all, strings.TrimSpace(text))
 	}
 	return all
 }
@@ -117,7 +113,7 @@ func TestRateLimits(t *testing.T) {
 					notes = append(notes, "annotation "+annotation+": "+line)
 				}
 			}
-			if !slices.EqualFunc(result.Notes, notes, func(n Note, want string) bool { return n.Text == want }) {
+			if !slices.EqualFunc(ofIngresses(result), notes, func(n Note, want string) bool { return n.Text == want }) {
 				t.Errorf("got the notes %q, want %q", result.Notes, notes)
 			}
 		})
@@ -126,9 +122,9 @@ func TestRateLimits(t *testing.T) {
 
 // TestRateLimitsOfPaths: each path has the limits of its own Ingress, also with a canary.
 func TestRateLimitsOfPaths(t *testing.T) {
-	text := fmt.Sprintf(ingressWithPath, "a", prefix+`limit-rps: "1", `+prefix+`enable-cors: "true"`, "/a", "Prefix") +
-		fmt.Sprintf(ingressWithPath, "c", prefix+`canary: "true", `+prefix+`canary-by-header: X-Canary, `+prefix+`limit-rps: "7"`, "/a", "Prefix") +
-		fmt.Sprintf(ingressWithPath, "b", prefix+`limit-rpm: "2"`, "/b", "Prefix") +
+	text := fmt.Sprintf(ingressWithPath, "a", Prefix+`limit-rps: "1", `+Prefix+`enable-cors: "true"`, "/a", "Prefix") +
+		fmt.Sprintf(ingressWithPath, "c", Prefix+`canary: "true", `+Prefix+`canary-by-header: X-Canary, `+Prefix+`limit-rps: "7"`, "/a", "Prefix") +
+		fmt.Sprintf(ingressWithPath, "b", Prefix+`limit-rpm: "2"`, "/b", "Prefix") +
 		fmt.Sprintf(ingressWithPath, "web", "", "/", "Prefix")
 	want := []string{"10/Minute 120/Hour", "5/Second 60/Minute", "5/Second 60/Minute", "5/Second 60/Minute", ""}
 	got := rates(convertText(t, text))

@@ -1,18 +1,19 @@
-package convert
+package ingress
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	appv1 "gateway/api/app/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // The limits of our API's fields, as in its schema. Values beyond them are noted, so that every Gateway is admitted.
 var (
 	serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
-	objectNames = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	hostnames   = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	headerNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
 	headerTexts = regexp.MustCompile(`^[!-~]([ -~]*[!-~])?$`)
@@ -20,6 +21,7 @@ var (
 	urlPaths    = regexp.MustCompile(`^/([-A-Za-z0-9._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*$`)
 	corsOrigins = regexp.MustCompile(`^(\*|https?://(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:[1-9][0-9]{0,4})?)$`)
 	expressions = regexp.MustCompile(`^[ -~]+$`)
+	mediaTypes  = regexp.MustCompile(`^[a-z0-9.+-]+/[a-z0-9.+-]+$`)
 	// badSegments are those that a path to match may not have.
 	badSegments = regexp.MustCompile(`(?i)//|/(\.|%2e){1,2}(/|$)|%2f|%5c|%00`)
 	// framing are the headers that cannot be changed.
@@ -27,8 +29,6 @@ var (
 )
 
 func isServiceName(s string) bool { return len(s) <= 63 && serviceName.MatchString(s) }
-func isGatewayName(s string) bool { return len(s) <= 55 && serviceName.MatchString(s) }
-func isObjectName(s string) bool  { return len(s) <= 253 && objectNames.MatchString(s) }
 func isHostname(s string) bool    { return len(s) <= 253 && hostnames.MatchString(s) }
 func isHeaderName(s string) bool  { return len(s) <= 128 && headerNames.MatchString(s) }
 func isHeaderText(s string) bool  { return len(s) <= 1024 && headerTexts.MatchString(s) }
@@ -38,11 +38,11 @@ func isOrigin(s string) bool      { return len(s) <= 253 && corsOrigins.MatchStr
 func isExpression(s string) bool  { return len(s) <= 1024 && expressions.MatchString(s) }
 
 // isMatch reports whether a rule can match the path.
-func isMatch(path appv1.PathMatch) bool {
-	if path.Type == appv1.PathMatchRegularExpression {
-		return isExpression(path.Value)
+func isMatch(path pathMatch) bool {
+	if path.kind == gatewayv1.PathMatchRegularExpression {
+		return isExpression(path.value)
 	}
-	return isURLPath(path.Value) && !badSegments.MatchString(path.Value)
+	return isURLPath(path.value) && !badSegments.MatchString(path.value)
 }
 
 func isPreciseHostname(s string) bool { return isHostname(s) && !strings.HasPrefix(s, "*") }
@@ -61,53 +61,53 @@ var retryCodes = []int{401, 403, 404, 408, 425, 500, 501, 502, 503, 504}
 // redirectCodes are the statuses that a redirect can have.
 var redirectCodes = []int{301, 302, 303, 307, 308}
 
-// gatewayName returns the name if a Gateway can have it, or else one like it.
-func gatewayName(name string) string {
-	name = label(name)
-	if name == "" || name[0] <= '9' {
-		name = "gateway-" + name
-	}
-	return strings.TrimRight(name[:min(len(name), 55)], "-")
-}
+// maxGatewayName is how long the name of a Gateway may be, and maxLabel that of a route.
+const (
+	maxGatewayName = 55
+	maxLabel       = 63
+)
 
-// label makes a DNS label of a name, for a listener or route.
-func label(name string) string {
-	name = strings.Map(func(r rune) rune {
+// label makes a DNS label of a name, which begins with a letter. A long one is cut, and gets a hash.
+func label(name string, most int) string {
+	text := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
 	}, strings.ToLower(strings.ReplaceAll(name, "*", "any")))
-	return strings.Trim(name[:min(len(name), 63)], "-")
+	if text = strings.Trim(text, "-"); text == "" || text[0] <= '9' {
+		text = strings.TrimRight("x-"+text, "-")
+	}
+	if len(text) > most {
+		text = fmt.Sprintf("%s-%x", strings.TrimRight(text[:most-9], "-"), sha256.Sum256([]byte(name)))[:most]
+	}
+	return text
 }
 
-// names gives every route a name of its own.
-type names map[appv1.Name]bool
-
-// unique returns a label of the name, with a number if it is taken.
-func (n names) unique(name string) appv1.Name {
-	base := label(name)
-	candidate := appv1.Name(base)
-	for i := 2; n[candidate] || candidate == ""; i++ {
-		suffix := "-" + strconv.Itoa(i)
-		candidate = appv1.Name(strings.TrimLeft(base[:min(len(base), 63-len(suffix))]+suffix, "-"))
+// unique returns the name for an object of a kind and namespace, with a number if it is taken. Numbers are in the order
+// of the alphabet.
+func (t *translator) unique(kind, namespace, name string) string {
+	candidate := name
+	for i := 2; t.taken[kind+" "+namespace+"/"+candidate]; i++ {
+		suffix := fmt.Sprintf("-%02d", i)
+		candidate = strings.TrimRight(name[:min(len(name), maxLabel-len(suffix))], "-") + suffix
 	}
-	n[candidate] = true
+	t.taken[kind+" "+namespace+"/"+candidate] = true
 	return candidate
 }
 
 // seconds writes a number of seconds as a duration, which has up to five digits before a unit.
-func seconds(n int) appv1.Duration {
+func seconds(n int) *gatewayv1.Duration {
 	n = min(n, 99999*3600)
 	switch {
 	case n > 0 && n%3600 == 0:
-		return appv1.Duration(strconv.Itoa(n/3600) + "h")
+		return new(gatewayv1.Duration(strconv.Itoa(n/3600) + "h"))
 	case n > 0 && n%60 == 0 && n/60 < 100000:
-		return appv1.Duration(strconv.Itoa(n/60) + "m")
+		return new(gatewayv1.Duration(strconv.Itoa(n/60) + "m"))
 	case n < 100000:
-		return appv1.Duration(strconv.Itoa(n) + "s")
+		return new(gatewayv1.Duration(strconv.Itoa(n) + "s"))
 	}
-	return appv1.Duration((time.Duration(n) * time.Second).String())
+	return new(gatewayv1.Duration((time.Duration(n) * time.Second).String()))
 }
 
 // list splits a value at its commas.

@@ -1,0 +1,242 @@
+package ingress
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Prefix is that of ingress-nginx's annotations.
+const Prefix = "nginx.ingress.kubernetes.io/"
+
+// Class is what becomes of an annotation, or of a key of the controller's ConfigMap.
+type Class string
+
+// The classes.
+const (
+	// Carried does here what it does with nginx.
+	Carried Class = "carried"
+	// Differs does something like it. Notes tell the difference.
+	Differs Class = "carried with a difference"
+	// Closed may keep clients out, and cannot be carried over: paths answer 503.
+	Closed Class = "closed"
+	// Harmless changes no answer.
+	Harmless Class = "ignored as harmless"
+	// Lost is left out. A note names it.
+	Lost Class = "left out"
+)
+
+// setter adds an annotation's value to settings. It returns a note about what is lost, "" if nothing is.
+type setter func(s *settings, value string) string
+
+// Row is what becomes of annotations, or of keys.
+type Row struct {
+	// Names are separated by spaces. Annotations have no prefix here.
+	Names string
+	Class Class
+	// Text is what they become, or why not.
+	Text string
+	// set carries them over; nil: they are left out, unless the value is one of except, which asks for nothing.
+	set    setter
+	except string
+}
+
+// lose handles an annotation that is not carried over.
+func (r *Row) lose(s *settings, value string) string {
+	isNothing := slices.ContainsFunc(strings.Split(r.except, "|"), func(other string) bool { return equalValues(value, other) })
+	switch {
+	case r.Class == Harmless, r.except != "" && isNothing:
+		return ""
+	case r.Class == Closed:
+		return s.close(s.annotation, r.Text)
+	}
+	return r.Text
+}
+
+// Annotations are those of ingress-nginx, of all versions, in the order of the documentation here.
+var Annotations = slices.Concat(routing, limiting, serving, guarding)
+
+var annotations = map[string]*Row{}
+
+func init() {
+	for i := range Annotations {
+		for name := range strings.FieldsSeq(Annotations[i].Names) {
+			annotations[name] = &Annotations[i]
+		}
+	}
+}
+
+// routing are paths, redirects, hosts and headers.
+var routing = []Row{
+	{"rewrite-target", Differs, "URLRewrite. One that it cannot express is closed", func(s *settings, value string) string { s.rewriteTarget = value; return "" }, ""},
+	{"use-regex", Differs, "regular expressions, in the order of nginx", setBool(func(s *settings, value bool) { s.useRegex = value }), ""},
+	{"app-root", Carried, "RequestRedirect of the path /", setAppRoot, ""},
+	{"permanent-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(301), ""},
+	{"temporal-redirect", Differs, "RequestRedirect. One with variables is closed", setRedirect(302), ""},
+	{"permanent-redirect-code", Carried, "the status of the redirect", part("permanent-redirect"), ""},
+	{"temporal-redirect-code", Carried, "the status of the redirect", part("temporal-redirect"), ""},
+	{"from-to-www-redirect", Carried, "RequestRedirect of the other name", setBool(func(s *settings, value bool) { s.wwwRedirect = value }), ""},
+	{"ssl-redirect", Carried, "RequestRedirect at the listener for HTTP", setBool(func(s *settings, value bool) { s.noHTTPSRedirect = !value }), ""},
+	{"force-ssl-redirect", Differs, "as ssl-redirect. It needs a certificate", setBool(func(s *settings, value bool) { s.forceHTTPS = value }), ""},
+	{"preserve-trailing-slash", Harmless, "redirects keep it always", nil, ""},
+	{"relative-redirects", Lost, "redirects are absolute", nil, "false"},
+	{"use-port-in-redirects", Lost, "redirects to HTTPS name no port", nil, "false"},
+	{"server-alias", Carried, "hostnames, and listeners for HTTPS", setAliases, ""},
+	{"upstream-vhost", Carried, "URLRewrite", setUpstreamHost, ""},
+	{"x-forwarded-prefix", Carried, "RequestHeaderModifier", setForwardedPrefix, ""},
+	{"custom-headers", Carried, "ResponseHeaderModifier, with what the ConfigMap has", setCustomHeaders, ""},
+	{"connection-proxy-header", Harmless, "HAProxy sets Connection itself", nil, ""},
+	{"proxy-cookie-domain proxy-cookie-path", Lost, "cookies of answers are not rewritten: let the backend set them as browsers need them", nil, "off"},
+	{"proxy-redirect-from proxy-redirect-to", Lost, "Location in answers is not rewritten: let the backend go by X-Forwarded-Host and -Proto", nil, "off|default"},
+	{"enable-cors", Carried, "CORS, with nginx's defaults", setCORS, ""},
+	{
+		"cors-allow-origin cors-allow-methods cors-allow-headers cors-allow-credentials cors-expose-headers cors-max-age",
+		Carried, "CORS", part("enable-cors"), "",
+	},
+	{"mirror-target", Differs, "RequestMirror, if it is a Service of the namespace", setMirror, ""},
+	{"mirror-request-body mirror-host", Differs, withCopies, beside("mirror-target", withCopies), ""},
+	{"canary", Carried, "rules with a header match, then weights", setCanary, ""},
+	{"canary-weight canary-weight-total canary-by-header canary-by-cookie", Carried, "as canary", part("canary"), ""},
+	{"canary-by-header-value canary-by-header-pattern", Carried, "as canary", part("canary-by-header"), ""},
+	{"ssl-passthrough", Differs, "a TLSRoute for the host", setBool(func(s *settings, value bool) { s.passthrough = value }), ""},
+}
+
+// limiting are limits, timeouts and retries.
+var limiting = []Row{
+	{"proxy-body-size", Carried, "maxRequestBytes", setBodySize, ""},
+	{"proxy-read-timeout", Carried, "timeouts.backendRequest", setReadTimeout, ""},
+	{"proxy-send-timeout", Differs, "one limit is for sending and waiting, that of proxy-read-timeout", setSendTimeout, ""},
+	{"proxy-connect-timeout", Differs, "connecting may take 2 s, and is tried three times more", nil, ""},
+	{"proxy-next-upstream", Differs, "retry, for the conditions that there are", setRetry, ""},
+	{"proxy-next-upstream-tries", Carried, "retry.attempts, up to 10", setTries, ""},
+	{"proxy-next-upstream-timeout", Lost, "the time of all attempts together is not bounded: use timeouts.request", nil, "0"},
+	{"limit-rate limit-rate-after", Lost, "the speed of answers is not limited", nil, "0"},
+	{"limit-rps limit-rpm", Differs, "RateLimit: the burst in a second (a minute), 60 times the limit in a minute (an hour)", setLimits, ""},
+	{"limit-connections", Differs, "RateLimit of concurrent requests", setConcurrent, ""},
+	{"limit-burst-multiplier", Carried, "RateLimit", setBurst, ""},
+	{"limit-whitelist limit-allowlist", Differs, "these clients are limited, too", setExempt, ""},
+	{"proxy-buffer-size", Differs, noLargeHeaders, setHeaderSize, ""},
+	{
+		"client-body-buffer-size proxy-buffering proxy-request-buffering proxy-buffers-number proxy-busy-buffers-size proxy-max-temp-file-size",
+		Harmless, "requests and answers are passed on as they come", nil, "",
+	},
+}
+
+// serving is how Services are spoken to, and what is not about requests.
+var serving = []Row{
+	{"backend-protocol", Differs, "BackendTLSPolicy for HTTPS: make its ConfigMap. HTTP/2 needs an appProtocol of the Service's port", setBackendProtocol, ""},
+	{"load-balance", Differs, "BackendPolicy for round_robin, else the less busy of two endpoints", setLoadBalance, ""},
+	{"upstream-hash-by", Differs, "BackendPolicy by address, path or header", setHashBy, ""},
+	{"upstream-hash-by-subset upstream-hash-by-subset-size", Differs, "the same key always gets the same endpoint", nil, "false"},
+	{"service-upstream", Differs, "requests go to the Service's endpoints themselves", nil, "false"},
+	{"default-backend", Lost, "no other Service answers when one has no endpoint: clients get 503", nil, ""},
+	{"custom-http-errors", Lost, "backends' own errors are passed on", nil, ""},
+	{"disable-proxy-intercept-errors", Harmless, "backends' own errors are passed on", nil, ""},
+	{"proxy-http-version", Harmless, "HTTP/1.1, or HTTP/2 by the appProtocol of the Service's port", nil, ""},
+	{"proxy-ssl-name", Carried, "BackendTLSPolicy", part("backend-protocol"), ""},
+	{
+		"proxy-ssl-secret proxy-ssl-ciphers proxy-ssl-protocols proxy-ssl-server-name proxy-ssl-verify proxy-ssl-verify-depth",
+		Differs, "backends with TLS are always verified, by a BackendTLSPolicy", nil, "",
+	},
+	{"fastcgi-index fastcgi-params-configmap", Lost, "FastCGI is not spoken: put an HTTP server before the backend", nil, ""},
+	{"affinity", Differs, "sessionPersistence", setAffinity, ""},
+	{"affinity-mode", Differs, "a session stays with its endpoint as long as that exists", nil, "persistent"},
+	{"affinity-canary-behavior", Differs, "a session stays with the Service that it began with", nil, "sticky"},
+	{"session-cookie-name session-cookie-max-age", Differs, "sessionPersistence", part("affinity"), ""},
+	{"session-cookie-expires", Differs, "the cookie's age is from session-cookie-max-age alone", nil, ""},
+	{"session-cookie-path", Differs, "the cookie is for all paths of the host", nil, "/"},
+	{"session-cookie-domain", Differs, "the cookie is for the request's host alone", nil, ""},
+	{"session-cookie-secure", Differs, "the cookie is sent over HTTP too", nil, "false"},
+	{"session-cookie-change-on-failure", Differs, "an endpoint that cannot be reached is replaced, and so is the cookie", nil, "true"},
+	{"session-cookie-samesite session-cookie-conditional-samesite-none", Differs, "the cookie has no SameSite, which browsers take for Lax", nil, "lax|false"},
+	{"ssl-ciphers", Differs, "the proxies have a list of ciphers of their own", nil, ""},
+	{"ssl-prefer-server-ciphers", Harmless, "clients choose among the proxies' ciphers", nil, ""},
+	{"http2-push-preload", Harmless, "browsers do not support it any more", nil, ""},
+	{"enable-access-log", Harmless, "all requests are logged", nil, ""},
+	{"enable-rewrite-log", Harmless, "kubectl gateway explain shows the rewritten path", nil, ""},
+	{"enable-opentelemetry opentelemetry-trust-incoming-span opentelemetry-operation-name", Lost, noTraces, nil, "false"},
+	{"stream-snippet", Lost, noSnippets, nil, ""},
+}
+
+// guarding are those about who may come in. Whoever loses one must not be open to all.
+var guarding = []Row{
+	{"whitelist-source-range allowlist-source-range", Carried, "ClientAddress", setAllowed, ""},
+	{"denylist-source-range", Carried, "ClientAddress", setDenied, ""},
+	{"satisfy", Differs, "every check applies", nil, "all"},
+	{"auth-url", Differs, "ExternalAuth, for a Service of the namespace. Others are closed", setAuth, ""},
+	{"auth-response-headers", Carried, "ExternalAuth", part("auth-url"), ""},
+	{"auth-method", Closed, "the Service is asked by GET", nil, "GET"},
+	{"auth-signin auth-signin-redirect-param", Differs, authSignIn, beside("auth-url", authSignIn), ""},
+	{"auth-request-redirect", Differs, authRedirect, beside("auth-url", authRedirect), ""},
+	{"auth-always-set-cookie", Differs, authCookies, beside("auth-url", authCookies), "false"},
+	{"auth-cache-key auth-cache-duration", Harmless, "the Service is asked about each request", nil, ""},
+	{"auth-keepalive auth-keepalive-share-vars auth-keepalive-requests auth-keepalive-timeout", Harmless, "connections to the Service are kept and shared", nil, ""},
+	{"auth-type", Differs, "BasicAuth. Digests are closed", setPasswords, ""},
+	{"auth-secret auth-secret-type auth-realm", Carried, "BasicAuth", part("auth-type"), ""},
+	{"auth-snippet auth-proxy-set-headers", Closed, authPolicy, nil, ""},
+	{
+		"auth-tls-secret auth-tls-error-page auth-tls-match-cn auth-tls-pass-certificate-to-upstream auth-tls-verify-client auth-tls-verify-depth",
+		Closed, noCertificates, nil, "",
+	},
+	{"enable-global-auth", Carried, "the key global-auth-url of the ConfigMap", setBool(func(*settings, bool) {}), ""},
+	{"enable-modsecurity enable-owasp-core-rules", Closed, noFirewall, nil, "false"},
+	{"modsecurity-snippet modsecurity-transaction-id", Closed, noFirewall, nil, ""},
+	{"configuration-snippet server-snippet", Closed, noSnippets, nil, ""},
+}
+
+const (
+	withCopies     = "copies have the host of the request, and its body of up to 15 KiB"
+	noCertificates = "a Gateway asks for client certificates for all its hosts: make one for these hosts, with spec.tls.frontend"
+	noFirewall     = "there is no web application firewall"
+	noSnippets     = "there are no snippets: say with fields what it does, if there are any for it"
+	noTraces       = "there are no traces; trace headers of clients are passed on"
+)
+
+// otherAnnotations are those of other programs, by name or by a beginning that ends with "/" or ".". "" is for those
+// that are not about requests.
+var otherAnnotations = map[string]string{
+	"kubectl.kubernetes.io/":      "",
+	"kubernetes.io/ingress.class": "",
+	allowHTTP:                     "",
+	"meta.helm.sh/":               "",
+	"argocd.argoproj.io/":         "",
+	"cert-manager.io/":            certManager,
+	"acme.cert-manager.io/":       certManager,
+	"kubernetes.io/tls-acme":      certManager,
+	"external-dns.":               "external-dns takes the hostnames of Ingresses: have it read those of HTTPRoutes, with the source gateway-httproute",
+}
+
+// allowHTTP is GKE's, with the value "false" for an Ingress without HTTP.
+const (
+	allowHTTP = "kubernetes.io/ingress.allow-http"
+	onlyHTTPS = "HTTP is served too: remove the parentRef http from the routes of its hosts"
+)
+
+// aboutAccess are words in names of annotations that may restrict access, whatever program reads them.
+var aboutAccess = regexp.MustCompile(`(?i)access|acl|allow|auth|block|bot|captcha|cert|cidr|client|cors|deny|filter|firewall|forbid|geo|group|guard|internal|` +
+	`\bips?\b|jwt|limit|login|middleware|oidc|password|permission|plugin|polic|private|protect|public|range|rate|restrict|role|rule|saml|satisfy|` +
+	`secret|secur|snippet|source|ssl|sso|tls|token|trust|user|verif|vpn|waf|white`)
+
+const otherController = "it is for another controller"
+
+const certManager = "cert-manager makes the certificate for the Ingress, and deletes it with the Ingress: make a Certificate for the Secret before that"
+
+// controllers begin the annotations of the controllers that Ingresses and routes may be for, beside those of the domain
+// ingress.kubernetes.io. Any annotation of theirs may keep clients out.
+var controllers = []string{
+	"haproxy.org/", "haproxy.com/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/", "nginx.com/", "projectcontour.io/",
+	"contour.heptio.com/", "getambassador.io/", "k8s.apisix.apache.org/", "higress.io/", "networking.gke.io/", "cloud.google.com/", "zalando.org/",
+	"haproxy.router.openshift.io/", "route.openshift.io/", "k8s.ngrok.com/", "ingress.cilium.io/", "ingress.citrix.com/", "ingress.bluemix.net/",
+	"virtual-server.f5.com/", "gateway.envoyproxy.io/", "gateway.nginx.org/", "kuadrant.io/", "networking.istio.io/", "gateway.k8s.aws/",
+}
+
+// IsController reports whether an annotation is that of a controller.
+func IsController(annotation string) bool {
+	domain, _, _ := strings.Cut(annotation, "/")
+	return domain == "ingress.kubernetes.io" || strings.HasSuffix(domain, ".ingress.kubernetes.io") ||
+		slices.ContainsFunc(controllers, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
+}
+
+// keysOf returns the sorted keys of a map.
+func keysOf[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }

@@ -1,0 +1,297 @@
+package ingress
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// configuration is what the controller's ConfigMap asks for, with nginx's defaults.
+type configuration struct {
+	// defaults are values of annotations that Ingresses may replace.
+	defaults map[string]string
+	// noRedirect and noAuth begin the paths that are served over HTTP, and without global authentication.
+	noRedirect, noAuth []string
+	// redirectCode is the status of redirects to HTTPS.
+	redirectCode int
+	// hsts is the value of Strict-Transport-Security, "" if there is none.
+	hsts string
+	// blocked are the ranges of addresses that have no access to anything.
+	blocked []appv1.AddressRange
+	config  appv1.GatewayConfigSpec
+	// requestHeaders and responseHeaders are changed for all hosts.
+	requestHeaders, responseHeaders appv1.HeaderFilter
+}
+
+// Keys are those of the controller's ConfigMap.
+var Keys = []Row{
+	{"ssl-redirect force-ssl-redirect proxy-read-timeout proxy-send-timeout proxy-connect-timeout", Carried, asDefault, setDefault, ""},
+	{"proxy-next-upstream proxy-next-upstream-tries proxy-next-upstream-timeout load-balance", Carried, asDefault, setDefault, ""},
+	{"whitelist-source-range denylist-source-range", Carried, asDefault, setDefault, ""},
+	{"limit-rate limit-rate-after proxy-buffer-size service-upstream relative-redirects", Differs, asDefault, setDefault, ""},
+	{"proxy-cookie-path proxy-cookie-domain proxy-redirect-from custom-http-errors", Lost, asDefault, setDefault, ""},
+	{"enable-opentelemetry opentelemetry-trust-incoming-span opentelemetry-operation-name", Lost, asDefault, setDefault, ""},
+	{"enable-modsecurity modsecurity-snippet", Closed, asDefault, setDefault, ""},
+	{"enable-owasp-modsecurity-crs", Closed, noFirewall, nil, "false"},
+	{"global-auth-url global-auth-response-headers", Carried, "as the annotations auth-url and auth-response-headers", setDefault, ""},
+	{"global-auth-method global-auth-snippet", Closed, "as the annotations auth-method and auth-snippet", setDefault, ""},
+	{"global-auth-signin global-auth-signin-redirect-param global-auth-request-redirect", Differs, "as the annotations", setDefault, ""},
+	{"global-auth-cache-key global-auth-cache-duration", Harmless, "the Service is asked about each request", nil, ""},
+	{"no-tls-redirect-locations", Carried, "these paths are served over HTTP", func(s *settings, value string) string {
+		s.noRedirect = list(value)
+		return ""
+	}, ""},
+	{"no-auth-locations", Carried, "global-auth-url is not asked about these paths", func(s *settings, value string) string {
+		s.noAuth = list(value)
+		return ""
+	}, ""},
+	{"http-redirect-code", Carried, "the status of redirects to HTTPS", setRedirectCode, ""},
+	{"hsts hsts-max-age hsts-include-subdomains hsts-preload", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setHSTS, ""},
+	{"proxy-body-size", Carried, "maxRequestBytes of the GatewayConfig, 1 MiB by default", setDefaultBodySize, ""},
+	{"add-headers", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setAllHeaders, ""},
+	{"proxy-set-headers", Carried, "RequestHeaderModifier of the GatewayConfig", (*settings).setAllHeaders, ""},
+	{"hide-headers", Carried, "ResponseHeaderModifier of the GatewayConfig", (*settings).setHidden, ""},
+	{"block-cidrs", Carried, "ClientAddress of the GatewayConfig and of all rules", (*settings).setBlocked, ""},
+	{"block-user-agents block-referers", Closed, "clients are not refused by headers", nil, ""},
+	{"use-gzip gzip-types gzip-min-length", Carried, "compression of the GatewayConfig", (*settings).setCompression, ""},
+	{"use-forwarded-headers proxy-real-ip-cidr", Carried, "trustedProxies of the GatewayConfig", (*settings).setTrusted, ""},
+	{"forwarded-for-header", Lost, "the client's address is in X-Forwarded-For", nil, "X-Forwarded-For"},
+	{"enable-real-ip", Lost, "the client's address is in X-Forwarded-For: name the proxies in trustedProxies of the GatewayConfig", nil, "false"},
+	{"use-proxy-protocol", Lost, "a Gateway of the Gateway API takes no PROXY protocol: have the load balancer not send it", nil, "false"},
+	{"worker-shutdown-timeout", Carried, "drainTimeout of the GatewayConfig", (*settings).setDrain, ""},
+	{"limit-req-status-code limit-conn-status-code", Differs, "clients get 429", nil, "429"},
+	{"limit-conn-zone-variable", Differs, "limits count by the client's address", nil, "$binary_remote_addr"},
+	{"large-client-header-buffers", Differs, "headers of requests have up to 15 KiB, and there are up to 100", nil, "4 8k"},
+	{"client-header-timeout client-body-timeout", Differs, "headers have to arrive within 10 s", nil, ""},
+	{"ssl-protocols", Differs, "TLS is of version 1.2 or 1.3", nil, "TLSv1.2 TLSv1.3"},
+	{"ssl-ciphers ssl-ecdh-curve ssl-dh-param", Differs, "the proxies have a list of ciphers of their own", nil, ""},
+	{"use-http2", Differs, "HTTP/2 is always offered", nil, "true"},
+	{"enable-brotli brotli-level brotli-min-length brotli-types gzip-level gzip-disable", Differs, "answers are compressed by gzip, or not", nil, "false"},
+	{"enable-underscores-in-headers", Lost, `headers with "_" in their names are removed`, nil, "false"},
+	{"ignore-invalid-headers", Lost, "headers with invalid names get 400", nil, "true"},
+	{"proxy-add-original-uri-header", Lost, "backends get no X-Original-Uri", nil, "false"},
+	{"retry-non-idempotent", Differs, "a request is tried again if the backend cannot have begun with it, or by status", nil, "false"},
+	{"enable-ocsp", Lost, "no OCSP answers are stapled", nil, "false"},
+	{"http-snippet server-snippet location-snippet", Closed, noSnippets, nil, ""},
+	{"main-snippet stream-snippet", Lost, noSnippets, nil, ""},
+	{"use-geoip use-geoip2 geoip2-autoreload-in-minutes", Lost, "there is no database of addresses", nil, "true|false|0"},
+	{"bind-address", Lost, "proxies listen on all addresses of their pods", nil, ""},
+	{
+		"opentelemetry-config otlp-collector-host otlp-collector-port otel-max-queuesize otel-schedule-delay-millis otel-max-export-batch-size otel-service-name " +
+			"otel-sampler otel-sampler-parent-based otel-sampler-ratio jaeger-collector-host jaeger-collector-port jaeger-endpoint jaeger-service-name " +
+			"jaeger-propagation-format jaeger-sampler-type jaeger-sampler-param jaeger-sampler-host jaeger-sampler-port jaeger-trace-context-header-name " +
+			"jaeger-debug-header jaeger-baggage-header jaeger-trace-baggage-header-prefix",
+		Lost, noTraces, nil, "",
+	},
+	{
+		"allow-backend-server-header allow-cross-namespace-resources allow-snippet-annotations annotations-risk-level annotation-value-word-blocklist " +
+			"global-allowed-response-headers server-tokens default-type strict-validate-path-type ssl-reject-handshake generate-request-id proxy-ssl-location-only " +
+			"compute-full-forwarded-for forwarded-for-proxy-protocol-header proxy-protocol-header-timeout disable-ipv6 disable-ipv6-dns debug-connections",
+		Harmless, "answers are the same", nil, "",
+	},
+	{
+		"access-log-params access-log-path http-access-log-path stream-access-log-path enable-access-log-for-default-backend error-log-path error-log-level " +
+			"disable-access-log log-format-escape-none log-format-escape-json log-format-upstream log-format-stream skip-access-log-urls enable-syslog syslog-host " +
+			"syslog-port nginx-status-ipv4-whitelist nginx-status-ipv6-whitelist",
+		Harmless, "the access log has its own form", nil, "",
+	},
+	{
+		"client-header-buffer-size client-body-buffer-size proxy-buffers-number proxy-busy-buffers-size proxy-request-buffering proxy-buffering grpc-buffer-size-kb " +
+			"http2-max-field-size http2-max-header-size http2-max-requests http2-max-concurrent-streams keep-alive keep-alive-requests upstream-keepalive-connections " +
+			"upstream-keepalive-time upstream-keepalive-timeout upstream-keepalive-requests ssl-session-cache ssl-session-cache-size ssl-session-tickets " +
+			"ssl-session-ticket-key ssl-session-timeout ssl-buffer-size proxy-stream-timeout proxy-stream-next-upstream proxy-stream-next-upstream-timeout " +
+			"proxy-stream-next-upstream-tries proxy-stream-responses",
+		Harmless, "HAProxy keeps connections and buffers in its own way", nil, "",
+	},
+	{
+		"enable-multi-accept max-worker-connections max-worker-open-files map-hash-bucket-size server-name-hash-max-size server-name-hash-bucket-size " +
+			"proxy-headers-hash-max-size proxy-headers-hash-bucket-size variables-hash-bucket-size variables-hash-max-size reuse-port enable-aio-write " +
+			"worker-processes worker-cpu-affinity enable-serial-reloads lua-shared-dicts",
+		Harmless, "it is about nginx's processes", nil, "",
+	},
+}
+
+const asDefault = "as the annotation, for Ingresses without it"
+
+// configure reads the controller's ConfigMap. What is lost and may keep clients out closes everything.
+func (t *translator) configure() {
+	t.configuration = configuration{
+		defaults: map[string]string{}, noRedirect: []string{challenges}, noAuth: []string{challenges}, redirectCode: 308,
+		config: appv1.GatewayConfigSpec{MaxRequestBytes: new(int64(1 << 20))},
+	}
+	s := &settings{translator: t, values: map[string]string{}, defaults: map[string]bool{}}
+	defer s.setHSTS("")
+	if t.Configuration == nil {
+		return
+	}
+	rows := map[string]*Row{}
+	for i := range Keys {
+		for name := range strings.FieldsSeq(Keys[i].Names) {
+			rows[name] = &Keys[i]
+		}
+	}
+	s.values = t.Configuration.Data
+	for _, key := range keysOf(t.Configuration.Data) {
+		value, row := t.Configuration.Data[key], rows[key]
+		s.annotation, s.defaults[key] = key, true
+		switch {
+		case value == "":
+		case row == nil:
+			s.noteAnnotation(key, "it is not known, and not carried over")
+		case row.set != nil:
+			s.noteAnnotation(key, row.set(s, value))
+		default:
+			s.noteAnnotation(key, row.lose(s, value))
+		}
+	}
+	if s.closed {
+		t.closed[Target{}] = true
+	}
+}
+
+func setDefault(s *settings, value string) string {
+	s.configuration.defaults[strings.TrimPrefix(s.annotation, "global-")] = value
+	return ""
+}
+
+func setRedirectCode(s *settings, _ string) string {
+	code, ok := s.number("http-redirect-code")
+	if !ok || !slices.Contains(redirectCodes, int(code)) {
+		return "a redirect cannot have this status: it has 308"
+	}
+	s.redirectCode = int(code)
+	return ""
+}
+
+// setHSTS reads all keys about it.
+func (s *settings) setHSTS(string) string {
+	s.hsts = ""
+	if age := cmp.Or(s.values["hsts-max-age"], "31536000"); s.bool("hsts", true) && isNumber(age) {
+		s.hsts = "max-age=" + age + either(s.bool("hsts-include-subdomains", true), "; includeSubDomains", "") +
+			either(s.bool("hsts-preload", false), "; preload", "")
+	}
+	return ""
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil
+}
+
+func setDefaultBodySize(s *settings, value string) string {
+	n, ok := size(value)
+	if !ok {
+		return "it is no size"
+	}
+	if s.config.MaxRequestBytes = &n; n == 0 {
+		s.config.MaxRequestBytes = nil
+	}
+	return ""
+}
+
+// setAllHeaders reads the headers of a ConfigMap.
+func (s *settings) setAllHeaders(value string) string {
+	headers, problem := s.headersOf(value, s.Configuration.Namespace)
+	if problem != "" {
+		return problem
+	}
+	to := &s.responseHeaders.Set
+	if s.annotation == "proxy-set-headers" {
+		to = &s.requestHeaders.Set
+	}
+	for _, header := range headers.Set {
+		*to = append(*to, appv1.Header{Name: appv1.ModifiedHeaderName(header.Name), Value: header.Value})
+	}
+	return ""
+}
+
+func (s *settings) setHidden(value string) string {
+	for _, name := range list(value) {
+		if !isChangeableHeader(name) || len(s.responseHeaders.Remove) == maxHeaders {
+			return fmt.Sprintf("%s cannot be removed", name)
+		}
+		s.responseHeaders.Remove = append(s.responseHeaders.Remove, appv1.ModifiedHeaderName(name))
+	}
+	return ""
+}
+
+func (s *settings) setBlocked(value string) string {
+	ranges, problem := readRanges(value)
+	if problem != "" {
+		return s.close(s.annotation, problem)
+	}
+	s.blocked = ranges
+	s.noteOnce(addressNotes)
+	return ""
+}
+
+// setCompression reads all keys about it.
+func (s *settings) setCompression(string) string {
+	if !s.bool("use-gzip", false) {
+		return ""
+	}
+	compression := &appv1.Compression{}
+	if least, ok := s.number("gzip-min-length"); ok {
+		compression.MinBytes = new(min(least, 1<<20))
+	}
+	for _, kind := range strings.Fields(s.values["gzip-types"]) {
+		if len(compression.ContentTypes) < 32 && mediaTypes.MatchString(kind) {
+			compression.ContentTypes = append(compression.ContentTypes, appv1.MediaType(kind))
+		}
+	}
+	s.config.Compression = compression
+	return ""
+}
+
+// setTrusted reads both keys about it. nginx believes all addresses by default.
+func (s *settings) setTrusted(string) string {
+	if !s.bool("use-forwarded-headers", false) {
+		return ""
+	}
+	s.config.TrustedProxies = nil
+	for _, text := range list(cmp.Or(s.values["proxy-real-ip-cidr"], "0.0.0.0/0")) {
+		parsed, err := netip.ParsePrefix(text)
+		if err != nil || len(s.config.TrustedProxies) == 64 {
+			return text + " cannot be given"
+		}
+		s.config.TrustedProxies = append(s.config.TrustedProxies, appv1.CIDR(parsed.Masked().String()))
+	}
+	return ""
+}
+
+func (s *settings) setDrain(value string) string {
+	n, err := strconv.Atoi(strings.TrimSuffix(value, "s"))
+	if err != nil {
+		return "it is no number of seconds"
+	}
+	s.config.DrainTimeout = appv1.Duration(*seconds(min(3600, max(1, n))))
+	return ""
+}
+
+// gatewayConfig returns what the Gateway API has no fields for.
+func (s *site) gatewayConfig(of metav1.ObjectMeta) *appv1.GatewayConfig {
+	c := &s.configuration
+	config := &appv1.GatewayConfig{TypeMeta: ownTypeMeta("GatewayConfig"), ObjectMeta: of, Spec: *c.config.DeepCopy()}
+	response := *c.responseHeaders.DeepCopy()
+	if c.hsts != "" && len(s.listeners) > 0 && len(response.Set) < maxHeaders {
+		response.Set = append(response.Set, appv1.Header{Name: "Strict-Transport-Security", Value: c.hsts})
+	}
+	filters := &config.Spec.Filters
+	if len(c.blocked) > 0 {
+		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: &appv1.ClientAddress{Deny: c.blocked}})
+	}
+	if len(c.requestHeaders.Set) > 0 {
+		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterRequestHeaderModifier, RequestHeaderModifier: &c.requestHeaders})
+	}
+	if len(response.Set)+len(response.Remove) > 0 {
+		*filters = append(*filters, appv1.RuleFilter{Type: appv1.RuleFilterResponseHeaderModifier, ResponseHeaderModifier: &response})
+	}
+	return config
+}

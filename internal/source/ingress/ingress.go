@@ -1,0 +1,159 @@
+package ingress
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Input are the objects to translate, all with a namespace, and how.
+type Input struct {
+	Ingresses []*networkingv1.Ingress
+	Classes   []*networkingv1.IngressClass
+	// Services and ConfigMaps are those that Ingresses refer to, as far as known.
+	Services   map[types.NamespacedName]*corev1.Service
+	ConfigMaps map[types.NamespacedName]*corev1.ConfigMap
+	// Configuration is the ConfigMap of ingress-nginx's controller; nil: it is not known.
+	Configuration *corev1.ConfigMap
+	// Name and Namespace are those of the Gateway for a class. Without the field Class, a class is added to the name.
+	Name, Namespace string
+	// Class is that of the Ingresses to translate; "": those of all classes.
+	Class string
+	// Open names what may be lost though it may keep clients out: annotations, keys of the ConfigMap, and objects as
+	// KIND/NAMESPACE/NAME.
+	Open []string
+	// Closed are the objects that requests come by, and that policies are for which are lost.
+	Closed []Target
+}
+
+// Object is an object of the API.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Result is what becomes of the Ingresses.
+type Result struct {
+	// Objects are in the order in which they are to be created: that of routes counts for expressions.
+	Objects []Object
+	// Ingresses is how many were translated, of the class that was asked for.
+	Ingresses int
+	// Notes tell what is not carried over, or differs.
+	Notes []Note
+}
+
+// translator is the state of a translation.
+type translator struct {
+	Input
+	notes
+	closings
+	configuration
+	// taken are the names of objects, by kind and namespace.
+	taken map[string]bool
+	// sites are by class.
+	sites   map[string]*site
+	objects []Object
+}
+
+// Translate returns the objects that replace Ingresses.
+func Translate(in Input) *Result {
+	t := &translator{
+		Input: in, closings: closings{open: in.Open, closed: map[Target]bool{}}, taken: map[string]bool{}, sites: map[string]*site{},
+	}
+	for _, target := range in.Closed {
+		t.closed[target] = true
+	}
+	result := &Result{}
+	ingresses := slices.DeleteFunc(slices.Clone(in.Ingresses), func(i *networkingv1.Ingress) bool { return in.Class != "" && t.classOf(i) != in.Class })
+	if result.Ingresses = len(ingresses); result.Ingresses > 0 {
+		t.configure()
+	}
+	// The oldest Ingress wins where two disagree. Of the same age, nginx takes the last one by name.
+	slices.SortStableFunc(ingresses, func(a, b *networkingv1.Ingress) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(objectName(b), objectName(a)))
+	})
+	for _, canaries := range []bool{false, true} {
+		for _, ingress := range ingresses {
+			if isCanary(ingress) == canaries {
+				t.site(t.classOf(ingress)).add(t.readSettings(ingress))
+			}
+		}
+	}
+	hosts := map[string]*site{}
+	for _, class := range slices.Sorted(maps.Keys(t.sites)) {
+		s := t.sites[class]
+		for _, h := range s.hosts {
+			if other := hosts[h.name]; other != nil {
+				t.note(t.Namespace+"/"+s.gateway+" Gateway", "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateway)
+			}
+			hosts[h.name] = s
+		}
+		s.translate()
+	}
+	slices.SortStableFunc(t.all, func(a, b Note) int { return strings.Compare(a.Object, b.Object) })
+	result.Objects, result.Notes = t.objects, t.all
+	return result
+}
+
+// classOf returns the class of an Ingress, that of the default one if it names none, "" if nobody knows.
+func (t *translator) classOf(ingress *networkingv1.Ingress) string {
+	if class := cmp.Or(or(ingress.Spec.IngressClassName, ""), ingress.Annotations["kubernetes.io/ingress.class"]); class != "" {
+		return class
+	}
+	for _, class := range t.Classes {
+		if class.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
+			return class.Name
+		}
+	}
+	return ""
+}
+
+// site returns that of a class. Classes have addresses of their own: internal hosts must not answer in public.
+func (t *translator) site(class string) *site {
+	if t.sites[class] == nil {
+		name := t.Name
+		if class != "" && t.Class == "" {
+			name += "-" + class
+		}
+		t.sites[class] = &site{
+			translator: t, gateway: t.unique("Gateway", t.Namespace, label(name, maxGatewayName)), class: class, guards: guards{},
+			aliases: map[string]bool{}, filters: map[string][]namedFilter{},
+		}
+	}
+	return t.sites[class]
+}
+
+// isController reports whether a class is that of ingress-nginx's controller, as far as known.
+func (t *translator) isController(class string) bool {
+	for _, other := range t.Classes {
+		if other.Name == class {
+			return other.Spec.Controller == "k8s.io/ingress-nginx"
+		}
+	}
+	return cmp.Or(class, "nginx") == "nginx"
+}
+
+func objectName(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+
+// or returns what a pointer points to, or else another value.
+func or[T any](value *T, otherwise T) T {
+	if value == nil {
+		return otherwise
+	}
+	return *value
+}
+
+// either returns one of two values, by a condition.
+func either(condition bool, yes, no string) string {
+	if condition {
+		return yes
+	}
+	return no
+}

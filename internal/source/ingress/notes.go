@@ -1,0 +1,71 @@
+package ingress
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Note tells what is lost or changed of an object, and what to do about it.
+type Note struct {
+	// Object is namespace, name and kind.
+	Object string
+	Text   string
+}
+
+func (n Note) String() string { return n.Object + ": " + n.Text }
+
+// notes are a list without duplicates.
+type notes struct {
+	all []Note
+}
+
+func (n *notes) note(object, format string, args ...any) {
+	note := Note{Object: object, Text: fmt.Sprintf(format, args...)}
+	if !slices.Contains(n.all, note) {
+		n.all = append(n.all, note)
+	}
+}
+
+// Target is an object that requests come by. Without kind and name, it is every object of the namespace; without a
+// namespace, every object.
+type Target struct{ Kind, Namespace, Name string }
+
+func (t Target) String() string {
+	switch {
+	case t.Kind != "":
+		return fmt.Sprintf("%s %s", t.Kind, strings.TrimPrefix(t.Namespace+"/"+t.Name, "/"))
+	case t.Namespace != "":
+		return "all of namespace " + t.Namespace
+	}
+	return "all namespaces"
+}
+
+// What happens to the requests of an access rule that is lost.
+const (
+	Answered   = "Its paths answer 503"
+	LetThrough = "Requests are let through"
+)
+
+// closings are the objects whose requests get 503 because an access rule is lost.
+type closings struct {
+	open   []string
+	closed map[Target]bool
+}
+
+// close closes targets for a lost rule with a name, unless the user allows to lose it. It returns what happens to
+// requests.
+func (c *closings) close(name string, targets ...Target) string {
+	if slices.Contains(c.open, name) {
+		return LetThrough
+	}
+	for _, t := range targets {
+		c.closed[t] = true
+	}
+	return Answered
+}
+
+// isClosed reports whether requests that come by an object get 503.
+func (c *closings) isClosed(kind, namespace, name string) bool {
+	return c.closed[Target{kind, namespace, name}] || c.closed[Target{Namespace: namespace}] || c.closed[Target{}]
+}

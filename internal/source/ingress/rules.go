@@ -1,0 +1,162 @@
+package ingress
+
+import (
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
+)
+
+// placed are the rules of a location, in the namespace of their route.
+type placed struct {
+	namespace string
+	rules     []rule
+	// redirect is the rule for HTTP where the others are for HTTPS alone, nil if there is none.
+	redirect *rule
+}
+
+// home is the namespace of the routes for a location. The proxies mount Secrets with users from their own namespace.
+func (l *location) home() string {
+	if l.basic != nil && !l.closed && l.redirect == nil {
+		return l.Namespace
+	}
+	return l.ingress.Namespace
+}
+
+// rules returns the rules of a host in the order of nginx.
+func (s *site) rules(h *host) []placed {
+	var all []placed
+	root := slices.IndexFunc(h.locations, func(l *location) bool { return l.appRoot != "" })
+	if root >= 0 {
+		l := h.locations[root]
+		all = append(all, placed{l.ingress.Namespace, []rule{rootRule(l.appRoot)}, nil})
+	}
+	matches := h.matches()
+	s.keepOrder(h, matches)
+	for i, match := range matches {
+		l := h.locations[i]
+		if match.value == "" || root >= 0 && match == (pathMatch{exact, "/"}) {
+			continue
+		}
+		if l.basic != nil && l.auth != nil && l.home() != l.ingress.Namespace {
+			l.loseGuards(h, "the Service that is asked, and the Secret with users, have to be in the namespace of the Gateway")
+		}
+		one := placed{l.home(), s.locationRules(h, l, match), nil}
+		if l.forceHTTPS && h.secret.Name == "" {
+			l.noteAnnotation("force-ssl-redirect", h.String()+" has no certificate here: if TLS ends before the Gateway, redirect there")
+		}
+		if l.redirectsToHTTPS(h) {
+			one.redirect = new(s.httpsRedirect(match))
+		}
+		all = append(all, one)
+	}
+	if s.fallsThrough(h) {
+		namespace := h.locations[0].ingress.Namespace
+		all = append(all, placed{namespace, []rule{answer(pathMatch{prefix, "/"}, 404)}, nil})
+	}
+	return all
+}
+
+// addRoot adds the catch-all location "/" for requests that no other path of the host matches.
+func (s *site) addRoot(h *host) {
+	if h.root != nil && !h.hasRoot() {
+		h.locations = append(h.locations, h.root)
+	}
+}
+
+func (h *host) hasRoot() bool {
+	return slices.ContainsFunc(h.locations, func(l *location) bool { return l.path == "/" && l.pathType != networkingv1.PathTypeExact })
+}
+
+// fallsThrough reports whether requests that match no path of a host would go to a host with a wildcard or without a
+// name. nginx answers them with 404.
+func (s *site) fallsThrough(h *host) bool {
+	return h.name != "" && len(h.locations) > 0 && !h.hasRoot() && slices.ContainsFunc(s.hosts, func(other *host) bool {
+		suffix, wildcard := strings.CutPrefix(other.name, "*")
+		return other != h && (other.name == "" || wildcard && strings.HasSuffix(h.name, suffix))
+	})
+}
+
+// challenges is the path of ACME's challenges, over HTTP. It is the default of ingress-nginx's
+// no-tls-redirect-locations and no-auth-locations.
+const challenges = "/.well-known/acme-challenge"
+
+// redirectsToHTTPS reports whether requests over HTTP are redirected, as is the default of hosts with a certificate.
+func (l *location) redirectsToHTTPS(h *host) bool {
+	return h.secret.Name != "" && l.redirect == nil && (l.forceHTTPS || !l.noHTTPSRedirect) &&
+		!slices.ContainsFunc(l.noRedirect, func(path string) bool { return strings.HasPrefix(l.path, path) })
+}
+
+// locationRules returns the rules of a path: one, or more with a canary.
+func (s *site) locationRules(h *host, l *location, match pathMatch) []rule {
+	r := l.rule.deepCopy()
+	r.Matches, r.owner = matching(match), l.ingress.Name
+	switch { // in the order of nginx
+	case l.redirect != nil:
+		return []rule{redirecting(match, l.redirect)}
+	case l.closed:
+		return []rule{answer(match, 503)}
+	}
+	extend := func(filter appv1.RuleFilter) { r.extension.Filters = append(r.extension.Filters, filter) }
+	if l.clients != nil { // they take the place of the GatewayConfig's
+		clients := l.clients.DeepCopy()
+		clients.Deny = append(clients.Deny, l.blocked...)
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterClientAddress, ClientAddress: clients})
+	}
+	if l.basic != nil {
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterBasicAuth, BasicAuth: l.basic})
+	}
+	isFree := l.defaults["auth-url"] && slices.ContainsFunc(l.noAuth, func(path string) bool { return strings.HasPrefix(l.path, path) })
+	if l.auth != nil && !isFree {
+		extend(appv1.RuleFilter{Type: appv1.RuleFilterExternalAuth, ExternalAuth: l.auth})
+	}
+	if path := l.pathModifier(match); path != nil || l.upstreamHost != "" {
+		rewrite := &gatewayv1.HTTPURLRewriteFilter{Path: path}
+		if l.upstreamHost != "" {
+			rewrite.Hostname = new(gatewayv1.PreciseHostname(l.upstreamHost))
+		}
+		r.Filters = append(r.Filters, gatewayv1.HTTPRouteFilter{Type: gatewayv1.HTTPRouteFilterURLRewrite, URLRewrite: rewrite})
+	}
+	for i := range r.Filters {
+		if mirror := r.Filters[i].RequestMirror; mirror != nil {
+			mirror.BackendRef.Namespace = s.grant(l.home(), l.ingress.Namespace, string(mirror.BackendRef.Name))
+		}
+	}
+	main := s.ref(l, l.home())
+	if main != nil {
+		r.BackendRefs = []gatewayv1.HTTPBackendRef{*main}
+	}
+	if l.canary != nil {
+		return s.splitRule(h, l, r, main)
+	}
+	return []rule{r}
+}
+
+func matching(path pathMatch) []gatewayv1.HTTPRouteMatch {
+	return []gatewayv1.HTTPRouteMatch{{Path: &gatewayv1.HTTPPathMatch{Type: &path.kind, Value: &path.value}}}
+}
+
+// rootRule returns the rule for an app-root, which any Ingress of a host may have.
+func rootRule(path string) rule {
+	return redirecting(pathMatch{exact, "/"}, &gatewayv1.HTTPRequestRedirectFilter{StatusCode: new(302), Path: fullPath(path)})
+}
+
+func (s *site) httpsRedirect(path pathMatch) rule {
+	return redirecting(path, &gatewayv1.HTTPRequestRedirectFilter{Scheme: new("https"), StatusCode: &s.redirectCode})
+}
+
+func redirecting(path pathMatch, redirect *gatewayv1.HTTPRequestRedirectFilter) (r rule) {
+	r.Matches = matching(path)
+	r.Filters = []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterRequestRedirect, RequestRedirect: redirect}}
+	return r
+}
+
+// answer returns a rule that answers with a status.
+func answer(path pathMatch, status int32) (r rule) {
+	r.Matches = matching(path)
+	r.extension.Filters = []appv1.RuleFilter{{Type: appv1.RuleFilterDirectResponse, DirectResponse: &appv1.DirectResponse{StatusCode: &status}}}
+	return r
+}

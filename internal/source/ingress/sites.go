@@ -1,0 +1,260 @@
+package ingress
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// site is what the Ingresses of a class ask for.
+type site struct {
+	*translator
+	// gateway is the name of the Gateway, and class that of the Ingresses, "" if they have none.
+	gateway, class string
+	// hosts are in the order in which they were first named.
+	hosts   []*host
+	aliases map[string]bool
+	guards  guards
+
+	listeners []*listener
+	// filters are RouteFilters, by namespace.
+	filters  map[string][]namedFilter
+	backends []backendSettings
+	grants   []grant
+}
+
+// host is a server of nginx.
+type host struct {
+	// name is "" for every host that is not named.
+	name      string
+	aliases   []string
+	locations []*location
+	// root takes what no location takes, nil: that is answered with 404.
+	root *location
+	// secret is that of the certificate, empty if there is none.
+	secret types.NamespacedName
+	// www is the name with "www." before it, or without, if it is to be redirected to this one.
+	www string
+}
+
+func (h *host) String() string { return cmp.Or(h.name, "the host *") }
+
+// location is a path of a host.
+type location struct {
+	*settings
+	path     string
+	pathType networkingv1.PathType
+	backend  networkingv1.IngressBackend
+	canary   *location
+}
+
+// own returns settings of the location alone: the Ingress may have others.
+func (l *location) own() *settings {
+	own := *l.settings
+	l.settings = &own
+	return &own
+}
+
+func (l *location) equals(other *location) bool {
+	return l.path == other.path && l.pathType == other.pathType
+}
+
+// add adds an Ingress. Canaries come last.
+func (s *site) add(settings *settings) {
+	ingress := settings.ingress
+	if !s.isController(s.class) {
+		settings.note(settings.name(), "it is of class %s: it is read as ingress-nginx reads Ingresses", s.class)
+	}
+	s.guards.add(settings)
+	if ingress.Spec.DefaultBackend != nil && (len(ingress.Spec.Rules) == 0 || settings.canary != nil) {
+		s.addDefault(settings)
+	}
+	for i := range ingress.Spec.Rules {
+		rule := &ingress.Spec.Rules[i]
+		name := strings.ToLower(rule.Host)
+		if name != "" && !isHostname(name) {
+			settings.note(settings.name(), "host %q: it is no hostname", rule.Host)
+			continue
+		}
+		if settings.canary != nil {
+			s.addCanary(settings, name, rule)
+			continue
+		}
+		s.addRule(settings, name, rule)
+	}
+	if settings.canary == nil {
+		s.addTLS(settings)
+	}
+}
+
+// addDefault makes the backend of an Ingress without rules that of all hosts without a name. A canary's is left out.
+func (s *site) addDefault(settings *settings) {
+	if settings.canary != nil {
+		settings.note(settings.name(), "defaultBackend: a canary has none")
+		return
+	}
+	// nginx leaves redirects and rewrites out here.
+	settings.redirect, settings.rewriteTarget, settings.appRoot = nil, "", ""
+	if h := s.host("", settings); h.root == nil {
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *settings.ingress.Spec.DefaultBackend}
+	}
+}
+
+// host returns the host of that name. Settings for whole hosts come from the first Ingress that names the host.
+func (s *site) host(name string, settings *settings) *host {
+	for _, h := range s.hosts {
+		if h.name == name {
+			return h
+		}
+	}
+	h := &host{name: name}
+	if backend := settings.ingress.Spec.DefaultBackend; backend != nil && len(settings.ingress.Spec.Rules) > 0 {
+		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *backend}
+	}
+	if strings.HasPrefix(name, "*.") {
+		settings.note(settings.name(), "host %s: it stands for names with more labels too, like a.b%s", name, name[1:])
+	}
+	s.hosts = append(s.hosts, h)
+	return h
+}
+
+// addRule adds the paths of a host. The first Ingress with a path wins.
+func (s *site) addRule(settings *settings, name string, rule *networkingv1.IngressRule) {
+	h := s.host(name, settings)
+	if len(h.aliases) == 0 {
+		h.aliases = settings.aliases
+	}
+	if other, found := strings.CutPrefix(name, "www."); settings.wwwRedirect && isPreciseHostname(name) {
+		h.www = either(found, other, "www."+name)
+	}
+	for _, l := range locations(settings, rule) {
+		if slices.ContainsFunc(h.locations, l.equals) {
+			l.note(l.name(), "%s%s: another Ingress was the first with this path, so nginx ignores it", h, l.path)
+			continue
+		}
+		h.locations = append(h.locations, l)
+	}
+}
+
+func locations(settings *settings, rule *networkingv1.IngressRule) []*location {
+	if rule.HTTP == nil {
+		return nil
+	}
+	var all []*location
+	for _, path := range rule.HTTP.Paths {
+		l := &location{settings: settings, path: cmp.Or(path.Path, "/"), pathType: networkingv1.PathTypeImplementationSpecific, backend: path.Backend}
+		if path.PathType != nil {
+			l.pathType = *path.PathType
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// addTLS adds the certificates. The first one of a host counts.
+func (s *site) addTLS(settings *settings) {
+	for _, entry := range settings.ingress.Spec.TLS {
+		hosts := entry.Hosts
+		if entry.SecretName == "" {
+			settings.note(settings.name(), "tls for %s: name the Secret in secretName: what certificate nginx has by default is not known",
+				cmp.Or(strings.Join(hosts, ", "), "all hosts"))
+			continue
+		}
+		if len(hosts) == 0 {
+			for _, rule := range settings.ingress.Spec.Rules {
+				hosts = append(hosts, rule.Host)
+			}
+			settings.note(settings.name(), "tls with Secret %s: it names no hosts, so the certificate is taken to be for all hosts of the Ingress", entry.SecretName)
+		}
+		used, secret := false, types.NamespacedName{Namespace: settings.ingress.Namespace, Name: entry.SecretName}
+		for _, h := range s.hosts {
+			if !slices.ContainsFunc(hosts, func(name string) bool { return covers(name, h.name) }) || !settings.names(h) {
+				continue
+			}
+			used = true
+			if h.secret.Name == "" {
+				h.secret = secret
+			} else if h.secret != secret {
+				settings.note(settings.name(), "tls with Secret %s: %s has the certificate of Secret %s already", secret.Name, h, h.secret)
+			}
+		}
+		if !used {
+			settings.note(settings.name(), "tls with Secret %s: its hosts have no rule in the Ingress, so nginx ignores it", entry.SecretName)
+		}
+	}
+}
+
+// covers reports whether a certificate's name fits a host: a wildcard stands for one label.
+func covers(name, host string) bool {
+	_, domain, ok := strings.Cut(host, ".")
+	return strings.EqualFold(name, host) || ok && strings.EqualFold(name, "*."+domain)
+}
+
+// names reports whether the Ingress has a rule for a host.
+func (s *settings) names(h *host) bool {
+	return slices.ContainsFunc(s.ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool { return strings.EqualFold(rule.Host, h.name) })
+}
+
+// ref returns the backend of a location for a route of a namespace, nil with a note if no route can have it.
+func (s *site) ref(l *location, home string) *gatewayv1.HTTPBackendRef {
+	service := l.backend.Service
+	if service == nil {
+		l.note(l.name(), "path %s: it has no Service. Requests get 500 until backendRefs names one", l.path)
+		return nil
+	}
+	object := s.Services[types.NamespacedName{Namespace: l.ingress.Namespace, Name: service.Name}]
+	port := service.Port.Number
+	for i := 0; object != nil && i < len(object.Spec.Ports); i++ {
+		if service.Port.Name != "" && object.Spec.Ports[i].Name == service.Port.Name {
+			port = object.Spec.Ports[i].Port
+		}
+	}
+	switch {
+	case !isServiceName(service.Name):
+		l.note(l.name(), "Service %q: no route can name it. Requests get 500 until backendRefs names one", service.Name)
+		return nil
+	case port == 0 && object == nil:
+		l.note(l.name(), "Service %s: the number of port %q is not known. Give the Service too, or requests get 500", service.Name, service.Port.Name)
+		return nil
+	case port == 0:
+		l.note(l.name(), "Service %s: it has no port %q. Requests get 500", service.Name, service.Port.Name)
+		return nil
+	}
+	s.addBackend(l, service.Name, port)
+	ref := &gatewayv1.HTTPBackendRef{}
+	ref.Name, ref.Port = gatewayv1.ObjectName(service.Name), &port
+	ref.Namespace = s.grant(home, l.ingress.Namespace, service.Name)
+	return ref
+}
+
+// closeServices closes the locations of Services that policies are for, or that have annotations of controllers.
+func (s *site) closeServices() {
+	for _, h := range s.hosts {
+		s.addRoot(h)
+		for _, l := range h.locations {
+			if s.isBehindClosed(l) || l.canary != nil && (s.isBehindClosed(l.canary) || l.canary.closed) {
+				l.own().closed = true
+			}
+		}
+	}
+}
+
+// isBehindClosed reports whether the Service of a location is closed.
+func (s *site) isBehindClosed(l *location) bool {
+	if l.backend.Service == nil {
+		return false
+	}
+	name := types.NamespacedName{Namespace: l.ingress.Namespace, Name: l.backend.Service.Name}
+	for _, annotation := range keysOf(or(s.Services[name], corev1.Service{}).Annotations) {
+		if IsController(annotation) {
+			then := s.close(annotation, Target{"Service", name.Namespace, name.Name})
+			s.note(name.String()+" Service", "annotation %s: %s. %s", annotation, otherController, then)
+		}
+	}
+	return s.isClosed("Service", name.Namespace, name.Name)
+}
