@@ -28,9 +28,10 @@ const (
 // matches returns the match of each location, in an order that is then that of the locations.
 func (h *host) matches() []pathMatch {
 	regex := slices.ContainsFunc(h.locations, func(l *location) bool { return l.useRegex || l.rewrites() })
+	// What is wide has to be guarded as a whole, which an expression does. Expressions are tried in order.
+	ordered := regex || slices.ContainsFunc(h.locations, func(l *location) bool { return l.isGuarded() && l.isWide() })
 	prefixes := false
-	if regex || slices.ContainsFunc(h.locations, (*location).hasGuards) {
-		// nginx tries the longest first.
+	if ordered { // nginx tries the longest first
 		slices.SortStableFunc(h.locations, func(a, b *location) int {
 			return cmp.Or(cmp.Compare(len(b.path), len(a.path)), cmp.Compare(b.path, a.path))
 		})
@@ -49,7 +50,7 @@ func (h *host) matches() []pathMatch {
 		}
 		switch {
 		case !regex:
-			path = l.pathMatch(h)
+			path = l.pathMatch(h, ordered)
 		case isPrefix && !l.closed && (isSafe || !l.hasGuards()): // what is closed has to be so in any case
 			path = pathMatch{prefix, literal}
 		default:
@@ -82,20 +83,21 @@ func (h *host) matches() []pathMatch {
 }
 
 // pathMatch returns the match of a location on a host without expressions.
-func (l *location) pathMatch(h *host) pathMatch {
+func (l *location) pathMatch(h *host, ordered bool) pathMatch {
+	shorter := strings.TrimSuffix(l.path, "/")
 	switch {
 	case l.pathType == networkingv1.PathTypeExact:
 		return pathMatch{exact, l.path}
 	case l.path == "/":
-	case l.isGuarded() && l.isWide():
-		h.noteLonger(l)
+	case ordered && l.isWide():
 		return pathMatch{expression, regexp.QuoteMeta(l.path) + ".*"}
-	case l.isGuarded() && h.isBehind(l):
-		return pathMatch{expression, regexp.QuoteMeta(strings.TrimSuffix(l.path, "/")) + "(/.*)?"}
-	case strings.HasSuffix(l.path, "/"):
-		l.note(l.name(), "%s%s: %s is passed on too, where nginx redirects to %[2]s", h, l.path, strings.TrimSuffix(l.path, "/"))
+	case shorter != l.path:
+		l.note(l.name(), "%s%s: %s is passed on too, where nginx redirects to %[2]s", h, l.path, shorter)
 	case l.isWide():
 		l.note(l.name(), "%s%s: it is a prefix by whole segments: nginx takes %[2]ssomething too", h, l.path)
+	}
+	if ordered && l.path != "/" {
+		return pathMatch{expression, regexp.QuoteMeta(shorter) + "(/.*)?"}
 	}
 	return pathMatch{prefix, l.path}
 }

@@ -97,39 +97,20 @@ func (l *location) isWide() bool {
 	return l.pathType == networkingv1.PathTypeImplementationSpecific && !strings.HasSuffix(l.path, "/")
 }
 
-// isBehind reports whether requests for a prefix would first match the expression for another one with other guards.
-func (h *host) isBehind(l *location) bool {
-	return slices.ContainsFunc(h.locations, func(other *location) bool {
-		return other.hasGuards() && other.isWide() && other.path != l.path && strings.HasPrefix(l.path, other.path)
-	})
-}
-
-// noteLonger notes the prefixes that nginx tries before a path with guards, and a Gateway after it, as it is an
-// expression.
-func (h *host) noteLonger(l *location) {
-	for _, other := range h.locations {
-		isPrefix := !other.isGuarded() && other.pathType != networkingv1.PathTypeExact
-		if l.hasGuards() && isPrefix && other.path != l.path && strings.HasPrefix(other.path, l.path) {
-			other.note(other.name(), "%s: %s is tried before %s here: nginx tries the longer one first", h, l.path, other.path)
-		}
-	}
-}
-
 // keepOrder closes what would be tried before a location with guards, and by nginx after it: expressions are in the
 // order of their routes, and those in that of namespaces.
 func (s *site) keepOrder(h *host, matches []pathMatch) {
-	for i, guarded := range h.locations {
-		for j := i + 1; j < len(matches) && guarded.isGuarded() && matches[i].kind == expression; j++ {
-			l := h.locations[j]
-			if l.closed || matches[j].kind != expression || l.home() >= guarded.home() {
+	isOpen := func(name string) bool { return slices.Contains(s.open, name) }
+	for i, first := range h.locations {
+		for j := i + 1; j < len(matches) && matches[i].kind == expression; j++ {
+			l, then := h.locations[j], ""
+			if l.closed || matches[j].kind != expression || l.home() >= first.home() {
 				continue
 			}
-			own := l.own()
-			then := LetThrough
-			if isOpen := func(name string) bool { return slices.Contains(s.open, name) }; len(guarded.guardsOf) == 0 || !slices.ContainsFunc(guarded.guardsOf, isOpen) {
-				own.closed, then = true, Answered
+			if first.isGuarded() && !slices.ContainsFunc(first.guardsOf, isOpen) {
+				l.own().closed, then = true, ". "+Answered
 			}
-			l.note(l.name(), "%s%s: it would be tried before %s of %s. %s", h, l.path, guarded.path, guarded.name(), then)
+			l.note(l.name(), "%s%s: it is tried before %s of %s%s", h, l.path, first.path, first.name(), then)
 		}
 	}
 }

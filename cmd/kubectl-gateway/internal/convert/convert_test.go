@@ -28,6 +28,7 @@ func TestGolden(t *testing.T) {
 			var out, errOut bytes.Buffer
 			options := cli.NewOptions(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 			command := NewCommand(options)
+			command.SilenceUsage, command.SilenceErrors = true, true
 			*options.Flags.Namespace = "default"
 			command.SetArgs([]string{"-f", input})
 			_ = command.Execute() // the notes tell
