@@ -58,12 +58,11 @@ func anywhere(pattern string) string { return ".*(" + pattern + ").*" }
 
 // addCanary gives the locations of a main Ingress of the namespace their canaries.
 func (s *site) addCanary(settings *settings, name string, rule *networkingv1.IngressRule) {
-	h := &host{name: name}
-	for _, other := range s.hosts {
-		if other.name == name {
-			h = other
-		}
+	h := &host{name: name, guards: hostSettings{}}
+	if i := slices.IndexFunc(s.hosts, func(h *host) bool { return h.name == name }); i >= 0 {
+		h = s.hosts[i]
 	}
+	h.addGuards(settings)
 	for _, l := range locations(settings, rule) {
 		i := slices.IndexFunc(h.locations, func(main *location) bool { return l.equals(main) && l.ingress.Namespace == main.ingress.Namespace })
 		switch {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	appv1 "gateway/api/app/v1"
 )
 
@@ -276,9 +274,9 @@ func (s *settings) setDrain(value string) string {
 }
 
 // gatewayConfig returns what the Gateway API has no fields for.
-func (s *site) gatewayConfig(of metav1.ObjectMeta) *appv1.GatewayConfig {
+func (s *site) gatewayConfig() *appv1.GatewayConfig {
 	c := &s.configuration
-	config := &appv1.GatewayConfig{TypeMeta: ownTypeMeta("GatewayConfig"), ObjectMeta: of, Spec: *c.config.DeepCopy()}
+	config := &appv1.GatewayConfig{Spec: *c.config.DeepCopy()}
 	response := *c.responseHeaders.DeepCopy()
 	if c.hsts != "" && len(s.listeners) > 0 && len(response.Set) < maxHeaders {
 		response.Set = append(response.Set, appv1.Header{Name: "Strict-Transport-Security", Value: c.hsts})

@@ -1,15 +1,7 @@
 package ingress
 
-import (
-	"strings"
-)
-
-// guard is a host with an annotation that restricts access to the whole host.
-type guard struct{ annotation, host string }
-
-// guards are the Ingresses with guards, the first for each. nginx then applies the annotation to all paths of the host,
-// of any Ingress and namespace.
-type guards map[guard]*settings
+// hostSettings are those of Ingresses, by annotation.
+type hostSettings map[string]*settings
 
 // hostGuards are the annotations of guards, with the advice about them.
 var hostGuards = map[string]string{"auth-tls-secret": noCertificates, "server-snippet": noSnippets}
@@ -20,34 +12,23 @@ func (s *settings) guards(annotation string) bool {
 	return s.values[annotation] != "" && (annotation == "auth-tls-secret" || s.canary == nil)
 }
 
-func (g guards) add(settings *settings) {
+// addGuards notes the first Ingress with each annotation. nginx then applies it to all paths of the host, of any Ingress
+// and namespace.
+func (h *host) addGuards(settings *settings) {
 	for _, annotation := range keysOf(hostGuards) {
-		if !settings.guards(annotation) {
-			continue
-		}
-		for i := range settings.ingress.Spec.Rules {
-			key := guard{annotation, strings.ToLower(settings.ingress.Spec.Rules[i].Host)}
-			if _, ok := g[key]; !ok {
-				g[key] = settings
-			}
+		if h.guards[annotation] == nil && settings.guards(annotation) {
+			h.guards[annotation] = settings
 		}
 	}
 }
 
-// guard closes all paths of the hosts that have guards.
-func (s *site) guard() {
-	for _, h := range s.hosts {
-		for _, annotation := range keysOf(hostGuards) {
-			guard, ok := s.guards[guard{annotation, h.name}]
-			if !ok {
-				continue
-			}
-			s.addRoot(h)
-			for _, l := range h.locations {
-				l.guard(h, annotation, guard)
-				if l.canary != nil {
-					l.canary.guard(h, annotation, guard)
-				}
+// close closes all paths of a host that has guards.
+func (h *host) close() {
+	for _, annotation := range keysOf(h.guards) {
+		for _, l := range h.locations {
+			l.guard(h, annotation, h.guards[annotation])
+			if l.canary != nil {
+				l.canary.guard(h, annotation, h.guards[annotation])
 			}
 		}
 	}

@@ -11,6 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // Input are the objects to translate, all with a namespace, and how.
@@ -123,8 +126,8 @@ func (t *translator) site(class string) *site {
 			name += "-" + class
 		}
 		t.sites[class] = &site{
-			translator: t, gateway: t.unique("Gateway", t.Namespace, label(name, maxGatewayName)), class: class, guards: guards{},
-			aliases: map[string]bool{}, filters: map[string][]namedFilter{},
+			translator: t, gateway: t.claim("Gateway", t.Namespace, label(name, maxGatewayName)), class: class,
+			aliases: map[string]bool{}, filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
 		}
 	}
 	return t.sites[class]

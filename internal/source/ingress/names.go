@@ -84,9 +84,9 @@ func label(name string, most int) string {
 	return text
 }
 
-// unique returns the name for an object of a kind and namespace, with a number if it is taken. Numbers are in the order
+// claim returns the name for an object of a kind and namespace, with a number if it is taken. Numbers are in the order
 // of the alphabet.
-func (t *translator) unique(kind, namespace, name string) string {
+func (t *translator) claim(kind, namespace, name string) string {
 	candidate := name
 	for i := 2; t.taken[kind+" "+namespace+"/"+candidate]; i++ {
 		suffix := fmt.Sprintf("-%02d", i)

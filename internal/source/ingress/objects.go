@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -23,62 +23,63 @@ const (
 	maxRules, maxHostnames, maxListeners = 16, 16, 64
 )
 
-// meta returns the metadata of an object.
-func meta(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+// add adds an object with a namespace and name. Its kind is that of its type.
+func add(to *[]Object, object Object, namespace, name string) {
+	kind := reflect.TypeOf(object).Elem().Name()
+	version := schema.GroupVersion(gatewayv1.GroupVersion)
+	if slices.Contains([]string{"BackendPolicy", "GatewayConfig", "RouteFilter"}, kind) {
+		version = appv1.SchemeGroupVersion
+	}
+	object.GetObjectKind().SetGroupVersionKind(version.WithKind(kind))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	*to = append(*to, object)
 }
 
-func typeMeta(kind string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: gatewayv1.GroupVersion.String(), Kind: kind}
-}
-
-func ownTypeMeta(kind string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: appv1.SchemeGroupVersion.String(), Kind: kind}
+// named returns the name for an object of the Gateway.
+func (s *site) named(kind, namespace, name string) string {
+	return s.claim(kind, namespace, label(s.gateway+"-"+name, maxLabel))
 }
 
 // translate makes the objects of a class: first the Gateway and the ListenerSets, then what routes refer to, then the
 // routes.
 func (s *site) translate() {
-	s.guard()
-	s.closeServices()
+	s.closeLocations()
 	for _, h := range s.hosts {
 		s.addListeners(h)
 	}
-	before := len(s.objects)
 	for _, h := range s.hosts {
 		s.addRoutes(h)
 	}
-	routes := slices.Clone(s.objects[before:])
-	s.objects = s.objects[:before]
+	s.addPolicies()
 	s.addGateway()
 	s.addListenerSets()
-	s.addFilters()
-	s.addPolicies()
-	s.addGrants()
-	slices.SortStableFunc(routes, func(a, b Object) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
-	s.objects = append(s.objects, routes...)
+	for _, all := range [][]Object{s.others, s.routes} {
+		slices.SortStableFunc(all, func(a, b Object) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
+		s.objects = append(s.objects, all...)
+	}
 }
 
 func (s *site) addGateway() {
 	all := gatewayv1.NamespacesFromAll
-	s.objects = append(s.objects, s.gatewayConfig(meta(s.Namespace, s.gateway)), &gatewayv1.Gateway{
-		TypeMeta: typeMeta("Gateway"), ObjectMeta: meta(s.Namespace, s.gateway),
-		Spec: gatewayv1.GatewaySpec{
-			GatewayClassName: ClassName,
-			Infrastructure: &gatewayv1.GatewayInfrastructure{ParametersRef: &gatewayv1.LocalParametersReference{
-				Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateway,
-			}},
-			AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &all}},
-			Listeners: []gatewayv1.Listener{{
-				Name: portHTTP, Port: 80, Protocol: gatewayv1.HTTPProtocolType,
-				AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
-			}},
-		},
-	})
+	gateway := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{
+		GatewayClassName: ClassName,
+		Infrastructure: &gatewayv1.GatewayInfrastructure{ParametersRef: &gatewayv1.LocalParametersReference{
+			Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateway,
+		}},
+		AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &all}},
+		Listeners: []gatewayv1.Listener{{
+			Name: portHTTP, Port: 80, Protocol: gatewayv1.HTTPProtocolType,
+			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
+		}},
+	}}
+	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateway)
+	add(&s.objects, gateway, s.Namespace, s.gateway)
 }
 
 // listener is one of a ListenerSet: for a hostname with a certificate, or one whose TLS is passed through.
 type listener struct {
+	name                        gatewayv1.SectionName
 	namespace, hostname, secret string
 	passthrough                 bool
 	// shared says that routes of other namespaces belong to it.
@@ -113,6 +114,7 @@ func (s *site) addListeners(h *host) {
 		case through >= 0:
 			one.namespace, one.passthrough = h.locations[through].ingress.Namespace, true
 		}
+		one.name = gatewayv1.SectionName(s.claim("Listener", one.namespace, label(cmp.Or(name, "default"), maxLabel)))
 		s.listeners = append(s.listeners, one)
 	}
 	if through >= 0 {
@@ -134,15 +136,13 @@ func (s *site) addTLSRoute(h *host, l *location) {
 	if ref == nil || h.name == "" {
 		return
 	}
-	route := &gatewayv1.TLSRoute{
-		TypeMeta: typeMeta("TLSRoute"), ObjectMeta: meta(l.ingress.Namespace, s.unique("TLSRoute", l.ingress.Namespace, label(s.gateway+"-"+h.name, maxLabel))),
-	}
+	route := &gatewayv1.TLSRoute{}
 	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.listenerSet(l.ingress.Namespace, l.ingress.Namespace)}
 	for _, name := range h.names() {
 		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(name))
 	}
 	route.Spec.Rules = []gatewayv1.TLSRouteRule{{BackendRefs: []gatewayv1.BackendRef{ref.BackendRef}}}
-	s.objects = append(s.objects, route)
+	add(&s.routes, route, l.ingress.Namespace, s.named("TLSRoute", l.ingress.Namespace, h.name))
 }
 
 // listenerSet returns a reference from one namespace to the ListenerSet of another.
@@ -157,11 +157,7 @@ func (s *site) listenerSet(from, namespace string) gatewayv1.ParentReference {
 func (s *site) addListenerSets() {
 	namespaces := map[string][]gatewayv1.ListenerEntry{}
 	for _, l := range s.listeners {
-		name := label(cmp.Or(l.hostname, "default"), maxLabel)
-		for i, base := 2, name; slices.ContainsFunc(namespaces[l.namespace], func(e gatewayv1.ListenerEntry) bool { return string(e.Name) == name }); i++ {
-			name = fmt.Sprintf("%.60s-%d", base, i)
-		}
-		entry := gatewayv1.ListenerEntry{Name: gatewayv1.SectionName(name), Port: 443, Protocol: gatewayv1.HTTPSProtocolType}
+		entry := gatewayv1.ListenerEntry{Name: l.name, Port: 443, Protocol: gatewayv1.HTTPSProtocolType}
 		if l.hostname != "" {
 			entry.Hostname = new(gatewayv1.Hostname(l.hostname))
 		}
@@ -176,12 +172,12 @@ func (s *site) addListenerSets() {
 		namespaces[l.namespace] = append(namespaces[l.namespace], entry)
 	}
 	for _, namespace := range keysOf(namespaces) {
-		set := &gatewayv1.ListenerSet{TypeMeta: typeMeta("ListenerSet"), ObjectMeta: meta(namespace, s.gateway)}
+		set := &gatewayv1.ListenerSet{}
 		set.Spec.ParentRef.Name, set.Spec.Listeners = gatewayv1.ObjectName(s.gateway), namespaces[namespace]
 		if namespace != s.Namespace {
 			set.Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
 		}
-		s.objects = append(s.objects, set)
+		add(&s.objects, set, namespace, s.gateway)
 	}
 }
 
@@ -193,20 +189,21 @@ func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentRefe
 		gateway.Namespace = new(gatewayv1.Namespace(s.Namespace))
 	}
 	var namespaces []string
+	var section *gatewayv1.SectionName
 	for _, l := range s.listeners {
 		isFor := func(name string) bool { return model.HostnameMatches(l.hostname, name) }
 		if l.passthrough || !slices.ContainsFunc(append(h.names(), h.www), isFor) {
 			continue
 		}
-		l.shared = l.shared || l.namespace != from
+		if l.shared = l.shared || l.namespace != from; h.name == "" {
+			section = &l.name
+		}
 		namespaces = append(namespaces, l.namespace)
 	}
 	slices.Sort(namespaces)
 	for _, namespace := range slices.Compact(namespaces) {
 		ref := s.listenerSet(from, namespace)
-		if h.name == "" {
-			ref.SectionName = new(gatewayv1.SectionName("default"))
-		}
+		ref.SectionName = section
 		https = append(https, ref)
 	}
 	return []gatewayv1.ParentReference{gateway}, https
@@ -264,9 +261,7 @@ func (s *site) addRoutes(h *host) {
 func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentReference, hostnames []string, rules []rule) {
 	for names := range slices.Chunk(hostnames, maxHostnames) {
 		for chunk := range slices.Chunk(rules, maxRules) {
-			route := &gatewayv1.HTTPRoute{
-				TypeMeta: typeMeta("HTTPRoute"), ObjectMeta: meta(namespace, s.unique("HTTPRoute", namespace, label(s.gateway+"-"+name, maxLabel))),
-			}
+			route := &gatewayv1.HTTPRoute{}
 			route.Spec.ParentRefs = parents
 			for _, hostname := range names {
 				if hostname != "" {
@@ -276,15 +271,9 @@ func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentR
 			for i := range chunk {
 				route.Spec.Rules = append(route.Spec.Rules, s.withFilter(namespace, &chunk[i]))
 			}
-			s.objects = append(s.objects, route)
+			add(&s.routes, route, namespace, s.named("HTTPRoute", namespace, name))
 		}
 	}
-}
-
-// namedFilter is a RouteFilter of a namespace.
-type namedFilter struct {
-	name, owner string
-	spec        appv1.RouteFilterSpec
 }
 
 // withFilter returns a rule that names its RouteFilter, if it needs one. Equal ones of an Ingress are one.
@@ -292,32 +281,24 @@ func (s *site) withFilter(namespace string, r *rule) gatewayv1.HTTPRouteRule {
 	if r.extension.MaxRequestBytes == nil && len(r.extension.Filters) == 0 {
 		return r.HTTPRouteRule
 	}
-	all := s.filters[namespace]
-	i := slices.IndexFunc(all, func(f namedFilter) bool { return f.owner == r.owner && reflect.DeepEqual(f.spec, r.extension) })
+	owner := r.owner
+	if owner == "" {
+		owner = fmt.Sprint("answer-", *r.extension.Filters[0].DirectResponse.StatusCode)
+	}
+	known := s.filters[namespace+"/"+owner]
+	i := slices.IndexFunc(known, func(f *appv1.RouteFilter) bool { return reflect.DeepEqual(f.Spec, r.extension) })
 	if i < 0 {
-		i = len(all)
-		name := r.owner
-		if name == "" {
-			name = fmt.Sprint("answer-", *r.extension.Filters[0].DirectResponse.StatusCode)
-		}
-		name = s.unique("RouteFilter", namespace, label(s.gateway+"-"+name, maxLabel))
-		s.filters[namespace] = append(all, namedFilter{name, r.owner, r.extension})
+		i, known = len(known), append(known, &appv1.RouteFilter{Spec: r.extension})
+		add(&s.others, known[i], namespace, s.named("RouteFilter", namespace, owner))
+		s.filters[namespace+"/"+owner] = known
 	}
 	to := *r.DeepCopy()
 	to.Filters = append(to.Filters, gatewayv1.HTTPRouteFilter{
 		Type: gatewayv1.HTTPRouteFilterExtensionRef, ExtensionRef: &gatewayv1.LocalObjectReference{
-			Group: appv1.GroupName, Kind: "RouteFilter", Name: gatewayv1.ObjectName(s.filters[namespace][i].name),
+			Group: appv1.GroupName, Kind: "RouteFilter", Name: gatewayv1.ObjectName(known[i].Name),
 		},
 	})
 	return to
-}
-
-func (s *site) addFilters() {
-	for _, namespace := range keysOf(s.filters) {
-		for _, filter := range s.filters[namespace] {
-			s.objects = append(s.objects, &appv1.RouteFilter{TypeMeta: ownTypeMeta("RouteFilter"), ObjectMeta: meta(namespace, filter.name), Spec: filter.spec})
-		}
-	}
 }
 
 // backendSettings are how to talk to a port of a Service, or to all if its name is not known.
@@ -357,17 +338,17 @@ func (s *site) addBackend(l *location, service string, number int32) {
 
 func (s *site) addPolicies() {
 	for _, b := range s.backends {
-		name := s.unique("BackendPolicy", b.service.Namespace, label(s.gateway+"-"+b.service.Name, maxLabel))
+		name := s.named("BackendPolicy", b.service.Namespace, b.service.Name)
 		if b.balancing != nil {
-			policy := &appv1.BackendPolicy{TypeMeta: ownTypeMeta("BackendPolicy"), ObjectMeta: meta(b.service.Namespace, name)}
+			policy := &appv1.BackendPolicy{}
 			policy.Spec.TargetRefs = []appv1.BackendPolicyTarget{{Name: b.service.Name, SectionName: b.port}}
 			policy.Spec.LoadBalancing = b.balancing
-			s.objects = append(s.objects, policy)
+			add(&s.others, policy, b.service.Namespace, name)
 		}
 		if b.hostname == "" {
 			continue
 		}
-		policy := &gatewayv1.BackendTLSPolicy{TypeMeta: typeMeta("BackendTLSPolicy"), ObjectMeta: meta(b.service.Namespace, name)}
+		policy := &gatewayv1.BackendTLSPolicy{}
 		target := gatewayv1.LocalPolicyTargetReferenceWithSectionName{}
 		if target.Kind, target.Name = "Service", gatewayv1.ObjectName(b.service.Name); b.port != "" {
 			target.SectionName = new(gatewayv1.SectionName(b.port))
@@ -375,36 +356,24 @@ func (s *site) addPolicies() {
 		policy.Spec.TargetRefs = []gatewayv1.LocalPolicyTargetReferenceWithSectionName{target}
 		policy.Spec.Validation.Hostname = gatewayv1.PreciseHostname(b.hostname)
 		policy.Spec.Validation.CACertificateRefs = []gatewayv1.LocalObjectReference{{Kind: "ConfigMap", Name: gatewayv1.ObjectName(b.service.Name + "-ca")}}
-		s.objects = append(s.objects, policy)
+		add(&s.others, policy, b.service.Namespace, name)
 	}
 }
-
-// grant is a Service that routes of another namespace refer to.
-type grant struct{ from, namespace, service string }
 
 // grant lets routes of a namespace refer to a Service. It returns the namespace of the reference, nil within one.
 func (s *site) grant(from, namespace, service string) *gatewayv1.Namespace {
 	if from == namespace {
 		return nil
 	}
-	if one := (grant{from, namespace, service}); !slices.Contains(s.grants, one) {
-		s.grants = append(s.grants, one)
+	grant := s.grants[namespace]
+	if grant == nil {
+		grant = &gatewayv1.ReferenceGrant{}
+		grant.Spec.From = []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}}
+		add(&s.others, grant, namespace, s.gateway)
+		s.grants[namespace] = grant
+	}
+	if !slices.ContainsFunc(grant.Spec.To, func(to gatewayv1.ReferenceGrantTo) bool { return string(*to.Name) == service }) {
+		grant.Spec.To = append(grant.Spec.To, gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName(service))})
 	}
 	return new(gatewayv1.Namespace(namespace))
-}
-
-func (s *site) addGrants() {
-	byNamespace := map[string]*gatewayv1.ReferenceGrant{}
-	for _, g := range s.grants {
-		if byNamespace[g.namespace] == nil {
-			object := &gatewayv1.ReferenceGrant{TypeMeta: typeMeta("ReferenceGrant"), ObjectMeta: meta(g.namespace, s.gateway)}
-			object.Spec.From = []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(g.from)}}
-			byNamespace[g.namespace] = object
-		}
-		to := &byNamespace[g.namespace].Spec.To
-		*to = append(*to, gatewayv1.ReferenceGrantTo{Kind: "Service", Name: new(gatewayv1.ObjectName(g.service))})
-	}
-	for _, namespace := range keysOf(byNamespace) {
-		s.objects = append(s.objects, byNamespace[namespace])
-	}
 }

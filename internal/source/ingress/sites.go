@@ -9,6 +9,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	appv1 "gateway/api/app/v1"
 )
 
 // site is what the Ingresses of a class ask for.
@@ -19,13 +21,14 @@ type site struct {
 	// hosts are in the order in which they were first named.
 	hosts   []*host
 	aliases map[string]bool
-	guards  guards
 
 	listeners []*listener
-	// filters are RouteFilters, by namespace.
-	filters  map[string][]namedFilter
-	backends []backendSettings
-	grants   []grant
+	backends  []backendSettings
+	// filters are RouteFilters by namespace and Ingress, and grants are by namespace.
+	filters map[string][]*appv1.RouteFilter
+	grants  map[string]*gatewayv1.ReferenceGrant
+	// others are the objects that routes refer to.
+	others, routes []Object
 }
 
 // host is a server of nginx.
@@ -38,6 +41,8 @@ type host struct {
 	root *location
 	// secret is that of the certificate, empty if there is none.
 	secret types.NamespacedName
+	// guards are the Ingresses with annotations that restrict access to the whole host, by annotation.
+	guards hostSettings
 	// www is the name with "www." before it, or without, if it is to be redirected to this one.
 	www string
 }
@@ -70,7 +75,6 @@ func (s *site) add(settings *settings) {
 	if !s.isController(s.class) {
 		settings.note(settings.name(), "it is of class %s: it is read as ingress-nginx reads Ingresses", s.class)
 	}
-	s.guards.add(settings)
 	if ingress.Spec.DefaultBackend != nil && (len(ingress.Spec.Rules) == 0 || settings.canary != nil) {
 		s.addDefault(settings)
 	}
@@ -112,7 +116,7 @@ func (s *site) host(name string, settings *settings) *host {
 			return h
 		}
 	}
-	h := &host{name: name}
+	h := &host{name: name, guards: hostSettings{}}
 	if backend := settings.ingress.Spec.DefaultBackend; backend != nil && len(settings.ingress.Spec.Rules) > 0 {
 		h.root = &location{settings: settings, path: "/", pathType: networkingv1.PathTypePrefix, backend: *backend}
 	}
@@ -126,6 +130,7 @@ func (s *site) host(name string, settings *settings) *host {
 // addRule adds the paths of a host. The first Ingress with a path wins.
 func (s *site) addRule(settings *settings, name string, rule *networkingv1.IngressRule) {
 	h := s.host(name, settings)
+	h.addGuards(settings)
 	if len(h.aliases) == 0 {
 		h.aliases = settings.aliases
 	}
@@ -232,10 +237,12 @@ func (s *site) ref(l *location, home string) *gatewayv1.HTTPBackendRef {
 	return ref
 }
 
-// closeServices closes the locations of Services that policies are for, or that have annotations of controllers.
-func (s *site) closeServices() {
+// closeLocations closes the locations of hosts with guards, and of Services that policies are for or that have
+// annotations of controllers.
+func (s *site) closeLocations() {
 	for _, h := range s.hosts {
 		s.addRoot(h)
+		h.close()
 		for _, l := range h.locations {
 			if s.isBehindClosed(l) || l.canary != nil && (s.isBehindClosed(l.canary) || l.canary.closed) {
 				l.own().closed = true
