@@ -94,7 +94,7 @@ func Translate(in Input) *Result {
 		s := t.sites[class]
 		for _, h := range s.hosts {
 			if other := hosts[h.name]; other != nil {
-				t.note(t.Namespace+"/"+s.gateway+" Gateway", "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateway)
+				t.note(t.Namespace+"/"+s.gateways[0]+" Gateway", "%s is a host of Gateway %s too. Each has an address of its own", h, other.gateways[0])
 			}
 			hosts[h.name] = s
 		}
@@ -126,7 +126,7 @@ func (t *translator) site(class string) *site {
 			name += "-" + class
 		}
 		t.sites[class] = &site{
-			translator: t, gateway: t.claim("Gateway", t.Namespace, label(name, maxGatewayName)), class: class,
+			translator: t, gateways: []string{t.claim("Gateway", t.Namespace, label(name, maxGatewayName))}, room: maxListeners - 1, class: class,
 			aliases: map[string]bool{}, filters: map[string][]*appv1.RouteFilter{}, grants: map[string]*gatewayv1.ReferenceGrant{},
 		}
 	}

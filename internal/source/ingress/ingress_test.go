@@ -126,17 +126,28 @@ func TestLimitsOfTheAPI(t *testing.T) {
 	}
 }
 
-// TestMoreHostsThanListeners: those without a listener are noted.
+// TestMoreHostsThanListeners: they are at another Gateway.
 func TestMoreHostsThanListeners(t *testing.T) {
 	var text strings.Builder
 	for i := range 64 {
 		fmt.Fprintf(&text, strings.Replace(pathOf("b", fmt.Sprintf("s%02d", i), fmt.Sprintf("h%02d.test", i), "/", ""), "spec: {", "spec: {tls: [{hosts: [h%02d.test], secretName: tls}], ", 1), i)
 	}
 	result := convertText(t, text.String())
-	if set := objects[*gatewayv1.ListenerSet](result)[0]; len(set.Spec.Listeners) != 63 {
-		t.Errorf("got %d listeners", len(set.Spec.Listeners))
+	sets, routes := objects[*gatewayv1.ListenerSet](result), objects[*gatewayv1.HTTPRoute](result)
+	if len(sets) != 2 || len(sets[0].Spec.Listeners) != 63 || len(sets[1].Spec.Listeners) != 1 || sets[1].Spec.ParentRef.Name != "ingress-02" {
+		t.Errorf("got the ListenerSets %+v", sets)
 	}
-	if notes := ofIngresses(result); len(notes) != 1 || !strings.HasSuffix(notes[0].Text, ": it has no HTTPS here. A Gateway has up to 64 listeners") {
+	for _, route := range routes[:2] { // that of the youngest, for HTTP and for HTTPS
+		if name := route.Spec.ParentRefs[0].Name; name != "ingress" {
+			t.Errorf("route %s is at %s", route.Name, name)
+		}
+	}
+	for _, route := range routes[len(routes)-2:] {
+		if name := route.Spec.ParentRefs[0].Name; name != "ingress-02" {
+			t.Errorf("route %s is at %s", route.Name, name)
+		}
+	}
+	if notes := result.Notes; len(notes) != 1 || notes[0].Text != fmt.Sprintf(anotherGateway, 64) {
 		t.Errorf("got the notes %q", notes)
 	}
 }

@@ -63,7 +63,7 @@ var redirectCodes = []int{301, 302, 303, 307, 308}
 
 // maxGatewayName is how long the name of a Gateway may be, and maxLabel that of a route.
 const (
-	maxGatewayName = 55
+	maxGatewayName = 52
 	maxLabel       = 63
 )
 

@@ -38,7 +38,7 @@ func add(to *[]Object, object Object, namespace, name string) {
 
 // named returns the name for an object of the Gateway.
 func (s *site) named(kind, namespace, name string) string {
-	return s.claim(kind, namespace, label(s.gateway+"-"+name, maxLabel))
+	return s.claim(kind, namespace, label(s.gateways[0]+"-"+name, maxLabel))
 }
 
 // translate makes the objects of a class: first the Gateway and the ListenerSets, then what routes refer to, then the
@@ -52,7 +52,10 @@ func (s *site) translate() {
 		s.addRoutes(h)
 	}
 	s.addPolicies()
-	s.addGateway()
+	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateways[0])
+	for _, name := range s.gateways {
+		s.addGateway(name)
+	}
 	s.addListenerSets()
 	for _, all := range [][]Object{s.others, s.routes} {
 		slices.SortStableFunc(all, func(a, b Object) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
@@ -60,12 +63,12 @@ func (s *site) translate() {
 	}
 }
 
-func (s *site) addGateway() {
+func (s *site) addGateway(name string) {
 	all := gatewayv1.NamespacesFromAll
 	gateway := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{
 		GatewayClassName: ClassName,
 		Infrastructure: &gatewayv1.GatewayInfrastructure{ParametersRef: &gatewayv1.LocalParametersReference{
-			Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateway,
+			Group: appv1.GroupName, Kind: "GatewayConfig", Name: s.gateways[0],
 		}},
 		AllowedListeners: &gatewayv1.AllowedListeners{Namespaces: &gatewayv1.ListenerNamespaces{From: &all}},
 		Listeners: []gatewayv1.Listener{{
@@ -73,8 +76,7 @@ func (s *site) addGateway() {
 			AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
 		}},
 	}}
-	add(&s.objects, s.gatewayConfig(), s.Namespace, s.gateway)
-	add(&s.objects, gateway, s.Namespace, s.gateway)
+	add(&s.objects, gateway, s.Namespace, name)
 }
 
 // listener is one of a ListenerSet: for a hostname with a certificate, or one whose TLS is passed through.
@@ -82,6 +84,8 @@ type listener struct {
 	name                        gatewayv1.SectionName
 	namespace, hostname, secret string
 	passthrough                 bool
+	// gateway is the name of its Gateway.
+	gateway string
 	// shared says that routes of other namespaces belong to it.
 	shared bool
 }
@@ -99,19 +103,28 @@ func (s *site) addListeners(h *host) {
 	if h.www != "" && s.isHost(h.www) {
 		h.www = ""
 	}
-	through := slices.IndexFunc(h.locations, func(l *location) bool { return l.passthrough && l.path == "/" })
+	through := slices.IndexFunc(h.locations, func(l *location) bool { return l.passthrough && !l.closed && l.path == "/" })
 	if h.secret.Name == "" && through < 0 || len(h.locations) == 0 {
 		return
 	}
-	for _, name := range append(h.names(), h.www) {
-		one := &listener{namespace: h.secret.Namespace, hostname: name, secret: h.secret.Name}
-		switch {
-		case name == "" && h.name != "", slices.ContainsFunc(s.listeners, func(l *listener) bool { return l.hostname == name }):
-			continue
-		case len(s.listeners)+1 == maxListeners:
-			h.locations[0].note(h.locations[0].name(), "%s: it has no HTTPS here. A Gateway has up to %d listeners", name, maxListeners)
-			continue
-		case through >= 0:
+	isKnown := func(name string) bool {
+		return slices.ContainsFunc(s.listeners, func(l *listener) bool { return l.hostname == name })
+	}
+	names := h.names()
+	if h.www != "" {
+		names = append(names, h.www)
+	}
+	if names = slices.DeleteFunc(names, isKnown); len(names) == 0 {
+		return
+	}
+	if s.room -= len(names); s.room < 0 {
+		s.room = maxListeners - 1 - len(names)
+		s.gateways = append(s.gateways, s.claim("Gateway", s.Namespace, s.gateways[0]))
+		s.noteOnce(fmt.Sprintf(anotherGateway, maxListeners))
+	}
+	for _, name := range names {
+		one := &listener{namespace: h.secret.Namespace, hostname: name, secret: h.secret.Name, gateway: s.gateways[len(s.gateways)-1]}
+		if through >= 0 {
 			one.namespace, one.passthrough = h.locations[through].ingress.Namespace, true
 		}
 		one.name = gatewayv1.SectionName(s.claim("Listener", one.namespace, label(cmp.Or(name, "default"), maxLabel)))
@@ -121,6 +134,9 @@ func (s *site) addListeners(h *host) {
 		s.addTLSRoute(h, h.locations[through])
 	}
 }
+
+// anotherGateway is noted where a class has more hosts than a Gateway can have.
+const anotherGateway = "a Gateway has up to %d listeners, so others of the class take more hosts, each with an address of its own"
 
 // names returns the name of a host, and those of its aliases.
 func (h *host) names() []string { return append([]string{h.name}, h.aliases...) }
@@ -137,7 +153,7 @@ func (s *site) addTLSRoute(h *host, l *location) {
 		return
 	}
 	route := &gatewayv1.TLSRoute{}
-	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.listenerSet(l.ingress.Namespace, l.ingress.Namespace)}
+	route.Spec.ParentRefs = []gatewayv1.ParentReference{s.parent("ListenerSet", s.gateways[len(s.gateways)-1], l.ingress.Namespace, l.ingress.Namespace)}
 	for _, name := range h.names() {
 		route.Spec.Hostnames = append(route.Spec.Hostnames, gatewayv1.Hostname(name))
 	}
@@ -145,9 +161,12 @@ func (s *site) addTLSRoute(h *host, l *location) {
 	add(&s.routes, route, l.ingress.Namespace, s.named("TLSRoute", l.ingress.Namespace, h.name))
 }
 
-// listenerSet returns a reference from one namespace to the ListenerSet of another.
-func (s *site) listenerSet(from, namespace string) gatewayv1.ParentReference {
-	ref := gatewayv1.ParentReference{Group: new(gatewayv1.Group(gatewayv1.GroupName)), Kind: new(gatewayv1.Kind("ListenerSet")), Name: gatewayv1.ObjectName(s.gateway)}
+// parent returns a reference from one namespace to a parent in another.
+func (s *site) parent(kind gatewayv1.Kind, name, from, namespace string) gatewayv1.ParentReference {
+	ref := gatewayv1.ParentReference{Name: gatewayv1.ObjectName(name)}
+	if kind != "Gateway" {
+		ref.Group, ref.Kind = new(gatewayv1.Group(gatewayv1.GroupName)), &kind
+	}
 	if from != namespace {
 		ref.Namespace = new(gatewayv1.Namespace(namespace))
 	}
@@ -155,7 +174,7 @@ func (s *site) listenerSet(from, namespace string) gatewayv1.ParentReference {
 }
 
 func (s *site) addListenerSets() {
-	namespaces := map[string][]gatewayv1.ListenerEntry{}
+	sets := map[types.NamespacedName]*gatewayv1.ListenerSet{}
 	for _, l := range s.listeners {
 		entry := gatewayv1.ListenerEntry{Name: l.name, Port: 443, Protocol: gatewayv1.HTTPSProtocolType}
 		if l.hostname != "" {
@@ -169,44 +188,46 @@ func (s *site) addListenerSets() {
 		if l.shared {
 			entry.AllowedRoutes = &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}}
 		}
-		namespaces[l.namespace] = append(namespaces[l.namespace], entry)
-	}
-	for _, namespace := range keysOf(namespaces) {
-		set := &gatewayv1.ListenerSet{}
-		set.Spec.ParentRef.Name, set.Spec.Listeners = gatewayv1.ObjectName(s.gateway), namespaces[namespace]
-		if namespace != s.Namespace {
-			set.Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
+		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway}
+		if sets[name] == nil {
+			sets[name] = &gatewayv1.ListenerSet{}
+			if sets[name].Spec.ParentRef.Name = gatewayv1.ObjectName(l.gateway); l.namespace != s.Namespace {
+				sets[name].Spec.ParentRef.Namespace = new(gatewayv1.Namespace(s.Namespace))
+			}
+			add(&s.others, sets[name], l.namespace, l.gateway)
 		}
-		add(&s.objects, set, namespace, s.gateway)
+		sets[name].Spec.Listeners = append(sets[name].Spec.Listeners, entry)
 	}
 }
 
 // parents returns the listeners of a host for routes of a namespace: that for HTTP, and the ListenerSets with
 // certificates for it.
 func (s *site) parents(h *host, from string) (http, https []gatewayv1.ParentReference) {
-	gateway := gatewayv1.ParentReference{Name: gatewayv1.ObjectName(s.gateway), SectionName: new(gatewayv1.SectionName(portHTTP))}
-	if from != s.Namespace {
-		gateway.Namespace = new(gatewayv1.Namespace(s.Namespace))
-	}
-	var namespaces []string
-	var section *gatewayv1.SectionName
+	var gateways []string
+	seen := map[types.NamespacedName]bool{}
 	for _, l := range s.listeners {
 		isFor := func(name string) bool { return model.HostnameMatches(l.hostname, name) }
 		if l.passthrough || !slices.ContainsFunc(append(h.names(), h.www), isFor) {
 			continue
 		}
-		if l.shared = l.shared || l.namespace != from; h.name == "" {
-			section = &l.name
+		l.shared = l.shared || l.namespace != from
+		name := types.NamespacedName{Namespace: l.namespace, Name: l.gateway}
+		if ref := s.parent("ListenerSet", l.gateway, from, l.namespace); !seen[name] {
+			if seen[name] = true; h.name == "" {
+				ref.SectionName = &l.name
+			}
+			gateways, https = append(gateways, l.gateway), append(https, ref)
 		}
-		namespaces = append(namespaces, l.namespace)
 	}
-	slices.Sort(namespaces)
-	for _, namespace := range slices.Compact(namespaces) {
-		ref := s.listenerSet(from, namespace)
-		ref.SectionName = section
-		https = append(https, ref)
+	if len(gateways) == 0 {
+		gateways = s.gateways[:1]
 	}
-	return []gatewayv1.ParentReference{gateway}, https
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(gateways))) {
+		ref := s.parent("Gateway", name, from, s.Namespace)
+		ref.SectionName = new(gatewayv1.SectionName(portHTTP))
+		http = append(http, ref)
+	}
+	return http, https
 }
 
 // addRoutes adds the routes of a host, in each namespace that has some of its locations.
@@ -259,6 +280,9 @@ func (s *site) addRoutes(h *host) {
 
 // addHTTPRoutes adds the rules of hosts, to as many routes as it takes.
 func (s *site) addHTTPRoutes(namespace, name string, parents []gatewayv1.ParentReference, hostnames []string, rules []rule) {
+	if len(parents) == 0 { // TLS is passed through
+		return
+	}
 	for names := range slices.Chunk(hostnames, maxHostnames) {
 		for chunk := range slices.Chunk(rules, maxRules) {
 			route := &gatewayv1.HTTPRoute{}
@@ -369,7 +393,7 @@ func (s *site) grant(from, namespace, service string) *gatewayv1.Namespace {
 	if grant == nil {
 		grant = &gatewayv1.ReferenceGrant{}
 		grant.Spec.From = []gatewayv1.ReferenceGrantFrom{{Group: gatewayv1.GroupName, Kind: "HTTPRoute", Namespace: gatewayv1.Namespace(from)}}
-		add(&s.others, grant, namespace, s.gateway)
+		add(&s.others, grant, namespace, s.gateways[0])
 		s.grants[namespace] = grant
 	}
 	if !slices.ContainsFunc(grant.Spec.To, func(to gatewayv1.ReferenceGrantTo) bool { return string(*to.Name) == service }) {

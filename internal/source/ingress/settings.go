@@ -167,9 +167,9 @@ func (s *settings) noteAnnotation(name, text string) {
 }
 
 // noteOnce notes the lines of texts of the Gateways.
-func (s *settings) noteOnce(texts ...string) {
+func (t *translator) noteOnce(texts ...string) {
 	for line := range strings.SplitSeq(strings.Join(texts, "\n"), "\n") {
-		s.note(s.Namespace+"/"+s.Name+" Gateway", "%s", line)
+		t.note(t.Namespace+"/"+t.Name+" Gateway", "%s", line)
 	}
 }
 

@@ -16,8 +16,12 @@ import (
 // site is what the Ingresses of a class ask for.
 type site struct {
 	*translator
-	// gateway is the name of the Gateway, and class that of the Ingresses, "" if they have none.
-	gateway, class string
+	// class is that of the Ingresses, "" if they have none.
+	class string
+	// gateways are the names of the Gateways: one, and more for more listeners than it can have. The last one has room for
+	// some.
+	gateways []string
+	room     int
 	// hosts are in the order in which they were first named.
 	hosts   []*host
 	aliases map[string]bool
