@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 )
 
 // MinValue is the length in bytes up to which a value may be compared with any expression.
@@ -25,7 +26,10 @@ var (
 )
 
 // Expression is a regular expression of a user.
-type Expression struct{ parsed *syntax.Regexp }
+type Expression struct {
+	text   string
+	parsed *syntax.Regexp
+}
 
 // Parse reads an expression. It returns an error that names the mistake. A valid expression may still take too long:
 // Translate reports that.
@@ -38,20 +42,24 @@ func Parse(text string) (Expression, error) {
 	if errors.As(err, &parse) {
 		return Expression{}, fmt.Errorf("%s: %q", parse.Code, parse.Expr)
 	}
-	return Expression{parsed}, err
+	return Expression{text, parsed}, err
 }
 
 // String returns the expression in RE2's syntax. Unlike what was parsed, it may stand within another one: it does not
 // end within \Q.
 func (e Expression) String() string { return e.parsed.String() }
 
-// Matches reports whether the expression matches a value as a whole.
+// Matches reports whether the expression matches a value as a whole: the longest match is all of it. It compiles the
+// user's text: to write a parsed class as text takes long, as Go folds every character of it.
 func (e Expression) Matches(value string) bool {
-	characters := make([]rune, len(value))
+	var characters strings.Builder
 	for i := range len(value) {
-		characters[i] = rune(value[i])
+		characters.WriteRune(rune(value[i]))
 	}
-	return regexp.MustCompile(`\A(?:` + e.String() + `)\z`).MatchString(string(characters))
+	compiled := regexp.MustCompile(e.text)
+	compiled.Longest()
+	match := compiled.FindStringIndex(characters.String())
+	return match != nil && match[1]-match[0] == characters.Len()
 }
 
 // Steps returns how many steps PCRE takes at most to compare a value of a length with the expression.
