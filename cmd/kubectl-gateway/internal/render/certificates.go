@@ -1,19 +1,16 @@
 package render
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 
-	"k8s.io/client-go/util/cert"
-
+	"gateway/cmd/kubectl-gateway/internal/selfsigned"
 	"gateway/internal/certificates"
 	"gateway/internal/haproxy/render"
 )
 
-// makeCertificates makes one certificate, with its key, that stands for all certificates: HAProxy does not start
-// without them.
+// makeCertificates makes a certificate, with its key, in place of each of the Gateway's: HAProxy does not start without
+// them.
 func makeCertificates(input *render.Input) error {
 	var secrets []string
 	for _, list := range input.Certificates {
@@ -25,34 +22,23 @@ func makeCertificates(input *render.Input) error {
 		secrets = append(secrets, input.Table.BackendCertificate)
 	}
 	for _, secret := range secrets {
-		pair, err := makePair()
+		certificate, key, err := selfsigned.New("localhost")
 		if err != nil {
 			return err
 		}
-		files := map[string][]byte{certificates.JoinedFile: slices.Concat(pair.certificate, pair.key)}
+		files := map[string][]byte{certificates.JoinedFile: slices.Concat(certificate, key)}
 		if err := write(filepath.Join(input.Paths.CertificateDir, secret), files); err != nil {
 			return err
 		}
 	}
 	for name, content := range input.Authorities {
 		if len(content) > 0 {
-			pair, err := makePair()
+			certificate, _, err := selfsigned.New("localhost")
 			if err != nil {
 				return err
 			}
-			input.Authorities[name] = pair.certificate
+			input.Authorities[name] = certificate
 		}
 	}
 	return nil
 }
-
-type pair struct{ certificate, key []byte }
-
-// makePair makes the certificate and the key of all checks, once: that takes longer than a check.
-var makePair = sync.OnceValues(func() (pair, error) {
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
-	if err != nil {
-		return pair{}, fmt.Errorf("failed to make a certificate for the check: %w", err)
-	}
-	return pair{certificate, key}, nil
-})

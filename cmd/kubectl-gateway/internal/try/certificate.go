@@ -1,13 +1,10 @@
 package try
 
 import (
-	"fmt"
-	"net"
 	"slices"
 	"strings"
 
-	"k8s.io/client-go/util/cert"
-
+	"gateway/cmd/kubectl-gateway/internal/selfsigned"
 	"gateway/internal/certificates"
 	"gateway/internal/model"
 )
@@ -38,9 +35,9 @@ func (p pairs) complete(o *objects) error {
 		names = slices.Compact(names)
 		key := strings.Join(names, " ")
 		if p[key] == nil {
-			certificate, private, err := cert.GenerateSelfSignedCertKey(names[0], []net.IP{net.IPv4(127, 0, 0, 1)}, names[1:])
+			certificate, private, err := selfsigned.New(names...)
 			if err != nil {
-				return fmt.Errorf("failed to make a certificate: %w", err)
+				return err
 			}
 			p[key] = map[string][]byte{certificates.CertificateFile: certificate, certificates.KeyFile: private}
 		}
