@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"gateway/internal/model"
 	"gateway/internal/routing"
@@ -32,11 +33,22 @@ var headers = filter{
 			},
 		}
 	},
-	describe: func(rule *routing.Rule) []string { return DescribeHeaders(rule.Headers) },
+	describe: func(rule *routing.Rule) []string { return describeHeaders(rule.Headers) },
 }
 
-// DescribeHeaders tells users of changes of headers.
-func DescribeHeaders(changes routing.HeaderChanges) []string {
+// DescribeTarget returns what happens to requests for a target of a rule, besides what happens to all of the rule.
+func DescribeTarget(rule *routing.Rule, target *routing.Target) []string {
+	changes := target.Headers
+	changes.Request = slices.DeleteFunc(slices.Clone(changes.Request), func(change routing.HeaderChange) bool {
+		return slices.ContainsFunc(rule.HeaderVariables, func(v model.HeaderVariable) bool {
+			return slices.Contains(deleted("", v.Name), change.Name)
+		})
+	})
+	return describeHeaders(changes)
+}
+
+// describeHeaders tells users of changes of headers.
+func describeHeaders(changes routing.HeaderChanges) []string {
 	var all []string
 	for _, side := range []struct {
 		name string

@@ -125,6 +125,29 @@ spec:
 	clitest.Run(t, "", "explain", "-f", file, "http://a.test/old").Want(t, 0, cors+"answer    302: redirect to host new.test\n")
 }
 
+// TestExplainHeaderVariables: a variable replaces what the backendRef says of the same header.
+func TestExplainHeaderVariables(t *testing.T) {
+	file := clitest.WriteFile(t, "variables.yaml", `apiVersion: app.example.com/v1
+kind: Gateway
+metadata: {name: variables}
+spec:
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+  routes:
+    - name: web
+      rules:
+        - filters: [{type: HeaderVariables, headerVariables: {set: [{name: X-Route, variable: Route}]}}]
+          backendRefs:
+            - name: web
+              port: 80
+              filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-route, value: other}, {name: X-Version, value: "2"}]}}]
+`)
+	got := clitest.Run(t, "", "explain", "-f", file, "http://a.test/")
+	got.Want(t, 0, "request header x-route: set to the Route", `request header x-version: set ["2"]`)
+	if strings.Contains(got.Out, "other") {
+		t.Errorf("what has no effect is there:\n%s", got.Out)
+	}
+}
+
 // TestExplainHosts asks where one listener has routes for many hosts, of every kind of path.
 func TestExplainHosts(t *testing.T) {
 	file := clitest.WriteFile(t, "hosts.yaml", `apiVersion: app.example.com/v1

@@ -67,7 +67,7 @@ func (e *Explanation) share(site *cli.Site, input render.Input, listener *routin
 		state := input.Backends[target.Backend]
 		backend := Backend{
 			Service: serviceName(site, target.Backend), Port: target.Backend.Port, Percent: 100 * float64(target.Weight) / sum,
-			Filters: filters.DescribeHeaders(target.Headers), Settings: input.Table.Policies[target.Backend].From,
+			Filters: filters.DescribeTarget(rule, &target), Settings: input.Table.Policies[target.Backend].From,
 			Answer: cannot(site, input, listener, rule, target),
 		}
 		for _, server := range state.Servers {
