@@ -73,6 +73,14 @@ func TestClientAddresses(t *testing.T) { //nolint:funlen // a flat table
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.8"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/outside", []string{"::ffff:203.0.113.1"}, 200},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/outside", []string{"2001:db8:1::1"}, 403},
+		// A port may follow an address of IPv4.
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.1:4711"}, 200},
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.7:4711"}, 403},
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"[2001:db8::1]:4711"}, 403},
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"[2001:db8::1]"}, 200},
+		// An address that contains one of IPv4 in another way is one of IPv6.
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"2002:c000:201::1"}, 403},
+		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"::192.0.2.1"}, 403},
 		// What the client itself says comes before what the proxy says of it.
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.1, 203.0.113.1"}, 403},
 		{[]appv1.CIDR{"127.0.0.0/8"}, "/inside", []string{"192.0.2.1", "203.0.113.1"}, 403},

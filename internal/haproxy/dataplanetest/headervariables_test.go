@@ -78,6 +78,12 @@ func TestHeaderVariables(t *testing.T) {
 	if got := newClient(t, g.ports[80]).send("GET /plain HTTP/1.1\r\nHost: x\r\nX-Route: mine\r\n\r\n"); !strings.Contains(got.Body, "X-Route: mine\r\n") {
 		t.Errorf("another rule removes what it does not name:\n%s", got.Body)
 	}
+	for said, want := range map[string]string{"::ffff:192.0.2.1": "192.0.2.1", "192.0.2.1:4711": "192.0.2.1", "2001:DB8::1": "2001:db8::1", "2002:c000:201::1": "2002:c000:201::1", "::192.0.2.1": "::192.0.2.1"} {
+		got := newClient(t, g.ports[80]).send("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + said + "\r\n\r\n")
+		if !strings.Contains(strings.ToLower(got.Body), "x_client: "+want+"\r\n") {
+			t.Errorf("%s: the backend got\n%s", said, got.Body)
+		}
+	}
 	for name, want := range map[string]string{"A.example.com": "X-Sni: a.example.com\r\n", "b c": ""} {
 		client := httpsClient(t, g.ports[443], &tls.Config{RootCAs: ca.Pool(), ServerName: name, MinVersion: tls.VersionTLS13, InsecureSkipVerify: true})
 		got, err := fetch(client, "https://a.example.com/", "a.example.com")

@@ -63,6 +63,7 @@ func TestRateLimits(t *testing.T) {
 	}{
 		{"clients", []string{"/client X-Forwarded-For: 192.0.2.1", "/%63lient/a X-Forwarded-For: 192.0.2.1"}, []string{"/client X-Forwarded-For: 192.0.2.2"}},
 		{"spoofed clients", []string{"/client X-Forwarded-For: 192.0.2.9, 203.0.113.1", "/client X-Forwarded-For: 192.0.2.8, 203.0.113.1"}, nil},
+		{"clients of IPv4 in IPv6", []string{"/client X-Forwarded-For: ::ffff:198.51.100.1", "/client X-Forwarded-For: 198.51.100.1"}, []string{"/client X-Forwarded-For: ::ffff:198.51.100.2"}},
 		{"clients of IPv6", []string{"/client X-Forwarded-For: 2001:db8::1", "/client X-Forwarded-For: 2001:db8::ffff:1"}, []string{"/client X-Forwarded-For: 2001:db8:0:1::1"}},
 		{"headers", []string{"/header X-Key: one", "/header x-key: one"}, []string{"/header X-Key: One"}},
 		{"repeated headers", []string{"/header X-Key: a\r\nX-Key: b", "/header"}, []string{"/header X-Key: b"}},

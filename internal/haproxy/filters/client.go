@@ -11,7 +11,8 @@ import (
 // client finds out who the client is, for rules with the parameter "client".
 //
 // Trusted proxies name the client in X-Forwarded-For. The last address there is that of the connection. While an
-// address is that of a trusted proxy, the previous one counts. Anything but an address has no access.
+// address is that of a trusted proxy, the previous one counts. Anything but an address has no access. An IPv4 address
+// that is written as an IPv6 address counts as IPv4.
 var client = filter{
 	mayStay: true,
 	rules: func(env Env) Rules {
@@ -28,6 +29,8 @@ var client = filter{
 				"http-request set-var(txn.client) "+address+" if "+isHop,
 			)
 		}
+		// ipmask makes IPv4 of it, and also of other IPv6 addresses that contain one.
+		lines = append(lines, "http-request set-var(txn.client) var(txn.client),ipmask(32,128) if "+wanted+" { var(txn.client),hex -m beg 00000000000000000000FFFF }")
 		return Rules{Request: lines}
 	},
 }

@@ -15,8 +15,7 @@ import (
 // addresses.map.
 //
 // The ranges are prefixes of addresses in hexadecimal, so that the longest one decides in one lookup, however many
-// there are. An address is written after the number of its digits, 8 or 32. An IPv4 address that comes as one of IPv6
-// is written as IPv4.
+// there are. An address is written after the number of its digits, 8 or 32.
 var clients = filter{
 	guard: "ClientAddress", param: "clients", mayStay: true,
 	isUsed:      func(rule *routing.Rule) bool { return rule.Clients != nil },
@@ -29,7 +28,7 @@ var clients = filter{
 	rules: func(env Env) Rules {
 		limited := has("clients")
 		return Rules{Request: []string{
-			`http-request set-var(txn.address) 'var(txn.client),hex,regsub("^0{20}FFFF",)' if ` + limited,
+			"http-request set-var(txn.address) var(txn.client),hex if " + limited,
 			`http-request set-var-fmt(txn.address) "%[` + param("clients") + `]/%[var(txn.address),length]/%[var(txn.address)]" if ` + limited,
 			env.noAccess() + limited + " !{ var(txn.address),map_beg(" + env.Paths.Map(ir.AddressesFile) + ") -m str 1 }",
 		}}
